@@ -1,0 +1,328 @@
+//! The block pool: cuts the cage into 32 KiB blocks, with a side table of what each is used for.
+//!
+//! Free blocks are kept as runs in address order, coalesced when blocks are given back and taken first-fit; beyond
+//! the highest block ever taken the pool grows, committing memory in steps. A *dirty* block may hold old contents; a clean
+//! one reads as zero. Free dirty blocks beyond what the next cycle is expected to need are returned to the operating
+//! system, which cleans them.
+//!
+//! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts taken
+//! blocks, not side tables (under 2 %).
+
+use crate::cage::{CAGE_BYTES, Cage, NULL_GUARD_BYTES};
+use crate::error::HeapError;
+use crate::marks::MarkBits;
+use std::collections::BTreeMap;
+
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: u32 = 32 << 10;
+/// The first block that can be taken: those before it are the null guard.
+pub(crate) const FIRST_BLOCK: u32 = NULL_GUARD_BYTES / BLOCK_BYTES;
+/// One past the last block that can be taken.
+const END_BLOCK: u32 = (CAGE_BYTES / BLOCK_BYTES as u64) as u32 - 1;
+/// The most bytes that a heap can have.
+pub(crate) const MAX_HEAP_BYTES: u64 = (END_BLOCK - FIRST_BLOCK) as u64 * BLOCK_BYTES as u64;
+/// Memory is made accessible in steps of this many blocks: one system call for each MiB.
+const COMMIT_STEP: u32 = 32;
+
+/// What a block is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BlockKind {
+    /// Inaccessible, below the first block.
+    Guard,
+    /// In the pool.
+    Free,
+    /// Cells of one size class.
+    Small,
+    /// The first block of a large object.
+    LargeHead,
+    /// A further block of a large object.
+    LargeTail,
+    /// Memory that is never freed.
+    Immortal,
+    /// Handles.
+    Handles,
+}
+
+/// The side-table entry of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockInfo {
+    /// The use.
+    pub(crate) kind: BlockKind,
+    /// `Small`: the size class.
+    pub(crate) class: u8,
+    /// Whether the block may hold anything but zeros where nothing is allocated.
+    pub(crate) dirty: bool,
+    /// `Handles`: whether the block is on the list of blocks with free handles.
+    pub(crate) queued: bool,
+    /// `Small`: bytes from the block's start up to which cells have been swept and handed out. Beyond it a cell is
+    /// allocated where it is marked; before it, where its header is not zero.
+    pub(crate) swept: u32,
+    /// `LargeHead`: blocks of the object. `LargeTail`: the head's block. `Handles`: free handles outside of the run.
+    pub(crate) extent: u32,
+}
+
+impl BlockInfo {
+    fn new(kind: BlockKind) -> BlockInfo {
+        BlockInfo { kind, class: 0, dirty: false, queued: false, swept: 0, extent: 0 }
+    }
+}
+
+/// The pool and its side tables.
+#[derive(Debug)]
+pub(crate) struct BlockPool {
+    pub(crate) cage: Cage,
+    /// Entries of all blocks below the frontier.
+    infos: Vec<BlockInfo>,
+    pub(crate) marks: MarkBits,
+    /// First block and length of each maximal run of free blocks below the frontier.
+    free: BTreeMap<u32, u32>,
+    /// One past the last accessible block.
+    accessible: u32,
+    used: u32,
+    dirty_free: u32,
+    maximum: u32,
+}
+
+/// Offset of a block's first byte.
+#[inline(always)]
+pub(crate) const fn block_start(block: u32) -> u32 {
+    block * BLOCK_BYTES
+}
+
+/// The block that an offset lies in.
+#[inline(always)]
+pub(crate) const fn block_of(offset: u32) -> u32 {
+    offset / BLOCK_BYTES
+}
+
+impl BlockPool {
+    /// A pool that lets at most `max_bytes` (rounded down to blocks) be taken at a time.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the cage cannot be reserved.
+    pub(crate) fn new(max_bytes: u64) -> Result<BlockPool, HeapError> {
+        let mut pool = BlockPool {
+            cage: Cage::new()?,
+            infos: vec![BlockInfo::new(BlockKind::Guard); FIRST_BLOCK as usize],
+            marks: MarkBits::default(),
+            free: BTreeMap::new(),
+            accessible: FIRST_BLOCK,
+            used: 0,
+            dirty_free: 0,
+            maximum: (max_bytes.min(MAX_HEAP_BYTES) / BLOCK_BYTES as u64) as u32,
+        };
+        pool.marks.cover(FIRST_BLOCK);
+        Ok(pool)
+    }
+
+    /// One past the highest block ever taken.
+    pub(crate) fn frontier(&self) -> u32 {
+        self.infos.len() as u32
+    }
+
+    /// A block's entry.
+    #[inline(always)]
+    pub(crate) fn info(&self, block: u32) -> &BlockInfo {
+        &self.infos[block as usize]
+    }
+
+    /// A block's entry, to be changed. The kind changes by [`take`](Self::take) and [`give_back`](Self::give_back) alone.
+    #[inline(always)]
+    pub(crate) fn info_mut(&mut self, block: u32) -> &mut BlockInfo {
+        &mut self.infos[block as usize]
+    }
+
+    /// Bytes of taken blocks.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Bytes of blocks that the operating system holds memory for: taken, or free and dirty.
+    pub(crate) fn committed_bytes(&self) -> u64 {
+        (self.used + self.dirty_free) as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Takes `count` consecutive blocks. Their entries carry the kind (the first one's `first`, the others' `rest`) and whether
+    /// they are dirty. `None` where the maximum is reached, no gap is long enough, or the system refuses memory.
+    pub(crate) fn take(&mut self, count: u32, first: BlockKind, rest: BlockKind) -> Option<u32> {
+        if count > self.maximum - self.used {
+            return None;
+        }
+        let found = self.free.iter().find(|&(_, &length)| length >= count).map(|(&start, _)| start);
+        let start = match found {
+            Some(start) => start,
+            None => self.grow(count)?,
+        };
+        let length = self.free.remove(&start).expect("a free run starts here");
+        if length > count {
+            self.free.insert(start + count, length - count);
+        }
+        for block in start..start + count {
+            let info = &mut self.infos[block as usize];
+            debug_assert_eq!(info.kind, BlockKind::Free);
+            self.dirty_free -= info.dirty as u32;
+            let kind = if block == start { first } else { rest };
+            *info = BlockInfo { dirty: info.dirty, ..BlockInfo::new(kind) };
+            self.marks.clear_block(block);
+        }
+        self.used += count;
+        Some(start)
+    }
+
+    /// Moves the frontier so that a free run of `count` blocks ends there; returns the run's start.
+    fn grow(&mut self, count: u32) -> Option<u32> {
+        let frontier = self.frontier();
+        let last = self.free.last_key_value().map(|(&start, &length)| (start, length));
+        let start = match last {
+            Some((start, length)) if start + length == frontier => start,
+            _ => frontier,
+        };
+        let end = start.checked_add(count).filter(|&end| end <= END_BLOCK)?;
+        if end > self.accessible {
+            let accessible = end.next_multiple_of(COMMIT_STEP).min(END_BLOCK);
+            let bytes = (accessible - self.accessible) as usize * BLOCK_BYTES as usize;
+            self.cage.commit(block_start(self.accessible), bytes).ok()?;
+            self.accessible = accessible;
+        }
+        self.infos.resize(end as usize, BlockInfo::new(BlockKind::Free));
+        self.marks.cover(end);
+        self.free.insert(start, end - start);
+        Some(start)
+    }
+
+    /// Returns `count` blocks from `start` to the pool. Nothing in them is live.
+    pub(crate) fn give_back(&mut self, start: u32, count: u32) {
+        for block in start..start + count {
+            let info = &mut self.infos[block as usize];
+            debug_assert!(!matches!(info.kind, BlockKind::Free | BlockKind::Guard));
+            *info = BlockInfo { dirty: true, ..BlockInfo::new(BlockKind::Free) };
+            self.marks.clear_block(block);
+        }
+        self.used -= count;
+        self.dirty_free += count;
+        let (mut first, mut length) = (start, count);
+        if let Some(next) = self.free.remove(&(start + count)) {
+            length += next;
+        }
+        if let Some((&before, &before_length)) = self.free.range(..start).next_back()
+            && before + before_length == start
+        {
+            first = before;
+            length += before_length;
+        }
+        self.free.insert(first, length);
+    }
+
+    /// Returns the memory of free blocks to the operating system, but for the lowest ones of `keep_bytes` in all.
+    pub(crate) fn release_to_system(&mut self, keep_bytes: u64) {
+        let mut keep = keep_bytes.div_ceil(BLOCK_BYTES as u64).min(u32::MAX as u64) as u32;
+        for (&start, &length) in &self.free {
+            let mut block = start;
+            while block < start + length {
+                if !self.infos[block as usize].dirty {
+                    block += 1;
+                } else if keep > 0 {
+                    keep -= 1;
+                    block += 1;
+                } else {
+                    let first = block;
+                    while block < start + length && self.infos[block as usize].dirty {
+                        block += 1;
+                    }
+                    let bytes = (block - first) as usize * BLOCK_BYTES as usize;
+                    if self.cage.decommit(block_start(first), bytes) {
+                        self.infos[first as usize..block as usize].iter_mut().for_each(|info| info.dirty = false);
+                        self.dirty_free -= block - first;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Zeroes the dirty ones of `count` blocks that have been taken and hold nothing yet.
+    pub(crate) fn zero_blocks(&mut self, start: u32, count: u32) {
+        for block in start..start + count {
+            if self.infos[block as usize].dirty {
+                // SAFETY: a taken block is committed, and nothing is allocated in it yet, by the contract.
+                unsafe { self.cage.zero(block_start(block), BLOCK_BYTES as usize) };
+                self.infos[block as usize].dirty = false;
+            }
+        }
+    }
+
+    /// Whether `[offset, offset + bytes)` is accessible memory of the heap.
+    #[inline]
+    pub(crate) fn is_accessible(&self, offset: u32, bytes: u32) -> bool {
+        offset >= NULL_GUARD_BYTES && offset as u64 + bytes as u64 <= self.accessible as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Checks the pool against its side table; says what disagrees.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut free_by_runs = 0;
+        let mut end_before = None;
+        for (&start, &length) in &self.free {
+            if length == 0 || end_before.is_some_and(|end| end >= start) || start + length > self.frontier() {
+                return Err(format!(
+                    "the free run of {length} blocks at block {start} is empty, uncoalesced or outside"
+                ));
+            }
+            if let Some(block) = (start..start + length).find(|&block| self.info(block).kind != BlockKind::Free) {
+                return Err(format!("block {block} is on the free list, yet used as {:?}", self.info(block).kind));
+            }
+            free_by_runs += length;
+            end_before = Some(start + length);
+        }
+        let count = |wanted: fn(&&BlockInfo) -> bool| self.infos.iter().filter(wanted).count() as u32;
+        let free = count(|info| info.kind == BlockKind::Free);
+        let dirty = count(|info| info.kind == BlockKind::Free && info.dirty);
+        if free != free_by_runs || dirty != self.dirty_free || self.frontier() - FIRST_BLOCK - free != self.used {
+            return Err(format!(
+                "the pool counts {} used, {free_by_runs} free, {} dirty blocks; the side table has {free} free, {dirty} dirty of {}",
+                self.used,
+                self.dirty_free,
+                self.frontier() - FIRST_BLOCK,
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_coalesce_and_are_taken_first_fit() {
+        let mut pool = BlockPool::new(10 * BLOCK_BYTES as u64).unwrap();
+        let take = |pool: &mut BlockPool, count| pool.take(count, BlockKind::LargeHead, BlockKind::LargeTail);
+        let a = take(&mut pool, 2).unwrap();
+        let b = take(&mut pool, 3).unwrap();
+        let c = take(&mut pool, 2).unwrap();
+        assert_eq!((a, b, c), (FIRST_BLOCK, FIRST_BLOCK + 2, FIRST_BLOCK + 5));
+        assert_eq!(take(&mut pool, 4), None, "the maximum is 10 blocks");
+        pool.give_back(a, 2);
+        pool.give_back(b, 3);
+        pool.check().unwrap();
+        assert_eq!(take(&mut pool, 5), Some(a), "the two runs are one");
+        pool.give_back(c, 2);
+        pool.give_back(a, 5);
+        pool.check().unwrap();
+        assert_eq!(take(&mut pool, 10), Some(a), "the run at the frontier grows");
+        pool.check().unwrap();
+    }
+
+    #[test]
+    fn returned_memory_is_clean() {
+        let mut pool = BlockPool::new(1 << 20).unwrap();
+        let start = pool.take(4, BlockKind::LargeHead, BlockKind::LargeTail).unwrap();
+        // SAFETY: the blocks are taken, so committed.
+        unsafe { pool.cage.write(block_start(start + 3), 9) };
+        pool.give_back(start, 4);
+        assert_eq!(pool.committed_bytes(), 4 * BLOCK_BYTES as u64);
+        pool.release_to_system(BLOCK_BYTES as u64);
+        assert_eq!(pool.committed_bytes(), BLOCK_BYTES as u64);
+        pool.check().unwrap();
+        // SAFETY: the memory stays accessible.
+        assert_eq!(unsafe { pool.cage.read(block_start(start + 3)) }, 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! The cage: the 4 GiB of address space that a 32-bit reference can reach, between two guards.
+//!
+//! A reference is an unsigned 32-bit offset from the cage's base, so that compiled code reaches
+//! `base + reference + displacement`. The guards are chosen so that this stays inside the reservation for *any* 32-bit
+//! reference, a corrupted one too:
+//!
+//! * above, 2 GiB for the displacement of a field (a positive 32-bit one), and 64 GiB for an element's: an index of 32
+//!   bits, compared with a length of 32 bits, times the largest element of 16 bytes;
+//! * below, 2 GiB: a displacement that was wrongly taken as negative goes no further.
+//!
+//! Guards cost address space alone. 72 GiB for each heap leave room for some 1,800 heaps in a process of 47 bits.
+//! The first [`NULL_GUARD_BYTES`] of the cage itself are never committed: a null dereference faults there.
+
+use crate::error::HeapError;
+use crate::os::Reservation;
+
+/// What a 32-bit offset can reach.
+pub(crate) const CAGE_BYTES: u64 = 1 << 32;
+/// Bytes at the start of the cage that are never accessible.
+pub(crate) const NULL_GUARD_BYTES: u32 = 64 << 10;
+const GUARD_BELOW: usize = 2 << 30;
+const GUARD_ABOVE: usize = (64 << 30) + (2 << 30);
+
+/// The reserved range, with what is needed to read and write in it by offset.
+#[derive(Debug)]
+pub(crate) struct Cage {
+    reservation: Reservation,
+}
+
+impl Cage {
+    /// Reserves a cage; nothing is accessible yet.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where address space is lacking.
+    pub(crate) fn new() -> Result<Cage, HeapError> {
+        let bytes = GUARD_BELOW + CAGE_BYTES as usize + GUARD_ABOVE;
+        Ok(Cage { reservation: Reservation::new(bytes, "address space for a heap's cage")? })
+    }
+
+    /// The address of offset 0.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> *mut u8 {
+        // The guard lies below: the sum stays inside the reservation.
+        self.reservation.base().wrapping_add(GUARD_BELOW)
+    }
+
+    /// The address of an offset.
+    #[inline(always)]
+    pub(crate) fn address(&self, offset: u32) -> *mut u8 {
+        self.base().wrapping_add(offset as usize)
+    }
+
+    /// Makes `[start, start + bytes)` accessible.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses.
+    pub(crate) fn commit(&self, start: u32, bytes: usize) -> Result<(), HeapError> {
+        assert!(start >= NULL_GUARD_BYTES && start as u64 + bytes as u64 <= CAGE_BYTES, "commit outside of the cage");
+        self.reservation.commit(GUARD_BELOW + start as usize, bytes)
+    }
+
+    /// Gives memory back to the system; it reads as zero if this returns true.
+    pub(crate) fn decommit(&self, start: u32, bytes: usize) -> bool {
+        self.reservation.decommit(GUARD_BELOW + start as usize, bytes)
+    }
+
+    /// Reads the word at `offset`.
+    ///
+    /// # Safety
+    /// `offset` lies in committed memory and is a multiple of 4.
+    #[inline(always)]
+    pub(crate) unsafe fn read(&self, offset: u32) -> u32 {
+        // SAFETY: by the contract; any bits are a `u32`.
+        unsafe { self.address(offset).cast::<u32>().read() }
+    }
+
+    /// Writes the word at `offset`.
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read), and the heap's invariants allow the value there.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, offset: u32, value: u32) {
+        // SAFETY: by the contract.
+        unsafe { self.address(offset).cast::<u32>().write(value) }
+    }
+
+    /// Zeroes `[start, start + bytes)`.
+    ///
+    /// # Safety
+    /// The range is committed and holds no live object.
+    #[inline]
+    pub(crate) unsafe fn zero(&self, start: u32, bytes: usize) {
+        // SAFETY: by the contract.
+        unsafe { std::ptr::write_bytes(self.address(start), 0, bytes) }
+    }
+}

@@ -1,0 +1,23 @@
+//! Axis `collector`: when memory is reclaimed, and how.
+
+pub(crate) mod mark_sweep;
+pub(crate) mod marking;
+
+/// The values of the axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Collector {
+    /// Stops the mutator, marks everything reachable, sweeps lazily, moves nothing.
+    MarkSweep,
+}
+
+impl Collector {
+    /// Every value.
+    pub const ALL: &[Collector] = &[Collector::MarkSweep];
+
+    /// The value's name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Collector::MarkSweep => "mark-sweep",
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The heap's own access to the [`MutatorContext`] that it shares with compiled code and with interrupting threads.
+
+use crate::plan::{BumpRun, MAX_SIZE_CLASSES, MutatorContext};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// Owns the context. It is reached by raw pointers only, since compiled code and other threads hold its address.
+#[derive(Debug)]
+pub(crate) struct Context(NonNull<MutatorContext>);
+
+// SAFETY: the context is plain memory owned by this value; other threads touch its atomic words alone.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// A context with empty runs, no poll requested, and a stack limit of 0 (none).
+    pub(crate) fn new() -> Context {
+        let context = Box::new(MutatorContext {
+            stack_limit: AtomicUsize::new(0),
+            poll: AtomicU32::new(0),
+            handle_run: BumpRun::default(),
+            runs: [BumpRun::default(); MAX_SIZE_CLASSES],
+        });
+        Context(NonNull::from(Box::leak(context)))
+    }
+
+    /// The context's address, constant for the heap's life.
+    pub(crate) fn address(&self) -> *mut MutatorContext {
+        self.0.as_ptr()
+    }
+
+    /// The run of a size class.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, class: usize) -> &mut BumpRun {
+        assert!(class < MAX_SIZE_CLASSES);
+        // SAFETY: the heap has one mutator, which is stopped while the heap runs: nobody else touches the runs.
+        unsafe { &mut *(&raw mut (*self.0.as_ptr()).runs).cast::<BumpRun>().add(class) }
+    }
+
+    /// The run of free handles.
+    #[inline(always)]
+    pub(crate) fn handle_run(&mut self) -> &mut BumpRun {
+        // SAFETY: as for `run`.
+        unsafe { &mut (*self.0.as_ptr()).handle_run }
+    }
+
+    /// A copy of a class's run.
+    pub(crate) fn run_now(&self, class: usize) -> BumpRun {
+        assert!(class < MAX_SIZE_CLASSES);
+        // SAFETY: as for `run`.
+        unsafe { (&raw const (*self.0.as_ptr()).runs).cast::<BumpRun>().add(class).read() }
+    }
+
+    /// A copy of the run of free handles.
+    pub(crate) fn handle_run_now(&self) -> BumpRun {
+        // SAFETY: as for `run`.
+        unsafe { (&raw const (*self.0.as_ptr()).handle_run).read() }
+    }
+
+    /// Asks the mutator to poll at its next loop back-edge. Sets bit 0; the others are the embedder's.
+    pub(crate) fn raise_poll(&self) {
+        // SAFETY: the word is atomic and lives as long as this value.
+        unsafe { (*self.0.as_ptr()).poll.fetch_or(1, Ordering::Relaxed) };
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::leak`, and the heap that lends its address is being dropped.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}

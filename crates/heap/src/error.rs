@@ -1,0 +1,52 @@
+//! What can go wrong, in sentences for the user.
+
+/// Why a heap or a type cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum HeapError {
+    /// The configuration is contradictory or out of range; the sentence says what and why.
+    #[error("invalid heap configuration: {0}")]
+    InvalidConfig(String),
+    /// The operating system refused address space or memory.
+    #[error("cannot {action} {bytes} bytes of {purpose}: {source}")]
+    System {
+        /// What was tried: "reserve" or "commit".
+        action: &'static str,
+        /// How much.
+        bytes: usize,
+        /// What for.
+        purpose: &'static str,
+        /// The system's own error.
+        source: std::io::Error,
+    },
+    /// A type's description is wrong; the sentence says how.
+    #[error("invalid type: {0}")]
+    InvalidType(String),
+    /// The type table's reservation is used up.
+    #[error("the type table is full: {0} types are registered")]
+    TypeTableFull(usize),
+}
+
+/// Why an allocation failed. The heap stays consistent and usable after either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AllocationError {
+    /// Memory is exhausted, and a full collection did not help.
+    #[error(
+        "out of memory: {requested} bytes do not fit a heap of at most {maximum} bytes, of which {live} bytes are live"
+    )]
+    OutOfMemory {
+        /// Bytes of the object that was to be allocated.
+        requested: u64,
+        /// Bytes that the last collection found live, and those allocated since.
+        live: u64,
+        /// The configured maximum in bytes.
+        maximum: u64,
+    },
+    /// The object could not fit even an empty heap.
+    #[error("object too large: {bytes} bytes can never fit a heap of at most {maximum} bytes")]
+    TooLarge {
+        /// Bytes of the object.
+        bytes: u64,
+        /// The configured maximum in bytes.
+        maximum: u64,
+    },
+}

@@ -1,0 +1,60 @@
+//! Host values: an object of type [`TypeTable::EXTERNAL`](crate::TypeTable::EXTERNAL) holds the index of a slot outside of the
+//! heap. After marking, the slots of dead objects are emptied; the values are dropped when the collection is over,
+//! since their destructors are foreign code.
+
+use std::any::Any;
+
+/// A host value.
+pub(crate) type HostValue = Box<dyn Any + Send + Sync>;
+
+/// The slots.
+#[derive(Default)]
+pub(crate) struct Externals {
+    slots: Vec<Option<(HostValue, u32)>>,
+    free: Vec<u32>,
+}
+
+impl Externals {
+    /// Puts a value into a free slot, for the object at offset `object`.
+    pub(crate) fn insert(&mut self, value: HostValue, object: u32) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("fewer slots than objects fit a 32-bit heap")
+        });
+        self.slots[slot as usize] = Some((value, object));
+        slot
+    }
+
+    /// The value of a slot.
+    pub(crate) fn get(&self, slot: u32) -> Option<&HostValue> {
+        Some(&self.slots.get(slot as usize)?.as_ref()?.0)
+    }
+
+    /// The value of a slot, to be changed.
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut HostValue> {
+        Some(&mut self.slots.get_mut(slot as usize)?.as_mut()?.0)
+    }
+
+    /// Takes the values out whose object is not live.
+    pub(crate) fn take_dead(&mut self, is_live: impl Fn(u32) -> bool) -> Vec<HostValue> {
+        let mut dead = Vec::new();
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if slot.as_ref().is_some_and(|(_, object)| !is_live(*object)) {
+                dead.extend(slot.take().map(|(value, _)| value));
+                self.free.push(index as u32);
+            }
+        }
+        dead
+    }
+
+    /// Each occupied slot with its object.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let occupied = |(index, slot): (usize, &Option<(HostValue, u32)>)| Some((index as u32, slot.as_ref()?.1));
+        self.slots.iter().enumerate().filter_map(occupied)
+    }
+
+    /// Occupied slots.
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

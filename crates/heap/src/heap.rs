@@ -1,0 +1,253 @@
+//! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made, and looked
+//! at once for each call; everything below is generic over it.
+
+use crate::collector::Collector;
+use crate::collector::mark_sweep::MarkSweep;
+use crate::config::HeapConfig;
+use crate::error::{AllocationError, HeapError};
+use crate::layout::StorageKind;
+use crate::observer::{Cause, GcObserver, HeapStats};
+use crate::plan::MutatorContext;
+use crate::reference::Reference;
+use crate::references::References;
+use crate::references::direct::Direct;
+use crate::references::thin_handles::ThinHandles;
+use crate::roots::Roots;
+use crate::type_table::TypeTable;
+use crate::types::TypeId;
+use crate::verify::VerifyError;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// A heap: a cage of objects, with exactly one mutator at a time. May move between threads while the mutator stands.
+///
+/// References are plain numbers: the embedder keeps every one that it still needs among its [`Roots`] whenever a
+/// method that takes roots is called. The methods that read and write objects panic where a reference is null, an
+/// immediate, or not of this heap, and where an offset or index lies outside of the object.
+pub struct Heap(Inner);
+
+enum Inner {
+    Direct(MarkSweep<Direct>),
+    ThinHandles(MarkSweep<ThinHandles>),
+}
+
+macro_rules! dispatch {
+    ($self:expr, $heap:ident => $result:expr) => {
+        match $self {
+            Inner::Direct($heap) => $result,
+            Inner::ThinHandles($heap) => $result,
+        }
+    };
+}
+
+impl Heap {
+    /// Makes an empty heap for objects of the types in `types`.
+    ///
+    /// # Errors
+    /// [`HeapError::InvalidConfig`], or [`HeapError::System`] where address space is lacking.
+    pub fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Heap, HeapError> {
+        config.validate()?;
+        Ok(Heap(match (config.collector, config.references) {
+            (Collector::MarkSweep, References::Direct) => Inner::Direct(MarkSweep::new(config, types)?),
+            (Collector::MarkSweep, References::ThinHandles) => Inner::ThinHandles(MarkSweep::new(config, types)?),
+        }))
+    }
+
+    /// The configuration that the heap was made with.
+    pub fn config(&self) -> &HeapConfig {
+        dispatch!(&self.0, heap => &heap.config)
+    }
+
+    /// The type table.
+    pub fn types(&self) -> &Arc<TypeTable> {
+        dispatch!(&self.0, heap => &heap.types)
+    }
+
+    /// The address of offset 0 of the cage. Constant for the heap's life.
+    pub fn cage_base(&self) -> *mut u8 {
+        dispatch!(&self.0, heap => heap.pool.cage.base())
+    }
+
+    /// The context that compiled code and the heap share. Constant for the heap's life; other threads may access its atomic
+    /// words.
+    pub fn mutator_context(&self) -> *mut MutatorContext {
+        dispatch!(&self.0, heap => heap.context.address())
+    }
+
+    /// Allocates a zeroed struct or exception. May collect. Panics where the type is neither.
+    ///
+    /// # Errors
+    /// [`AllocationError::OutOfMemory`] where a full collection did not help.
+    pub fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
+        dispatch!(&mut self.0, heap => heap.allocate_struct(id, roots))
+    }
+
+    /// Allocates a zeroed array of `length` elements. May collect. Panics where the type is no array.
+    ///
+    /// # Errors
+    /// [`AllocationError::TooLarge`] for an array that could never fit, else [`AllocationError::OutOfMemory`].
+    pub fn allocate_array(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        dispatch!(&mut self.0, heap => heap.allocate_array(id, length, roots))
+    }
+
+    /// Puts a host value behind a reference, an object of type [`TypeTable::EXTERNAL`]. The value is dropped at the end of
+    /// the first collection that finds the object dead, or with the heap. May collect.
+    ///
+    /// # Errors
+    /// [`AllocationError::OutOfMemory`]; the value is dropped then.
+    pub fn allocate_external(
+        &mut self,
+        value: Box<dyn Any + Send + Sync>,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        dispatch!(&mut self.0, heap => heap.allocate_external(value, roots))
+    }
+
+    /// Allocates a zeroed record of `bytes` that never moves and lives as long as the heap; returns its offset in the cage, a
+    /// multiple of 8. Its contents are not traced. Never collects.
+    ///
+    /// # Errors
+    /// [`AllocationError::OutOfMemory`] where the maximum is reached; whoever wants to try harder collects and calls again.
+    pub fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
+        dispatch!(&mut self.0, heap => heap.allocate_immortal(bytes))
+    }
+
+    /// The host value behind a reference; `None` where the reference is null, an immediate or another object.
+    pub fn external(&self, reference: Reference) -> Option<&(dyn Any + Send + Sync)> {
+        dispatch!(&self.0, heap => Some(heap.externals.get(heap.external_slot(reference)?)?.as_ref()))
+    }
+
+    /// As [`external`](Self::external), to be changed.
+    pub fn external_mut(&mut self, reference: Reference) -> Option<&mut (dyn Any + Send + Sync)> {
+        dispatch!(&mut self.0, heap => {
+            let slot = heap.external_slot(reference)?;
+            Some(heap.externals.get_mut(slot)?.as_mut())
+        })
+    }
+
+    /// Collects now. `cause` is reported as given.
+    pub fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        dispatch!(&mut self.0, heap => heap.collect(cause, roots))
+    }
+
+    /// The heap's share of a safepoint poll: counts it under `stress`, and may collect.
+    pub fn poll(&mut self, roots: &mut dyn Roots) {
+        dispatch!(&mut self.0, heap => heap.poll(roots))
+    }
+
+    /// The exact type of an object.
+    pub fn type_of(&self, reference: Reference) -> TypeId {
+        dispatch!(&self.0, heap => heap.type_of(reference))
+    }
+
+    /// The length of an array in elements. Panics for other objects.
+    pub fn array_length(&self, array: Reference) -> u32 {
+        dispatch!(&self.0, heap => heap.array_length(array))
+    }
+
+    /// The element kind of an array. Panics for other objects.
+    pub fn array_element_kind(&self, array: Reference) -> StorageKind {
+        dispatch!(&self.0, heap => heap.element_kind(array))
+    }
+
+    /// The address of an object's header, until the next safepoint.
+    pub fn object_address(&self, reference: Reference) -> *mut u8 {
+        dispatch!(&self.0, heap => heap.pool.cage.address(heap.object(reference)))
+    }
+
+    /// Reads the value of `kind` at `offset` bytes from the object's start: its bits, zero-extended.
+    pub fn load(&self, reference: Reference, offset: u32, kind: StorageKind) -> u128 {
+        dispatch!(&self.0, heap => heap.load(reference, offset, kind))
+    }
+
+    /// Writes the low bits of `bits` as a value of `kind` at `offset` bytes from the object's start, with the store barrier.
+    pub fn store(&mut self, reference: Reference, offset: u32, kind: StorageKind, bits: u128) {
+        dispatch!(&mut self.0, heap => heap.store(reference, offset, kind, bits))
+    }
+
+    /// Writes the low bits of `bits` to `length` elements from `start` on.
+    pub fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) {
+        dispatch!(&mut self.0, heap => heap.array_fill(array, start, bits, length))
+    }
+
+    /// Copies `length` elements between arrays of equal element size, or within one; the ranges may overlap.
+    pub fn array_copy(
+        &mut self,
+        destination: Reference,
+        destination_start: u32,
+        source: Reference,
+        source_start: u32,
+        length: u32,
+    ) {
+        dispatch!(&mut self.0, heap => {
+            heap.array_copy(destination, destination_start, source, source_start, length)
+        })
+    }
+
+    /// Writes raw little-endian bytes, a whole number of elements, over the elements from `start_element` on. Not for arrays
+    /// of references.
+    pub fn array_write_bytes(&mut self, array: Reference, start_element: u32, bytes: &[u8]) {
+        dispatch!(&mut self.0, heap => heap.array_write_bytes(array, start_element, bytes))
+    }
+
+    /// Running totals.
+    pub fn stats(&self) -> HeapStats {
+        dispatch!(&self.0, heap => heap.stats())
+    }
+
+    /// Reports every collection to `observer` from now on.
+    pub fn set_observer(&mut self, observer: Box<dyn GcObserver>) {
+        dispatch!(&mut self.0, heap => heap.observer = Some(observer))
+    }
+
+    /// Walks the whole heap and checks its invariants; with `roots`, checks them too.
+    ///
+    /// # Errors
+    /// The first broken invariant, described.
+    pub fn verify(&self, roots: Option<&mut dyn Roots>) -> Result<(), VerifyError> {
+        dispatch!(&self.0, heap => heap.verify(roots))
+    }
+}
+
+impl fmt::Debug for Heap {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Heap").field("config", self.config()).field("stats", &self.stats()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heaps_move_between_threads() {
+        fn is_send<T: Send>() {}
+        fn is_shared<T: Send + Sync>() {}
+        is_send::<Heap>();
+        is_shared::<TypeTable>();
+    }
+
+    #[test]
+    #[should_panic(expected = "outside of the heap")]
+    fn foreign_references_are_met_by_a_panic() {
+        let heap = Heap::new(&HeapConfig::default(), TypeTable::new().unwrap()).unwrap();
+        heap.type_of(Reference(0x4000_0000));
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes 12..20 of an object of 16 bytes")]
+    fn an_access_stays_in_its_object() {
+        let types = TypeTable::new().unwrap();
+        let shape = crate::TypeShape::Struct(vec![StorageKind::I64]);
+        let id = types.register(crate::TypeInfo { shape, supertype: None }).unwrap();
+        let mut heap = Heap::new(&HeapConfig::default(), types).unwrap();
+        let object = heap.allocate_struct(id, &mut Vec::new()).unwrap();
+        heap.load(object, 12, StorageKind::I64);
+    }
+}

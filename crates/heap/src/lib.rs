@@ -1,0 +1,65 @@
+//! The memory manager of Legato. It knows nothing of WebAssembly.
+//!
+//! A [`Heap`] owns a reserved 4 GiB cage of address space and the objects in it, which are named by 32-bit
+//! [`Reference`]s. How it works is chosen along axes when it is made ([`HeapConfig`]): the collector, the reference
+//! model. A code generator learns what to emit from the [`AccessPlan`], plain data that depends on the configuration
+//! alone; the embedder describes its types in a [`TypeTable`] and enumerates its roots through [`Roots`].
+//!
+//! ```
+//! use legato_heap::layout::StorageKind;
+//! use legato_heap::{Heap, HeapConfig, TypeInfo, TypeShape, TypeTable};
+//!
+//! let types = TypeTable::new()?;
+//! let pair = types.register(TypeInfo {
+//!     shape: TypeShape::Struct(vec![StorageKind::Ref, StorageKind::I32]),
+//!     supertype: None,
+//! })?;
+//! let mut heap = Heap::new(&HeapConfig::default(), types)?;
+//! let mut roots = Vec::new();
+//! let first = heap.allocate_struct(pair, &mut roots)?;
+//! heap.store(first, 12, StorageKind::I32, 42);
+//! roots.push(first);
+//! let second = heap.allocate_struct(pair, &mut roots)?;
+//! heap.store(second, 8, StorageKind::Ref, roots[0].0.into());
+//! assert_eq!(heap.load(roots[0], 12, StorageKind::I32), 42);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(missing_docs)]
+
+mod access;
+mod arch;
+mod blocks;
+mod cage;
+pub mod collector;
+mod config;
+mod context;
+mod error;
+mod external;
+mod heap;
+pub mod layout;
+mod marks;
+mod observer;
+mod os;
+mod pacing;
+pub mod plan;
+pub mod reference;
+pub mod references;
+mod roots;
+pub mod size_classes;
+mod spaces;
+mod type_table;
+pub mod types;
+mod verify;
+
+pub use collector::Collector;
+pub use config::HeapConfig;
+pub use error::{AllocationError, HeapError};
+pub use heap::Heap;
+pub use observer::{Cause, CollectionKind, GcEvent, GcObserver, HeapStats};
+pub use plan::{AccessPlan, MutatorContext};
+pub use reference::Reference;
+pub use references::References;
+pub use roots::{NoRoots, RootVisitor, Roots};
+pub use type_table::TypeTable;
+pub use types::{TypeId, TypeInfo, TypeKind, TypeShape};
+pub use verify::VerifyError;

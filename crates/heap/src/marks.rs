@@ -1,0 +1,62 @@
+//! Mark bits: one for each 8 bytes of the cage up to the highest block taken, beside the objects so that marking and
+//! sweeping write to no object. An object is marked by the bit of its first byte.
+
+use crate::blocks::BLOCK_BYTES;
+
+/// Words of mark bits for each block.
+const WORDS: usize = BLOCK_BYTES as usize / 8 / 64;
+
+/// The bits. Grows with the block pool.
+#[derive(Debug, Default)]
+pub(crate) struct MarkBits {
+    words: Vec<u64>,
+}
+
+impl MarkBits {
+    /// Covers blocks `0..blocks`; new bits are clear.
+    pub(crate) fn cover(&mut self, blocks: u32) {
+        let words = blocks as usize * WORDS;
+        if self.words.len() < words {
+            self.words.resize(words, 0);
+        }
+    }
+
+    /// Clears every bit.
+    pub(crate) fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Clears a block's bits.
+    pub(crate) fn clear_block(&mut self, block: u32) {
+        let start = block as usize * WORDS;
+        self.words[start..start + WORDS].fill(0);
+    }
+
+    /// Sets an object's bit; returns whether it was clear.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, object: u32) -> bool {
+        let word = &mut self.words[(object >> 9) as usize];
+        let bit = 1u64 << (object >> 3 & 63);
+        let clear = *word & bit == 0;
+        *word |= bit;
+        clear
+    }
+
+    /// Has the word with an object's bit fetched. Any offset is allowed.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, object: u32) {
+        crate::arch::prefetch(self.words.as_ptr().wrapping_add((object >> 9) as usize).cast());
+    }
+
+    /// An object's bit.
+    #[inline(always)]
+    pub(crate) fn get(&self, object: u32) -> bool {
+        self.words[(object >> 9) as usize] >> (object >> 3 & 63) & 1 == 1
+    }
+
+    /// How many bits of a block are set.
+    pub(crate) fn count(&self, block: u32) -> u32 {
+        let start = block as usize * WORDS;
+        self.words[start..start + WORDS].iter().map(|word| word.count_ones()).sum()
+    }
+}

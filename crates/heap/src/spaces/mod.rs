@@ -1,0 +1,5 @@
+//! The spaces that objects live in. Each takes blocks from the pool and returns them.
+
+pub(crate) mod immortal;
+pub(crate) mod large;
+pub(crate) mod small;

@@ -1,0 +1,184 @@
+//! Small objects: blocks of cells of one size class, swept lazily.
+//!
+//! After marking, a block without a marked cell returns to the pool at once; one whose cells are all marked is left alone; every
+//! other block is queued with its class. Allocation sweeps the first queued block a run at a time: it looks for the next run
+//! of consecutive unmarked cells, releases the identities of the dead objects in it, zeroes it and hands it to the
+//! mutator, which bumps through it inline.
+//!
+//! Which cells hold objects is therefore known without a bit for each allocation: up to a block's `swept` offset a cell is allocated
+//! where its header is not zero (free cells there are zero throughout), beyond it where it is marked. An unmarked cell
+//! beyond it with a header is a dead object whose identity has not been released yet.
+//!
+//! Limits: a block stays with its class until it is empty, so the heap can be exhausted for one class while other
+//! classes have free cells.
+
+use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
+use crate::layout::TYPE_ID_OFFSET;
+use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
+use crate::references::ReferenceModel;
+use crate::size_classes::SizeClasses;
+
+/// The longest run handed out at a time, in bytes: little enough that zeroing leaves it in the first-level cache.
+const MAX_RUN_BYTES: u32 = 8 << 10;
+
+/// What each class allocates from.
+#[derive(Debug)]
+pub(crate) struct SmallSpace {
+    pub(crate) classes: SizeClasses,
+    /// The block being swept for runs.
+    current: [Option<u32>; MAX_SIZE_CLASSES],
+    /// Blocks to sweep next; the last one first.
+    unswept: [Vec<u32>; MAX_SIZE_CLASSES],
+    /// Hand out one cell at a time, so that every allocation comes to the heap.
+    one_by_one: bool,
+}
+
+/// What the first part of sweeping found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Survivors {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
+impl SmallSpace {
+    /// An empty space.
+    pub(crate) fn new(one_by_one: bool) -> SmallSpace {
+        SmallSpace {
+            classes: SizeClasses::new(),
+            current: [None; MAX_SIZE_CLASSES],
+            unswept: [const { Vec::new() }; MAX_SIZE_CLASSES],
+            one_by_one,
+        }
+    }
+
+    /// The next run of free, zeroed cells of a class: from queued blocks, then from a fresh one. `None` where the pool has
+    /// none.
+    pub(crate) fn next_run<M: ReferenceModel>(
+        &mut self,
+        class: usize,
+        pool: &mut BlockPool,
+        model: &mut M,
+    ) -> Option<BumpRun> {
+        loop {
+            let block = match self.current[class].or_else(|| self.unswept[class].pop()) {
+                Some(block) => block,
+                None => {
+                    let block = pool.take(1, BlockKind::Small, BlockKind::Small)?;
+                    pool.info_mut(block).class = class as u8;
+                    if M::HANDLES {
+                        // Old contents must not be taken for dead objects that own handles.
+                        pool.zero_blocks(block, 1);
+                    }
+                    block
+                }
+            };
+            let run = self.sweep_run(block, class, pool, model);
+            self.current[class] = run.map(|_| block);
+            if run.is_some() {
+                return run;
+            }
+        }
+    }
+
+    /// Sweeps on in `block` until a run is found; `None` at its end.
+    fn sweep_run<M: ReferenceModel>(
+        &self,
+        block: u32,
+        class: usize,
+        pool: &mut BlockPool,
+        model: &mut M,
+    ) -> Option<BumpRun> {
+        let cell = self.classes.cell(class);
+        let start = block_start(block);
+        let end = start + BLOCK_BYTES / cell * cell;
+        let longest = if self.one_by_one { cell } else { cell.max(MAX_RUN_BYTES) };
+        let mut cursor = start + pool.info(block).swept;
+        while cursor < end && pool.marks.get(cursor) {
+            cursor += cell;
+        }
+        let mut limit = cursor;
+        while limit < end && limit + cell - cursor <= longest && !pool.marks.get(limit) {
+            if M::HANDLES {
+                release_dead(pool, model, limit);
+            }
+            limit += cell;
+        }
+        pool.info_mut(block).swept = limit - start;
+        if cursor == limit {
+            return None;
+        }
+        if pool.info(block).dirty {
+            // SAFETY: the cells are free, and their block is taken.
+            unsafe { pool.cage.zero(cursor, (limit - cursor) as usize) };
+        }
+        Some(BumpRun { cursor, limit })
+    }
+
+    /// The first part of sweeping, right after marking: sorts the blocks.
+    pub(crate) fn collected<M: ReferenceModel>(&mut self, pool: &mut BlockPool, model: &mut M) -> Survivors {
+        self.current.fill(None);
+        self.unswept.iter_mut().for_each(Vec::clear);
+        let mut survivors = Survivors::default();
+        // Downwards, so that each class's lowest block is swept first.
+        for block in (0..pool.frontier()).rev() {
+            if pool.info(block).kind != BlockKind::Small {
+                continue;
+            }
+            let class = pool.info(block).class as usize;
+            let cell = self.classes.cell(class);
+            let cells = BLOCK_BYTES / cell;
+            let marked = pool.marks.count(block);
+            survivors.objects += marked as u64;
+            survivors.bytes += marked as u64 * cell as u64;
+            if marked == 0 {
+                if M::HANDLES {
+                    (0..cells).for_each(|index| release_dead(pool, model, block_start(block) + index * cell));
+                }
+                pool.give_back(block, 1);
+            } else if marked == cells {
+                pool.info_mut(block).swept = cells * cell;
+            } else {
+                let info = pool.info_mut(block);
+                info.swept = 0;
+                info.dirty = true;
+                self.unswept[class].push(block);
+            }
+        }
+        survivors
+    }
+
+    /// Releases the identities of all dead objects, and zeroes their headers, or with `clear` their whole cells.
+    pub(crate) fn release_all_dead<M: ReferenceModel>(&mut self, pool: &mut BlockPool, model: &mut M, clear: bool) {
+        for class in 0..self.classes.count() {
+            let cell = self.classes.cell(class);
+            for &block in self.unswept[class].iter().chain(&self.current[class]) {
+                let start = block_start(block);
+                for object in (start + pool.info(block).swept..=start + BLOCK_BYTES - cell).step_by(cell as usize) {
+                    if !pool.marks.get(object) {
+                        release_dead(pool, model, object);
+                        // SAFETY: the cell is free.
+                        unsafe { pool.cage.zero(object, if clear { cell } else { 8 } as usize) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Each block that still has cells to be swept, with its class.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let of_class =
+            |class: usize| self.unswept[class].iter().chain(&self.current[class]).map(move |&block| (class, block));
+        (0..self.classes.count()).flat_map(of_class)
+    }
+}
+
+/// Releases the identity of the object in an unmarked cell, if there is one.
+#[inline(always)]
+fn release_dead<M: ReferenceModel>(pool: &mut BlockPool, model: &mut M, object: u32) {
+    // SAFETY: the cell lies in a taken block; an unmarked one with a header is dead and not released yet.
+    unsafe {
+        if M::HANDLES && pool.cage.read(object + TYPE_ID_OFFSET) != 0 {
+            model.release(pool, object);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The heap at its edges: deep and wide graphs, exhaustion, fragmentation, host values, memory given back.
+
+mod common;
+
+use common::{allocate_inline, both, register};
+use legato_heap::layout::StorageKind;
+use legato_heap::{
+    AllocationError, Cause, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn a_list_of_ten_million_nodes_survives() {
+    for config in both(HeapConfig::default()) {
+        let types = TypeTable::new().unwrap();
+        let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let plan = config.access_plan();
+        let mut roots = vec![Reference::NULL];
+        for _ in 0..10_000_000 {
+            let new = allocate_inline(&heap, &plan, node, None)
+                .unwrap_or_else(|| heap.allocate_struct(node, &mut roots).unwrap());
+            // SAFETY: the field follows the header of the new object.
+            unsafe { heap.object_address(new).add(8).cast::<Reference>().write(roots[0]) };
+            roots[0] = new;
+        }
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(heap.stats().live_objects, 10_000_000);
+        assert!(heap.stats().collections > 3, "the threshold grew with the list");
+        heap.collect(Cause::Requested, &mut NoRoots);
+        let stats = heap.stats();
+        assert_eq!((stats.live_objects, stats.live_bytes), (0, 0));
+        assert!(stats.committed_bytes <= 17 << 20, "{} bytes are still committed", stats.committed_bytes);
+    }
+}
+
+#[test]
+fn wide_arrays_are_traced_in_slices() {
+    for config in both(HeapConfig { verify: true, ..HeapConfig::default() }) {
+        let types = TypeTable::new().unwrap();
+        let leaf = register(&types, TypeShape::Struct(vec![StorageKind::I64]));
+        let array = register(&types, TypeShape::Array(StorageKind::Ref));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = vec![Reference::NULL];
+        roots[0] = heap.allocate_array(array, 100_000, &mut roots).unwrap();
+        for index in 0..100_000 {
+            let new = heap.allocate_struct(leaf, &mut roots).unwrap();
+            heap.store(roots[0], 12 + 4 * index, StorageKind::Ref, new.0 as u128);
+        }
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(heap.stats().live_objects, 100_001);
+    }
+}
+
+#[test]
+fn exhaustion_is_an_error_and_the_heap_lives_on() {
+    for config in both(HeapConfig { max_bytes: 4 << 20, min_bytes: 1 << 20, verify: true, ..HeapConfig::default() }) {
+        let types = TypeTable::new().unwrap();
+        let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref, StorageKind::V128]));
+        let bytes = register(&types, TypeShape::Array(StorageKind::I8));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = vec![Reference::NULL];
+        for round in 0..3 {
+            let error = loop {
+                match heap.allocate_struct(node, &mut roots) {
+                    Ok(new) => {
+                        heap.store(new, 8, StorageKind::Ref, roots[0].0 as u128);
+                        roots[0] = new;
+                    }
+                    Err(error) => break error,
+                }
+            };
+            assert!(error.to_string().starts_with("out of memory: 32 bytes"), "{error}");
+            heap.verify(Some(&mut roots)).unwrap();
+            assert!(heap.stats().live_bytes > 3 << 20, "round {round}: {:?}", heap.stats());
+            assert!(heap.allocate_array(bytes, 1 << 20, &mut roots).is_err(), "nothing has been let go");
+            roots[0] = Reference::NULL;
+            heap.allocate_array(bytes, 1 << 20, &mut roots).unwrap();
+        }
+        let too_large = heap.allocate_array(bytes, 5 << 20, &mut roots).unwrap_err();
+        assert!(matches!(too_large, AllocationError::TooLarge { .. }), "{too_large}");
+        let too_large = heap.allocate_array(bytes, u32::MAX, &mut roots).unwrap_err();
+        assert!(matches!(too_large, AllocationError::TooLarge { .. }), "{too_large}");
+    }
+}
+
+#[test]
+fn immortal_records_count_and_stay() {
+    let config = HeapConfig { max_bytes: 1 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() };
+    let mut heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
+    let record = heap.allocate_immortal(40).unwrap();
+    let address = heap.cage_base().wrapping_add(record as usize).cast::<u64>();
+    // SAFETY: the record is ours, and aligned to 8 bytes.
+    unsafe { address.write(7) };
+    assert!(matches!(heap.allocate_immortal(2 << 20), Err(AllocationError::OutOfMemory { .. })));
+    heap.collect(Cause::Requested, &mut NoRoots);
+    // SAFETY: immortal records stay.
+    assert_eq!(unsafe { address.read() }, 7);
+    assert_eq!(heap.stats().immortal_bytes, 40);
+}
+
+#[test]
+fn large_objects_reuse_fragmented_space() {
+    for config in both(HeapConfig { max_bytes: 8 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
+        let types = TypeTable::new().unwrap();
+        let bytes = register(&types, TypeShape::Array(StorageKind::I8));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = Vec::new();
+        // 60 objects of 4 blocks; every second one dies.
+        for _ in 0..60 {
+            let new = heap.allocate_array(bytes, 120 << 10, &mut roots).unwrap();
+            heap.array_fill(new, 0, 0xab, 120 << 10);
+            roots.push(new);
+        }
+        let mut odd = false;
+        roots.retain(|_| {
+            odd = !odd;
+            odd
+        });
+        // The gaps hold 30 more of that size, each zero again, but nothing of 6 blocks beyond the unfragmented rest.
+        for _ in 0..30 {
+            let new = heap.allocate_array(bytes, 120 << 10, &mut roots).unwrap();
+            assert!((0..30).all(|part| heap.load(new, 12 + (part << 12), StorageKind::I8) == 0));
+            roots.push(new);
+        }
+        let mut larger = 0;
+        while let Ok(new) = heap.allocate_array(bytes, 180 << 10, &mut roots) {
+            roots.push(new);
+            larger += 1;
+        }
+        assert!(larger <= 2, "{larger} larger objects in the rest");
+        roots.clear();
+        // Coalesced, the whole heap is one gap.
+        heap.allocate_array(bytes, 7 << 20, &mut roots).unwrap();
+    }
+}
+
+#[test]
+fn host_values_die_with_their_last_reference() {
+    struct Value(Arc<AtomicUsize>, u32);
+    impl Drop for Value {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    for config in both(HeapConfig { verify: true, ..HeapConfig::default() }) {
+        let types = TypeTable::new().unwrap();
+        let cell = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let mut roots = vec![Reference::NULL; 2];
+        roots[0] = heap.allocate_struct(cell, &mut roots).unwrap();
+        let held = heap.allocate_external(Box::new(Value(dropped.clone(), 1)), &mut roots).unwrap();
+        heap.store(roots[0], 8, StorageKind::Ref, held.0 as u128);
+        roots[1] = heap.allocate_external(Box::new(Value(dropped.clone(), 2)), &mut roots).unwrap();
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(dropped.load(Ordering::Relaxed), 0);
+        heap.external_mut(held).unwrap().downcast_mut::<Value>().unwrap().1 = 3;
+        assert_eq!(heap.external(held).unwrap().downcast_ref::<Value>().unwrap().1, 3);
+        assert!(heap.external(roots[0]).is_none() && heap.external(Reference::from_i31(5)).is_none());
+        roots[1] = Reference::NULL;
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+        roots[1] = heap.allocate_external(Box::new(Value(dropped.clone(), 4)), &mut roots).unwrap();
+        roots[0] = Reference::NULL;
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(dropped.load(Ordering::Relaxed), 2);
+        drop(heap);
+        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+    }
+}
+
+#[test]
+fn the_observer_sees_every_collection() {
+    struct Log(Arc<Mutex<Vec<GcEvent>>>);
+    impl GcObserver for Log {
+        fn event(&mut self, event: &GcEvent) {
+            self.0.lock().unwrap().push(*event);
+        }
+    }
+    for config in both(HeapConfig { min_bytes: 1 << 20, verify: true, ..HeapConfig::default() }) {
+        let types = TypeTable::new().unwrap();
+        let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        heap.set_observer(Box::new(Log(events.clone())));
+        let mut roots = Vec::new();
+        for _ in 0..200_000 {
+            heap.allocate_struct(node, &mut roots).unwrap();
+        }
+        heap.collect(Cause::Requested, &mut roots);
+        let events = events.lock().unwrap();
+        assert_eq!(events.len() as u64, heap.stats().collections);
+        assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert!(events[..3].iter().all(|event| event.cause == Cause::Threshold && event.after_bytes == 0));
+        assert!(events[0].before_bytes > 1000 << 10 && events[0].before_bytes <= 1 << 20, "{}", events[0]);
+        assert_eq!(events[3].cause, Cause::Requested);
+        let freed: u64 = events.iter().map(|event| event.freed_handles).sum();
+        let handles = config.access_plan().allocation.handle_run_offset.is_some();
+        assert_eq!(freed, if handles { 200_000 } else { 0 });
+    }
+}
+
+#[test]
+fn verification_finds_damage() {
+    for config in both(HeapConfig::default()) {
+        let types = TypeTable::new().unwrap();
+        let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = vec![Reference::NULL];
+        roots[0] = heap.allocate_struct(node, &mut roots).unwrap();
+        heap.verify(Some(&mut roots)).unwrap();
+        // A reference into the middle of an object.
+        heap.store(roots[0], 8, StorageKind::Ref, roots[0].0 as u128 + 8);
+        assert!(heap.verify(None).is_err());
+        heap.store(roots[0], 8, StorageKind::Ref, 0);
+        heap.verify(None).unwrap();
+        // A wrong type, then a lost handle or an unknown root.
+        let address = heap.object_address(roots[0]).cast::<u32>();
+        // SAFETY: the header of an object; the damage is mended before the heap is used.
+        unsafe {
+            let id = address.read();
+            address.write(id + 4);
+            assert!(heap.verify(None).unwrap_err().to_string().contains("unknown"));
+            address.write(id);
+            if config.access_plan().allocation.handle_run_offset.is_some() {
+                let handle = address.add(1).read();
+                address.add(1).write(handle + 4);
+                assert!(heap.verify(None).is_err());
+                address.add(1).write(handle);
+            }
+        }
+        let mut wrong = vec![Reference(roots[0].0 + 16)];
+        assert!(heap.verify(Some(&mut wrong)).unwrap_err().to_string().contains("root 0"));
+        heap.verify(Some(&mut roots)).unwrap();
+    }
+}
+
+#[test]
+fn stress_raises_the_poll_word_if_asked() {
+    let config = HeapConfig { stress: Some(2), stress_polls: true, verify: true, ..HeapConfig::default() };
+    let mut heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
+    // SAFETY: the context lives as long as the heap, and the word is atomic.
+    let poll = unsafe { &(*heap.mutator_context()).poll };
+    for _ in 0..10 {
+        assert_eq!(poll.swap(0, Ordering::Relaxed), 1);
+        heap.poll(&mut NoRoots);
+    }
+    assert_eq!(heap.stats().collections, 5);
+}
