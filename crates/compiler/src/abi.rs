@@ -1,0 +1,344 @@
+//! What compiled code and the runtime agree on: the instance context, function references, builtins, conventions.
+//!
+//! # Conventions
+//!
+//! * A Wasm function is compiled with Cranelift's `Tail` convention and takes `(context: i64, params...)`; all Wasm
+//!   results are returned as they are. `context` is the callee's instance context (below).
+//! * Every reference (GC, `externref`, `exnref`, `funcref`) is an `i32` in compiled code: an offset into the store's
+//!   cage. 0 is null. Function references point to [`FuncRef`] records in the cage's immortal space.
+//! * Compiled code preserves frame pointers, so that frames are walked by `[fp]` and `[fp + 8]`.
+//! * *Entry trampoline* (host to Wasm), one for each machine signature, the platform's C convention:
+//!   `extern "C" fn(context: *mut u8, code: *const u8, values: *mut Value, entry: *mut EntryRecord) -> u32`. Loads the
+//!   parameters from `values` (16-byte cells), records its stack pointer, frame pointer and landing address in `entry`,
+//!   calls `code` with `try_call`, stores the results over `values` and returns 0; unwinding resumes at its
+//!   landing pad, which returns 1.
+//! * *Exit trampoline* (Wasm to host), one for each machine signature, `Tail` convention `(context, params...)` where
+//!   `context` is a [`HostContext`]: stores the parameters into 16-byte cells on the stack, records the caller's frame
+//!   pointer and its own return address in the store context (see [`StoreContext`]), and calls
+//!   `host_context.call(host_context, cells) -> u32`. On 0 it loads the results from the cells and returns them,
+//!   otherwise it calls `raise` (see [`Builtin::Raise`]), which does not return.
+//! * *Builtin trampoline*, one for each [`Builtin`], compiled code's way into the runtime: `Tail` (or `PreserveAll`,
+//!   see [`BuiltinSignature::preserve_all`]) convention `(context, params...)`, records the exit like an exit
+//!   trampoline, calls the runtime's function through the `builtins` table in the context with the platform's C
+//!   convention, and calls `raise` where the result says so ([`BuiltinSignature::fails_on`]).
+
+use serde::{Deserialize, Serialize};
+
+/// A value cell at the boundary between host and Wasm: 16 bytes, 16-byte aligned. Smaller values lie at its start,
+/// little-endian.
+pub const VALUE_CELL_BYTES: u32 = 16;
+
+/// The fixed head of every instance context and every [`HostContext`]. Dynamic parts follow; see [`ContextLayout`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct ContextHead {
+    /// [`CONTEXT_MAGIC`] or [`HOST_MAGIC`].
+    pub magic: u32,
+    /// Cage offset of the instance's array of [`FuncRef`] records (index: module function index... of those that escape).
+    pub func_refs: u32,
+    /// The store's context.
+    pub store: *mut StoreContext,
+    /// The heap's mutator context.
+    pub mutator: *mut legato_heap::MutatorContext,
+    /// The cage's base address.
+    pub cage: *mut u8,
+    /// The type table's base address.
+    pub types: *const u8,
+    /// The runtime's builtin functions, indexed by [`Builtin`].
+    pub builtins: *const *const u8,
+}
+
+/// Marks an instance context.
+pub const CONTEXT_MAGIC: u32 = 0x4c45_4741;
+/// Marks a [`HostContext`].
+pub const HOST_MAGIC: u32 = 0x4c45_484f;
+
+/// The context that an exit trampoline receives: a host function as one instance (or none) imported it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct HostContext {
+    /// The common head (`func_refs` unused).
+    pub head: ContextHead,
+    /// Called by the exit trampoline with this context and the value cells. Returns 0, or 1 to unwind.
+    pub call: unsafe extern "C" fn(*mut HostContext, *mut u8) -> u32,
+}
+
+/// The words that trampolines write, one set for each store.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StoreContext {
+    /// Frame pointer of the Wasm frame that last called out.
+    pub last_exit_fp: usize,
+    /// Return address into that frame.
+    pub last_exit_pc: usize,
+    /// The address that compiled code's frames must not reach below, whatever
+    /// [`MutatorContext::stack_limit`](legato_heap::MutatorContext::stack_limit) says for the moment: functions with
+    /// frames too large for the reserve below the limit compare with it before they take their frame, and trap. 0: never.
+    pub stack_floor: usize,
+}
+
+/// What an entry trampoline records of itself, for unwinding to it and for ending a stack walk.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct EntryRecord {
+    /// The trampoline's stack pointer at its call of Wasm code.
+    pub sp: usize,
+    /// The trampoline's frame pointer. A stack walk ends at the frame whose caller has this frame pointer.
+    pub fp: usize,
+    /// Address of the landing pad that makes the trampoline return 1. It takes no payload.
+    pub landing: usize,
+}
+
+/// A function reference's record, in the cage's immortal space.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FuncRef {
+    /// Entry with the `Tail` convention.
+    pub code: *const u8,
+    /// Context to pass: an instance context or a [`HostContext`].
+    pub context: *mut u8,
+    /// The function's exact type, a `TypeId` of the engine's type table.
+    pub type_id: u32,
+    /// Reserved for the runtime.
+    pub reserved: u32,
+    /// Reserved for the runtime.
+    pub data: usize,
+}
+
+/// An imported function in the context: what a direct call of it needs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FuncImport {
+    /// See [`FuncRef::code`].
+    pub code: *const u8,
+    /// See [`FuncRef::context`].
+    pub context: *mut u8,
+}
+
+/// A linear memory as compiled code sees it. Lives in the context of the instance that defines it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryHead {
+    /// Base address. Constant for the memory's life when the memory is [`MemoryPlan::Static`](crate::module::MemoryPlan).
+    pub base: *mut u8,
+    /// Current length in bytes.
+    pub bytes: usize,
+}
+
+/// A table as compiled code sees it: 32-bit references. Lives in the context of the instance that defines it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TableHead {
+    /// Address of element 0.
+    pub base: *mut u32,
+    /// Current length in elements.
+    pub length: usize,
+}
+
+/// Bytes of a global's cell in the context of the instance that defines it.
+pub const GLOBAL_BYTES: u32 = 16;
+
+/// Where the parts of one module's instance context lie. Offsets in bytes from the context's start.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ContextLayout {
+    /// `u32` engine type id for each type of the module.
+    pub type_ids: u32,
+    /// `u32` id for each tag (imported and defined): unique in the store.
+    pub tags: u32,
+    /// `u32` engine type id for each tag: the type of its exception objects.
+    pub exception_types: u32,
+    /// One [`FuncImport`] for each imported function.
+    pub func_imports: u32,
+    /// `*mut MemoryHead` for each imported memory.
+    pub memory_imports: u32,
+    /// `*mut TableHead` for each imported table.
+    pub table_imports: u32,
+    /// `*mut u8` (the global's cell) for each imported global.
+    pub global_imports: u32,
+    /// A [`MemoryHead`] for each defined memory.
+    pub memories: u32,
+    /// A [`TableHead`] for each defined table.
+    pub tables: u32,
+    /// A 16-byte, 16-byte aligned cell for each defined global.
+    pub globals: u32,
+    /// Size of the whole context. Allocate it 16-byte aligned.
+    pub bytes: u32,
+}
+
+impl ContextLayout {
+    /// Lays out the context of a module with these counts.
+    pub fn new(counts: &ContextCounts) -> ContextLayout {
+        let mut end = size_of::<ContextHead>() as u32;
+        let mut part = |count: usize, bytes: u32, alignment: u32| {
+            end = end.next_multiple_of(alignment);
+            let start = end;
+            end += count as u32 * bytes;
+            start
+        };
+        let mut layout = ContextLayout {
+            type_ids: part(counts.types, 4, 4),
+            tags: part(counts.tags, 4, 4),
+            exception_types: part(counts.tags, 4, 4),
+            func_imports: part(counts.func_imports, size_of::<FuncImport>() as u32, 8),
+            memory_imports: part(counts.memory_imports, 8, 8),
+            table_imports: part(counts.table_imports, 8, 8),
+            global_imports: part(counts.global_imports, 8, 8),
+            memories: part(counts.memories, size_of::<MemoryHead>() as u32, 8),
+            tables: part(counts.tables, size_of::<TableHead>() as u32, 8),
+            globals: part(counts.globals, GLOBAL_BYTES, 16),
+            bytes: 0,
+        };
+        layout.bytes = end.next_multiple_of(16);
+        layout
+    }
+}
+
+/// The counts that determine a [`ContextLayout`]. `memories`, `tables` and `globals` count the defined ones.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct ContextCounts {
+    pub types: usize,
+    pub tags: usize,
+    pub func_imports: usize,
+    pub memory_imports: usize,
+    pub table_imports: usize,
+    pub global_imports: usize,
+    pub memories: usize,
+    pub tables: usize,
+    pub globals: usize,
+}
+
+/// A machine type at a builtin's boundary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AbiType {
+    /// 32 bits: `i32`, or any reference.
+    I32,
+    /// 64 bits.
+    I64,
+    /// Double precision.
+    F64,
+    /// Single precision.
+    F32,
+}
+
+/// Signature of a builtin, without the context that is always its first parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltinSignature {
+    /// Parameters after the context.
+    pub params: &'static [AbiType],
+    /// The result, if any.
+    pub result: Option<AbiType>,
+    /// The builtin has recorded a trap or exception, to be raised by its trampoline, when its `I64` result is this value
+    /// (for `I32` results the runtime's function returns 64 bits and the trampoline keeps the low 32).
+    pub fails_on: Option<i64>,
+    /// Compiled with `PreserveAll`: for cold paths in hot loops; has no result.
+    pub preserve_all: bool,
+    /// Whether it can collect garbage, so that a call of it is a safepoint.
+    pub safepoint: bool,
+}
+
+macro_rules! builtins {
+    ($($(#[$doc:meta])* $name:ident ( $($param:ident),* ) $(-> $result:ident)? $([$($flag:ident $(= $value:expr)?),*])? ;)*) => {
+        /// The functions that compiled code calls in the runtime. In the runtime's C signature every builtin takes the
+        /// caller's context first; `fails` builtins return an `i64` (-1: raise), also when they have no result; `errs`
+        /// builtins raise at -2.
+        #[repr(u32)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+        pub enum Builtin { $($(#[$doc])* $name),* }
+
+        impl Builtin {
+            /// Every builtin, in order of its discriminant.
+            pub const ALL: &'static [Builtin] = &[$(Builtin::$name),*];
+
+            /// The builtin's signature.
+            pub const fn signature(self) -> BuiltinSignature {
+                match self {
+                    $(Builtin::$name => {
+                        #[allow(unused_mut)]
+                        let mut signature = BuiltinSignature {
+                            params: &[$(AbiType::$param),*],
+                            result: builtins!(@result $($result)?),
+                            fails_on: None,
+                            preserve_all: false,
+                            safepoint: false,
+                        };
+                        $($(builtins!(@flag signature $flag);)*)?
+                        signature
+                    })*
+                }
+            }
+        }
+    };
+    (@result) => { None };
+    (@result $result:ident) => { Some(AbiType::$result) };
+    (@flag $s:ident fails) => { $s.fails_on = Some(-1) };
+    (@flag $s:ident errs) => { $s.fails_on = Some(-2) };
+    (@flag $s:ident cold) => { $s.preserve_all = true };
+    (@flag $s:ident gc) => { $s.safepoint = true };
+}
+
+builtins! {
+    /// Unwinds to the innermost handler of the exception, or to the entry for the trap, that the runtime has recorded.
+    /// Never returns.
+    Raise();
+    /// Records a trap by [`TrapCode`](crate::artifact::TrapCode) and unwinds. Never returns.
+    Trap(I32);
+    /// Throws an exception (`throw` and `throw_ref`). Takes the `exnref`; null is a trap. Never returns, or resumes at a
+    /// handler.
+    ThrowRef(I32) [gc];
+    /// A poll that found the interrupt word set, or the stack limit passed: may collect, may trap.
+    Poll() [fails, cold, gc];
+    /// Allocates a zeroed struct of the engine type id given.
+    AllocateStruct(I32) -> I32 [fails, gc];
+    /// Allocates a zeroed array: engine type id, length.
+    AllocateArray(I32, I32) -> I32 [fails, gc];
+    /// `array.new_data`: engine type id, module data segment, offset in bytes, length in elements.
+    ArrayNewData(I32, I32, I32, I32) -> I32 [fails, gc];
+    /// `array.new_elem`: engine type id, module element segment, offset, length.
+    ArrayNewElem(I32, I32, I32, I32) -> I32 [fails, gc];
+    /// `array.init_data`: array (not null), start, data segment, offset, length. Checks all bounds.
+    ArrayInitData(I32, I32, I32, I32, I32) [fails];
+    /// `array.init_elem`: array (not null), start, element segment, offset, length. Checks all bounds.
+    ArrayInitElem(I32, I32, I32, I32, I32) [fails, gc];
+    /// `array.fill`: array (not null), start, value as raw bits, length. Checks all bounds.
+    ArrayFill(I32, I32, I64, I32) [fails];
+    /// `array.copy`: destination, start, source, start, length; neither is null. Checks all bounds.
+    ArrayCopy(I32, I32, I32, I32, I32) [fails];
+    /// `memory.grow`: module memory index, delta in pages. Result: old size in pages, or -1 (as `i64`, wrapped by the
+    /// caller for 32-bit memories). -2: raise, where the host's limiter failed.
+    MemoryGrow(I32, I64) -> I64 [errs];
+    /// `memory.copy`: destination memory, source memory, destination, source, length. Checks all bounds.
+    MemoryCopy(I32, I32, I64, I64, I64) [fails];
+    /// `memory.fill`: memory, destination, byte, length.
+    MemoryFill(I32, I64, I32, I64) [fails];
+    /// `memory.init`: memory, data segment, destination, source offset, length.
+    MemoryInit(I32, I32, I64, I32, I32) [fails];
+    /// `data.drop`.
+    DataDrop(I32);
+    /// `table.grow`: module table index, initial reference, delta. Result: old length or -1. -2: raise.
+    TableGrow(I32, I32, I64) -> I64 [errs];
+    /// `table.fill`: table, start, reference, length.
+    TableFill(I32, I64, I32, I64) [fails];
+    /// `table.copy`: destination table, source table, destination, source, length.
+    TableCopy(I32, I32, I64, I64, I64) [fails];
+    /// `table.init`: table, element segment, destination, source offset, length.
+    TableInit(I32, I32, I64, I32, I32) [fails, gc];
+    /// `elem.drop`.
+    ElemDrop(I32);
+    /// Floating-point helpers for targets without the instruction (`ceil`, `floor`, `trunc`, `nearest`).
+    CeilF64(F64) -> F64;
+    /// See [`Builtin::CeilF64`].
+    FloorF64(F64) -> F64;
+    /// See [`Builtin::CeilF64`].
+    TruncF64(F64) -> F64;
+    /// See [`Builtin::CeilF64`].
+    NearestF64(F64) -> F64;
+    /// See [`Builtin::CeilF64`].
+    CeilF32(F32) -> F32;
+    /// See [`Builtin::CeilF64`].
+    FloorF32(F32) -> F32;
+    /// See [`Builtin::CeilF64`].
+    TruncF32(F32) -> F32;
+    /// See [`Builtin::CeilF64`].
+    NearestF32(F32) -> F32;
+}

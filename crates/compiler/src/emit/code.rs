@@ -1,0 +1,148 @@
+//! The code of one function, cut loose from Cranelift.
+
+use std::cell::RefCell;
+
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{self, ExternalName};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::{Context, ExceptionContextLoc, FinalizedMachExceptionHandler, FinalizedRelocTarget};
+use cranelift_frontend::FunctionBuilderContext;
+
+use crate::artifact::TrapCode;
+use crate::lower::env::Symbol;
+
+/// The code of a function or trampoline, with offsets from its own start.
+#[derive(Debug, Default)]
+pub struct FunctionCode {
+    /// Index in the module; `u32::MAX` for trampolines.
+    pub(super) index: u32,
+    pub(super) bytes: Vec<u8>,
+    pub(super) alignment: u32,
+    pub(super) relocations: Vec<Relocation>,
+    pub(super) traps: Vec<(u32, TrapCode)>,
+    /// Return address and distances of slots below the frame pointer.
+    pub(super) stack_maps: Vec<(u32, Vec<u32>)>,
+    pub(super) call_sites: Vec<CodeCallSite>,
+    /// Code offset to Wasm offset.
+    pub(super) addresses: Vec<(u32, u32)>,
+    /// Bytes of the frame below the frame pointer.
+    pub(super) frame_bytes: u32,
+    /// Disassembly, where asked for.
+    pub(super) listing: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Relocation {
+    pub(super) offset: u32,
+    pub(super) kind: Reloc,
+    pub(super) target: Symbol,
+    pub(super) addend: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct CodeCallSite {
+    pub(super) offset: u32,
+    pub(super) sp_distance: u32,
+    pub(super) context_offset: u32,
+    /// Tag (`None`: every exception) and landing pad.
+    pub(super) handlers: Vec<(Option<u32>, u32)>,
+}
+
+/// Cranelift's working memory, kept by each thread.
+pub(super) struct Scratch {
+    pub(super) context: Context,
+    pub(super) builder: FunctionBuilderContext,
+    control: ControlPlane,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        context: Context::new(),
+        builder: FunctionBuilderContext::new(),
+        control: ControlPlane::default(),
+    });
+}
+
+/// Runs `f` with this thread's working memory, its function cleared.
+pub(super) fn with_scratch<R>(f: impl FnOnce(&mut Scratch) -> R) -> R {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.context.clear();
+        f(scratch)
+    })
+}
+
+impl Scratch {
+    /// Compiles the function built in `context`. Errors are Cranelift's, as text.
+    pub(super) fn compile(&mut self, isa: &dyn TargetIsa, listing: bool) -> Result<FunctionCode, String> {
+        self.context.set_disasm(listing);
+        if let Err(error) = self.context.compile(isa, &mut self.control) {
+            return Err(cranelift_codegen::print_errors::pretty_error(error.func, error.inner));
+        }
+        let compiled = self.context.compiled_code().expect("compilation has just succeeded");
+        let buffer = &compiled.buffer;
+        let mut code = FunctionCode {
+            index: u32::MAX,
+            bytes: buffer.data().to_vec(),
+            alignment: buffer.alignment.max(16),
+            listing: compiled.vcode.clone(),
+            ..FunctionCode::default()
+        };
+        if let Some(frame) = buffer.frame_layout() {
+            code.frame_bytes = frame.frame_to_fp_offset;
+        }
+        for reloc in buffer.relocs() {
+            let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = &reloc.target else {
+                return Err(format!("a relocation against {:?}", reloc.target));
+            };
+            let target = Symbol::of(&self.context.func.params.user_named_funcs()[*name]);
+            code.relocations.push(Relocation { offset: reloc.offset, kind: reloc.kind, target, addend: reloc.addend });
+        }
+        code.traps.extend(buffer.traps().iter().map(|trap| (trap.offset, trap_code(trap.code))));
+        for (return_address, frame, map) in buffer.user_stack_maps() {
+            let mut distances: Vec<u32> = map.entries().map(|(_, sp_offset)| frame - sp_offset).collect();
+            distances.sort_unstable();
+            code.stack_maps.push((*return_address, distances));
+        }
+        for site in buffer.call_sites() {
+            let mut context_offset = None;
+            let mut handlers = Vec::new();
+            for handler in site.exception_handlers {
+                match handler {
+                    FinalizedMachExceptionHandler::Tag(tag, landing) => handlers.push((Some(tag.as_u32()), *landing)),
+                    FinalizedMachExceptionHandler::Default(landing) => handlers.push((None, *landing)),
+                    FinalizedMachExceptionHandler::Context(ExceptionContextLoc::SPOffset(offset)) => {
+                        context_offset = Some(*offset);
+                    }
+                    FinalizedMachExceptionHandler::Context(ExceptionContextLoc::GPR(_)) => {
+                        return Err("an exception context in a register".to_owned());
+                    }
+                }
+            }
+            // The entry trampoline's own landing pad has no context: it is found by the entry record.
+            let (Some(context_offset), Some(sp_distance)) = (context_offset, site.frame_offset) else { continue };
+            if !handlers.is_empty() {
+                code.call_sites.push(CodeCallSite { offset: site.ret_addr, sp_distance, context_offset, handlers });
+            }
+        }
+        let mut last = None;
+        for location in buffer.get_srclocs_sorted() {
+            if !location.loc.is_default() && last != Some(location.loc) {
+                code.addresses.push((location.start, location.loc.bits()));
+                last = Some(location.loc);
+            }
+        }
+        Ok(code)
+    }
+}
+
+/// Our code for one of Cranelift's.
+fn trap_code(code: ir::TrapCode) -> TrapCode {
+    match code {
+        ir::TrapCode::STACK_OVERFLOW => TrapCode::StackOverflow,
+        ir::TrapCode::INTEGER_OVERFLOW => TrapCode::IntegerOverflow,
+        ir::TrapCode::INTEGER_DIVISION_BY_ZERO => TrapCode::IntegerDivisionByZero,
+        ir::TrapCode::BAD_CONVERSION_TO_INTEGER => TrapCode::BadConversionToInteger,
+        code => TrapCode::from_number(code.as_raw().get()).unwrap_or(TrapCode::Internal),
+    }
+}

@@ -1,0 +1,260 @@
+//! Machine code: drives Cranelift over lowered functions, makes the trampolines, links everything into a
+//! [`CompiledModule`].
+
+mod code;
+mod link;
+mod target;
+mod trampolines;
+
+use cranelift_codegen::ir;
+use legato_heap::layout::StructLayout;
+use rayon::prelude::*;
+
+pub use self::code::FunctionCode;
+use self::code::with_scratch;
+use self::link::Linker;
+use self::target::Target;
+use crate::abi::{Builtin, ContextHead, ContextLayout, StoreContext};
+use crate::artifact::{CodeRange, CompiledFunction, CompiledModule, MachineSignature, TargetInfo, Trampolines};
+use crate::error::CompileError;
+use crate::lower::env::{ModuleEnv, Symbol, exception_layout};
+use crate::lower::{is_large, lower};
+use crate::mir;
+use crate::module::{CompositeType, ImportKind, ModuleInfo};
+use crate::options::CompileOptions;
+
+/// Frames larger than this check the stack before they are taken, not after: the reserve below the stack limit need
+/// not hold them. In bytes.
+const LARGE_FRAME: u32 = 32 << 10;
+
+/// Compiles the functions of one module.
+pub struct CodeGenerator {
+    info: ModuleInfo,
+    options: CompileOptions,
+    target: Target,
+    layout: ContextLayout,
+    structs: Vec<Option<StructLayout>>,
+    exceptions: Vec<StructLayout>,
+}
+
+impl CodeGenerator {
+    /// A generator for a module with these declarations. Errors: the host's processor is not supported.
+    pub fn new(info: ModuleInfo, options: &CompileOptions) -> Result<CodeGenerator, CompileError> {
+        let target = Target::host(options)?;
+        let layout = info.context_layout();
+        let structs = info
+            .types
+            .iter()
+            .map(|ty| match &ty.composite {
+                CompositeType::Struct(fields) => {
+                    Some(StructLayout::new(fields.iter().map(|field| info.storage_kind(field.storage))))
+                }
+                _ => None,
+            })
+            .collect();
+        let exceptions = info.tags.iter().map(|&ty| exception_layout(&info, info.func_type(ty))).collect();
+        Ok(CodeGenerator { info, options: options.clone(), target, layout, structs, exceptions })
+    }
+
+    /// The module's declarations.
+    pub fn info(&self) -> &ModuleInfo {
+        &self.info
+    }
+
+    /// Compiles one function. May be called from several threads at once. Errors: the function passes a limit of the
+    /// code generator.
+    pub fn compile_function(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
+        self.compile(function, false)
+    }
+
+    /// The machine code of a function as text, for tests and for people.
+    pub fn disassemble(&self, function: &mir::Function) -> Result<String, CompileError> {
+        let code = self.compile(function, true)?;
+        Ok(code.listing.unwrap_or_default())
+    }
+
+    /// The Cranelift IR of a function as text, before optimisation.
+    pub fn lowered(&self, function: &mir::Function) -> Result<String, CompileError> {
+        with_scratch(|scratch| {
+            lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, is_large(function))
+                .map(|()| scratch.context.func.display().to_string())
+        })
+        .map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
+    }
+
+    fn compile(&self, function: &mir::Function, listing: bool) -> Result<FunctionCode, CompileError> {
+        let mut code = self.compile_once(function, listing, false);
+        if let Ok(compiled) = &code
+            && compiled.frame_bytes > LARGE_FRAME
+        {
+            code = self.compile_once(function, listing, true);
+        }
+        code.map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
+    }
+
+    fn env(&self) -> ModuleEnv<'_> {
+        ModuleEnv {
+            info: &self.info,
+            layout: &self.layout,
+            plan: &self.options.plan,
+            structs: &self.structs,
+            exceptions: &self.exceptions,
+            rounds: self.target.rounds(),
+            frontend: self.target.fast_code.frontend_config(),
+        }
+    }
+
+    fn compile_once(&self, function: &mir::Function, listing: bool, floor: bool) -> Result<FunctionCode, String> {
+        let large = is_large(function);
+        let mut code = with_scratch(|scratch| {
+            scratch.context.func.name = ir::UserFuncName::user(0, function.index.0);
+            lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)?;
+            if floor {
+                check_floor(&mut scratch.context.func);
+            }
+            let isa = if large { &self.target.fast_compile } else { &self.target.fast_code };
+            scratch.compile(&**isa, listing)
+        })?;
+        code.index = function.index.0;
+        Ok(code)
+    }
+
+    /// Links the code of all defined functions. Their order does not matter. Errors: a function is missing, or the
+    /// module's code is too large.
+    pub fn link(self, mut functions: Vec<FunctionCode>) -> Result<CompiledModule, CompileError> {
+        functions.sort_by_key(|function| function.index);
+        let error = |message: String| CompileError::CodeGeneration { function: u32::MAX, message };
+        let mut linker = Linker::default();
+        let mut compiled = Vec::with_capacity(functions.len());
+        for function in functions {
+            let index = function.index;
+            let range = linker
+                .add(Some(Symbol::Function(index)), function)
+                .map_err(|message| CompileError::CodeGeneration { function: index, message })?;
+            compiled.push(CompiledFunction { range, index });
+        }
+        let builtins = link_builtins(&self.target, &mut linker).map_err(error)?;
+        let signatures = boundary_signatures(&self.info);
+        let trampolines =
+            link_trampolines(&self.target, &mut linker, signatures, self.options.parallel).map_err(error)?;
+        linker.relocate().map_err(error)?;
+        Ok(CompiledModule {
+            context: self.layout,
+            info: self.info,
+            plan: self.options.plan,
+            target: self.target.info(),
+            code: linker.code,
+            functions: compiled,
+            builtins,
+            trampolines,
+            traps: linker.traps,
+            stack_maps: linker.stack_maps,
+            call_sites: linker.call_sites,
+            addresses: linker.addresses,
+        })
+    }
+}
+
+/// A module without functions that holds the trampolines for these signatures (and no builtin trampolines: nothing in it
+/// calls them). Errors: the host's processor is not supported.
+pub fn compile_trampolines(
+    signatures: &[MachineSignature],
+    options: &CompileOptions,
+) -> Result<CompiledModule, CompileError> {
+    let target = Target::host(options)?;
+    let info = ModuleInfo::default();
+    let error = |message: String| CompileError::CodeGeneration { function: u32::MAX, message };
+    let mut linker = Linker::default();
+    let trampolines = link_trampolines(&target, &mut linker, signatures.to_vec(), false).map_err(error)?;
+    Ok(CompiledModule {
+        context: info.context_layout(),
+        info,
+        plan: options.plan.clone(),
+        target: target.info(),
+        code: linker.code,
+        functions: Vec::new(),
+        builtins: vec![CodeRange::default(); Builtin::ALL.len()],
+        trampolines,
+        traps: linker.traps,
+        stack_maps: linker.stack_maps,
+        call_sites: linker.call_sites,
+        addresses: linker.addresses,
+    })
+}
+
+/// Has the prologue trap, before it takes its frame, where the frame would pass the store's stack floor.
+fn check_floor(function: &mut ir::Function) {
+    let flags = ir::MemFlagsData::trusted().with_readonly();
+    let flags = function.dfg.mem_flags.insert_unchecked(flags);
+    let context = function.create_global_value(ir::GlobalValueData::VMContext);
+    let load = |base, offset: usize| ir::GlobalValueData::Load {
+        base,
+        offset: (offset as i32).into(),
+        global_type: ir::types::I64,
+        flags,
+    };
+    let store = function.create_global_value(load(context, std::mem::offset_of!(ContextHead, store)));
+    let floor = function.create_global_value(load(store, std::mem::offset_of!(StoreContext, stack_floor)));
+    function.stack_limit = Some(floor);
+}
+
+/// Compiles the builtin trampolines that the code refers to.
+fn link_builtins(target: &Target, linker: &mut Linker) -> Result<Vec<CodeRange>, String> {
+    let mut ranges = vec![CodeRange::default(); Builtin::ALL.len()];
+    for symbol in linker.missing() {
+        match symbol {
+            Symbol::Builtin(number) => {
+                let code = trampolines::builtin(target, Builtin::ALL[number as usize], false)?;
+                ranges[number as usize] = linker.add(Some(symbol), code)?;
+            }
+            Symbol::Cold(number) => {
+                let code = trampolines::builtin(target, Builtin::ALL[number as usize], true)?;
+                linker.add(Some(symbol), code)?;
+            }
+            Symbol::Function(_) => {}
+        }
+    }
+    Ok(ranges)
+}
+
+fn link_trampolines(
+    target: &Target,
+    linker: &mut Linker,
+    signatures: Vec<MachineSignature>,
+    parallel: bool,
+) -> Result<Vec<Trampolines>, String> {
+    let both = |signature: &MachineSignature| -> Result<_, String> {
+        Ok((trampolines::entry(target, signature)?, trampolines::exit(target, signature)?))
+    };
+    let codes: Vec<_> = if parallel {
+        signatures.par_iter().map(both).collect::<Result<_, _>>()?
+    } else {
+        signatures.iter().map(both).collect::<Result<_, _>>()?
+    };
+    let mut trampolines = Vec::with_capacity(signatures.len());
+    for (signature, (entry, exit)) in signatures.into_iter().zip(codes) {
+        let (entry, exit) = (linker.add(None, entry)?, linker.add(None, exit)?);
+        trampolines.push(Trampolines { signature, entry, exit });
+    }
+    Ok(trampolines)
+}
+
+/// The signatures of functions that host and module may call across their boundary, each once.
+fn boundary_signatures(info: &ModuleInfo) -> Vec<MachineSignature> {
+    let imported = info.imports.iter().filter_map(|import| match import.kind {
+        ImportKind::Func(ty) => Some(ty),
+        _ => None,
+    });
+    let escaping = info.functions.iter().filter(|function| function.func_ref.is_some()).map(|function| function.ty);
+    let start = info.start.map(|start| info.functions[start.index()].ty);
+    let mut seen = rustc_hash::FxHashSet::default();
+    let all = imported.chain(escaping).chain(start).map(|ty| MachineSignature::of(info.func_type(ty)));
+    all.filter(|signature| seen.insert(signature.clone())).collect()
+}
+
+impl TargetInfo {
+    /// What code compiled on this host is compiled for.
+    pub fn host(options: &CompileOptions) -> Result<TargetInfo, CompileError> {
+        Ok(Target::host(options)?.info())
+    }
+}

@@ -1,0 +1,18 @@
+//! Wasm to native code, by way of MIR and Cranelift. Learns from the heap, as data, what code to emit per access.
+
+pub mod abi;
+pub mod artifact;
+mod driver;
+pub mod emit;
+mod error;
+mod lower;
+pub mod mir;
+pub mod module;
+mod options;
+pub mod passes;
+pub mod translate;
+
+pub use driver::{compile, translate_module};
+pub use emit::compile_trampolines;
+pub use error::CompileError;
+pub use options::{CompileOptions, Features};

@@ -1,0 +1,232 @@
+//! Memory accesses: alias regions, flags, and the words of the instance context.
+
+use cranelift_codegen::ir::{self, AliasRegion, AliasRegionData, InstBuilder, MemFlagsData, types};
+use legato_heap::layout::StorageKind;
+
+use super::Lowering;
+use super::env::POINTER;
+use crate::abi::{ContextHead, FuncRef};
+use crate::artifact::TrapCode;
+use crate::mir::Extension;
+use crate::module::{TagIndex, TypeIndex};
+
+/// Disjoint parts of memory: an access of one never touches another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Region {
+    /// Instance contexts, but for globals and heads of memories and tables.
+    Context,
+    /// Globals.
+    Globals,
+    /// [`MemoryHead`](crate::abi::MemoryHead)s.
+    MemoryHeads,
+    /// [`TableHead`](crate::abi::TableHead)s.
+    TableHeads,
+    /// Linear memories.
+    Memory,
+    /// Elements of tables.
+    Tables,
+    /// Function reference records.
+    FuncRefs,
+    /// The allocation cursors.
+    Runs,
+    /// The poll word.
+    Poll,
+    /// The type table.
+    Types,
+    /// Handle words.
+    Handles,
+    /// Object headers.
+    Headers,
+    /// Array lengths.
+    Lengths,
+    /// Stack slots.
+    Stack,
+    /// Struct fields of one kind.
+    Fields(StorageKind),
+    /// Array elements of one kind.
+    Elements(StorageKind),
+}
+
+/// How many regions there are.
+pub(crate) const REGIONS: usize = 32;
+
+impl Region {
+    fn number(self) -> u32 {
+        match self {
+            Region::Context => 0,
+            Region::Globals => 1,
+            Region::MemoryHeads => 2,
+            Region::TableHeads => 3,
+            Region::Memory => 4,
+            Region::Tables => 5,
+            Region::FuncRefs => 6,
+            Region::Runs => 7,
+            Region::Poll => 8,
+            Region::Types => 9,
+            Region::Handles => 10,
+            Region::Headers => 11,
+            Region::Lengths => 12,
+            Region::Stack => 13,
+            Region::Fields(kind) => 14 + kind as u32,
+            Region::Elements(kind) => 23 + kind as u32,
+        }
+    }
+}
+
+/// Cranelift's form of a trap code.
+pub(crate) fn trap(code: TrapCode) -> ir::TrapCode {
+    ir::TrapCode::unwrap_user(code as u8)
+}
+
+impl Lowering<'_, '_> {
+    /// The flags of an access to `region` that cannot fault.
+    pub(super) fn flags(&mut self, region: Region) -> MemFlagsData {
+        let region = self.region(region);
+        MemFlagsData::new().with_notrap().with_alias_region(Some(region))
+    }
+
+    /// The flags of an access to `region` that faults with `trap_code`, where one is given.
+    pub(super) fn flags_trapping(&mut self, region: Region, trap_code: Option<TrapCode>) -> MemFlagsData {
+        self.flags(region).with_trap_code(trap_code.map(trap))
+    }
+
+    /// The flags of a load of a word that does not change while the function runs.
+    pub(super) fn constant_flags(&mut self, region: Region) -> MemFlagsData {
+        self.flags(region).with_aligned().with_readonly().with_can_move()
+    }
+
+    fn region(&mut self, region: Region) -> AliasRegion {
+        let number = region.number();
+        if let Some(found) = self.regions[number as usize] {
+            return found;
+        }
+        let data = AliasRegionData { user_id: number, description: format!("{region:?}").into() };
+        let created = self.b.func.dfg.alias_regions.insert(data);
+        self.regions[number as usize] = Some(created);
+        created
+    }
+
+    /// A word of the instance context that does not change while the function runs.
+    pub(super) fn context_constant(&mut self, ty: ir::Type, offset: u32) -> ir::Value {
+        let flags = self.constant_flags(Region::Context);
+        self.b.ins().load(ty, flags, self.context, offset as i32)
+    }
+
+    /// The cage's base address.
+    pub(super) fn cage(&mut self) -> ir::Value {
+        self.base(0, std::mem::offset_of!(ContextHead, cage) as u32)
+    }
+
+    /// The address of the mutator context.
+    pub(super) fn mutator(&mut self) -> ir::Value {
+        self.base(1, std::mem::offset_of!(ContextHead, mutator) as u32)
+    }
+
+    /// The type table's base address.
+    pub(super) fn types(&mut self) -> ir::Value {
+        self.base(2, std::mem::offset_of!(ContextHead, types) as u32)
+    }
+
+    /// Loads a base address once for each stretch of code; Cranelift merges what remains.
+    fn base(&mut self, number: usize, offset: u32) -> ir::Value {
+        if let Some(value) = self.bases[number] {
+            return value;
+        }
+        let value = self.context_constant(POINTER, offset);
+        if !self.cold {
+            self.bases[number] = Some(value);
+        }
+        value
+    }
+
+    /// The engine's id of a type of the module, 32 bits.
+    pub(super) fn type_id(&mut self, ty: TypeIndex) -> ir::Value {
+        self.context_constant(types::I32, self.env.layout.type_ids + 4 * ty.0)
+    }
+
+    /// The store's id of a tag, 32 bits.
+    pub(super) fn tag_id(&mut self, tag: TagIndex) -> ir::Value {
+        self.context_constant(types::I32, self.env.layout.tags + 4 * tag.0)
+    }
+
+    /// The engine's type id of a tag's exceptions, 32 bits.
+    pub(super) fn exception_type_id(&mut self, tag: TagIndex) -> ir::Value {
+        self.context_constant(types::I32, self.env.layout.exception_types + 4 * tag.0)
+    }
+
+    /// The address of cage offset `offset` (32 bits).
+    pub(super) fn cage_address(&mut self, offset: ir::Value) -> ir::Value {
+        let cage = self.cage();
+        let wide = self.b.ins().uextend(POINTER, offset);
+        self.b.ins().iadd(cage, wide)
+    }
+
+    /// A field of a function reference's record, given the reference. `null` is the trap where it is null, if it can be.
+    pub(super) fn func_ref_field(
+        &mut self,
+        ty: ir::Type,
+        reference: ir::Value,
+        offset: usize,
+        null: Option<TrapCode>,
+    ) -> ir::Value {
+        let mut access = null;
+        if let Some(code) = null
+            && size_of::<FuncRef>() as u32 > self.env.plan.null_guard_bytes
+        {
+            self.b.ins().trapz(reference, trap(code));
+            access = None;
+        }
+        let address = self.cage_address(reference);
+        let flags = self.flags_trapping(Region::FuncRefs, access);
+        self.b.ins().load(ty, flags, address, offset as i32)
+    }
+
+    /// Loads a field or element of `kind`.
+    pub(super) fn load_storage(
+        &mut self,
+        kind: StorageKind,
+        extension: Extension,
+        flags: MemFlagsData,
+        address: ir::Value,
+        offset: i32,
+    ) -> ir::Value {
+        let signed = extension == Extension::Signed;
+        let ins = self.b.ins();
+        match kind {
+            StorageKind::I8 if signed => ins.sload8(types::I32, flags, address, offset),
+            StorageKind::I8 => ins.uload8(types::I32, flags, address, offset),
+            StorageKind::I16 if signed => ins.sload16(types::I32, flags, address, offset),
+            StorageKind::I16 => ins.uload16(types::I32, flags, address, offset),
+            StorageKind::I32 | StorageKind::Ref | StorageKind::Immortal => {
+                ins.load(types::I32, flags.with_aligned(), address, offset)
+            }
+            StorageKind::I64 => ins.load(types::I64, flags.with_aligned(), address, offset),
+            StorageKind::F32 => ins.load(types::F32, flags.with_aligned(), address, offset),
+            StorageKind::F64 => ins.load(types::F64, flags.with_aligned(), address, offset),
+            StorageKind::V128 => ins.load(types::I8X16, flags, address, offset),
+        }
+    }
+
+    /// Stores a field or element of `kind`.
+    pub(super) fn store_storage(
+        &mut self,
+        kind: StorageKind,
+        flags: MemFlagsData,
+        value: ir::Value,
+        address: ir::Value,
+        offset: i32,
+    ) {
+        let ins = self.b.ins();
+        match kind {
+            StorageKind::I8 => ins.istore8(flags, value, address, offset),
+            StorageKind::I16 => ins.istore16(flags, value, address, offset),
+            StorageKind::V128 => ins.store(flags, value, address, offset),
+            _ => ins.store(flags.with_aligned(), value, address, offset),
+        };
+    }
+
+    /// An index or length as 64 bits: 32-bit ones are zero-extended.
+    pub(super) fn index64(&mut self, value: ir::Value) -> ir::Value {
+        if self.b.func.dfg.value_type(value) == types::I32 { self.b.ins().uextend(types::I64, value) } else { value }
+    }
+}

@@ -1,0 +1,197 @@
+//! The inline allocation sequence: take a cell by bumping a cursor, write the header; a cold call otherwise.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, types};
+use legato_heap::layout::{
+    ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, StructLayout, TYPE_ID_OFFSET, array_bytes, array_elements_offset,
+};
+use legato_heap::plan::BumpRun;
+
+use super::Lowering;
+use super::access::Region;
+use super::env::{ModuleEnv, POINTER};
+use super::roots::SafepointKey;
+use crate::abi::Builtin;
+use crate::mir::{self, Op};
+
+/// Where cells are not zeroed beforehand, objects up to this size are zeroed inline.
+const INLINE_ZEROING_BYTES: u32 = 128;
+
+/// A new object: its reference and the address of its header.
+#[derive(Clone, Copy)]
+pub(super) struct NewObject {
+    pub(super) reference: ir::Value,
+    pub(super) address: ir::Value,
+}
+
+/// What to allocate inline.
+pub(super) struct Shape {
+    /// Size class.
+    pub(super) class: usize,
+    /// Object size in bytes.
+    pub(super) bytes: u32,
+    /// Arrays: the length.
+    pub(super) length: Option<u32>,
+    /// Whether the caller writes every field, so that nothing has to be zeroed.
+    pub(super) filled: bool,
+}
+
+/// How many allocations a function has that might be made inline.
+pub(super) fn count(mir: &mir::Function, order: &[mir::Block]) -> usize {
+    let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
+    insts.filter(|inst| is_allocation(&mir.insts[inst.index()].op)).count()
+}
+
+fn is_allocation(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::StructNew(_)
+            | Op::StructNewDefault(_)
+            | Op::ExceptionNew(_)
+            | Op::ArrayNew(_)
+            | Op::ArrayNewDefault(_)
+            | Op::ArrayNewFixed(_)
+    )
+}
+
+impl ModuleEnv<'_> {
+    /// The size class in which to allocate a struct inline, if any. `filled`: every field is written afterwards.
+    pub(super) fn inline_struct(&self, inline: bool, layout: &StructLayout, filled: bool) -> Option<usize> {
+        self.inline_class(inline, layout.bytes, filled)
+    }
+
+    /// The size class in which to allocate an array of this length inline, if any.
+    pub(super) fn inline_array(&self, inline: bool, kind: StorageKind, length: u32, filled: bool) -> Option<usize> {
+        self.inline_class(inline, array_bytes(kind, length)?, filled)
+    }
+
+    fn inline_class(&self, inline: bool, bytes: u32, filled: bool) -> Option<usize> {
+        let plan = &self.plan.allocation;
+        if !inline || !(filled || plan.cells_are_zero || bytes <= INLINE_ZEROING_BYTES) {
+            return None;
+        }
+        plan.class_of(bytes)
+    }
+}
+
+impl Lowering<'_, '_> {
+    /// Allocates a struct with fields laid out so. Its fields hold zeros, or (with `filled`) anything.
+    pub(super) fn allocate_struct(
+        &mut self,
+        type_id: ir::Value,
+        layout: &StructLayout,
+        filled: bool,
+        key: SafepointKey,
+    ) -> NewObject {
+        match self.env.inline_struct(self.inline_allocation, layout, filled) {
+            Some(class) => {
+                let shape = Shape { class, bytes: layout.bytes, length: None, filled };
+                self.allocate_inline(type_id, shape, Builtin::AllocateStruct, &[type_id], key)
+            }
+            None => {
+                let reference = self.builtin_safepoint(Builtin::AllocateStruct, &[type_id], key);
+                let address = self.object(reference, None, 0).address;
+                NewObject { reference, address }
+            }
+        }
+    }
+
+    /// Allocates an array whose length is known. As [`Self::allocate_struct`].
+    pub(super) fn allocate_array(
+        &mut self,
+        type_id: ir::Value,
+        kind: StorageKind,
+        length: u32,
+        filled: bool,
+        key: SafepointKey,
+    ) -> NewObject {
+        let length_value = self.b.ins().iconst(types::I32, i64::from(length));
+        match self.env.inline_array(self.inline_allocation, kind, length, filled) {
+            Some(class) => {
+                let bytes = array_bytes(kind, length).expect("an array with a size class has a size");
+                let shape = Shape { class, bytes, length: Some(length), filled };
+                self.allocate_inline(type_id, shape, Builtin::AllocateArray, &[type_id, length_value], key)
+            }
+            None => {
+                let reference = self.builtin_safepoint(Builtin::AllocateArray, &[type_id, length_value], key);
+                let address = self.object(reference, None, 0).address;
+                NewObject { reference, address }
+            }
+        }
+    }
+
+    fn allocate_inline(
+        &mut self,
+        type_id: ir::Value,
+        shape: Shape,
+        slow_builtin: Builtin,
+        slow_args: &[ir::Value],
+        key: SafepointKey,
+    ) -> NewObject {
+        let plan = self.env.plan;
+        let cell = plan.allocation.cell_bytes[shape.class];
+        let run = (plan.allocation.runs_offset + (shape.class * size_of::<BumpRun>()) as u32) as i32;
+        // Both paths use these: load them where they dominate both.
+        let mutator = self.mutator();
+        self.cage();
+        let slow = self.b.create_block();
+        let fast = self.b.create_block();
+        let join = self.b.create_block();
+        let reference = self.b.append_block_param(join, types::I32);
+        let address = self.b.append_block_param(join, POINTER);
+
+        // 64 bits, so that the sum cannot wrap.
+        let flags = self.flags(Region::Runs).with_aligned();
+        let cursor = self.b.ins().uload32(flags, mutator, run);
+        let limit = self.b.ins().uload32(flags, mutator, run + 4);
+        let next = self.b.ins().iadd_imm_s(cursor, i64::from(cell));
+        let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
+        self.b.ins().brif(fits, fast, &[], slow, &[]);
+
+        self.b.switch_to_block(fast);
+        let handles = self.prepare_handle(slow);
+        let flags = self.flags(Region::Runs).with_aligned();
+        self.b.ins().istore32(flags, next, mutator, run);
+        let new = self.name_cell(cursor, handles);
+        let mut header = self.b.ins().uextend(types::I64, type_id);
+        if let Some(word) = new.collector_word {
+            header = self.b.ins().bor(header, word);
+        }
+        let flags = self.flags(Region::Headers).with_aligned();
+        self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
+        if !shape.filled && !plan.allocation.cells_are_zero {
+            self.zero(new.address, shape.bytes);
+        }
+        if let Some(length) = shape.length {
+            let length = self.b.ins().iconst(types::I32, i64::from(length));
+            let flags = self.flags(Region::Lengths).with_aligned();
+            self.b.ins().store(flags, length, new.address, ARRAY_LENGTH_OFFSET as i32);
+        }
+        self.b.ins().jump(join, &[new.reference.into(), new.address.into()]);
+
+        self.b.set_cold_block(slow);
+        self.b.switch_to_block(slow);
+        self.cold = true;
+        let slow_reference = self.builtin_cold(slow_builtin, slow_args, key);
+        let slow_object = self.object(slow_reference, None, 0);
+        self.b.ins().jump(join, &[slow_reference.into(), slow_object.address.into()]);
+        self.cold = false;
+
+        self.b.switch_to_block(join);
+        NewObject { reference, address }
+    }
+
+    /// Zeroes the words of a cell behind its header. Of no region: it touches them all.
+    fn zero(&mut self, address: ir::Value, bytes: u32) {
+        let zero = self.b.ins().iconst(types::I64, 0);
+        let flags = ir::MemFlagsData::new().with_notrap().with_aligned();
+        for offset in (HEADER_BYTES..bytes).step_by(8) {
+            self.b.ins().store(flags, zero, address, offset as i32);
+        }
+    }
+
+    /// The offset of element `index` from an array's start.
+    pub(super) fn element_offset(kind: StorageKind, index: u32) -> i32 {
+        (array_elements_offset(kind) + index * kind.bytes()) as i32
+    }
+}

@@ -1,0 +1,80 @@
+//! Calls of the runtime's builtins, through their trampolines.
+
+use cranelift_codegen::ir::{self, InstBuilder, Signature, StackSlotData, StackSlotKind};
+
+use super::Lowering;
+use super::access::Region;
+use super::env::{POINTER, Symbol, abi_type, builtin_signature, cold_signature};
+use super::roots::SafepointKey;
+use crate::abi::Builtin;
+
+impl Lowering<'_, '_> {
+    /// Declares something in the module's own code.
+    pub(super) fn function_ref(&mut self, symbol: Symbol, signature: impl FnOnce() -> Signature) -> ir::FuncRef {
+        if let Some(&found) = self.functions.get(&symbol) {
+            return found;
+        }
+        let signature = self.b.import_signature(signature());
+        let name = self.b.func.declare_imported_user_function(symbol.name());
+        let function = self.b.import_function(ir::ExtFuncData {
+            name: ir::ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: false,
+        });
+        self.functions.insert(symbol, function);
+        function
+    }
+
+    /// Declares a builtin's trampoline.
+    pub(super) fn builtin_ref(&mut self, builtin: Builtin) -> ir::FuncRef {
+        self.function_ref(Symbol::Builtin(builtin as u32), || builtin_signature(builtin))
+    }
+
+    /// Calls a builtin that never collects.
+    pub(super) fn builtin(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Value {
+        debug_assert!(!builtin.signature().safepoint);
+        let call = self.call_builtin(builtin, args);
+        self.first_result(call)
+    }
+
+    /// Calls a builtin that may collect. Returns its result, if it has one (the call's context otherwise).
+    pub(super) fn builtin_safepoint(&mut self, builtin: Builtin, args: &[ir::Value], key: SafepointKey) -> ir::Value {
+        let call = self.call_builtin(builtin, args);
+        self.map_roots(call, key);
+        self.first_result(call)
+    }
+
+    fn call_builtin(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
+        let function = self.builtin_ref(builtin);
+        let mut all = vec![self.context];
+        all.extend_from_slice(args);
+        self.b.ins().call(function, &all)
+    }
+
+    fn first_result(&self, call: ir::Inst) -> ir::Value {
+        self.b.inst_results(call).first().copied().unwrap_or(self.context)
+    }
+
+    /// In a cold path: calls a builtin that may collect through its cold trampoline, which keeps all registers.
+    pub(super) fn builtin_cold(&mut self, builtin: Builtin, args: &[ir::Value], key: SafepointKey) -> ir::Value {
+        let slot = match self.result_slot {
+            Some(slot) => slot,
+            None => {
+                let created = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+                *self.result_slot.insert(created)
+            }
+        };
+        self.spill_roots(key);
+        let function = self.function_ref(Symbol::Cold(builtin as u32), || cold_signature(builtin));
+        let mut all = vec![self.context];
+        all.extend_from_slice(args);
+        all.push(self.b.ins().stack_addr(POINTER, slot, 0));
+        let call = self.b.ins().call(function, &all);
+        self.map_roots(call, key);
+        let ty = abi_type(builtin.signature().result.expect("cold trampolines are for builtins with results"));
+        let address = self.b.ins().stack_addr(POINTER, slot, 0);
+        let flags = self.flags(Region::Stack).with_aligned();
+        self.b.ins().load(ty, flags, address, 0)
+    }
+}

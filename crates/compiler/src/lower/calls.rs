@@ -1,0 +1,135 @@
+//! Calls of functions: direct, imported, through tables, through references; tail calls; calls with handlers.
+
+use cranelift_codegen::ir::{self, InstBuilder, types};
+
+use super::Lowering;
+use super::env::{POINTER, Symbol, wasm_signature};
+use super::roots::SafepointKey;
+use crate::abi::{FuncImport, FuncRef};
+use crate::artifact::TrapCode;
+use crate::mir::{Callee, Edge, HandlerEdge, Value};
+use crate::module::{FuncIndex, HeapType, TableIndex, TypeIndex};
+
+/// What to call, once found.
+enum Target {
+    /// A function of this module, with this module's context.
+    Direct(ir::FuncRef),
+    /// Code and context from a record.
+    Indirect(ir::SigRef, ir::Value),
+}
+
+impl Lowering<'_, '_> {
+    fn signature(&mut self, ty: TypeIndex) -> ir::SigRef {
+        if let Some(&found) = self.signatures.get(&ty) {
+            return found;
+        }
+        let created = self.b.import_signature(wasm_signature(self.env.info.func_type(ty)));
+        self.signatures.insert(ty, created);
+        created
+    }
+
+    /// Finds what to call and makes the argument list, the callee's context first.
+    fn resolve_call(&mut self, callee: &Callee, args: &[Value]) -> (Target, Vec<ir::Value>) {
+        let (target, context) = match callee {
+            Callee::Direct(function) => self.direct_target(*function),
+            Callee::Indirect(table, ty, index) => {
+                let index = self.value(*index);
+                self.table_target(*table, *ty, index)
+            }
+            Callee::Reference(ty, reference, check) => {
+                let reference = self.value(*reference);
+                self.reference_target(*ty, reference, super::structs::null_trap(*check))
+            }
+        };
+        let mut all = vec![context];
+        all.extend(args.iter().map(|&arg| self.value(arg)));
+        (target, all)
+    }
+
+    fn direct_target(&mut self, function: FuncIndex) -> (Target, ir::Value) {
+        let info = self.env.info;
+        let ty = info.functions[function.index()].ty;
+        if function.0 >= info.imported_functions {
+            let target = self.function_ref(Symbol::Function(function.0), || wasm_signature(info.func_type(ty)));
+            return (Target::Direct(target), self.context);
+        }
+        let import = self.env.layout.func_imports + function.0 * size_of::<FuncImport>() as u32;
+        let code = self.context_constant(POINTER, import + std::mem::offset_of!(FuncImport, code) as u32);
+        let context = self.context_constant(POINTER, import + std::mem::offset_of!(FuncImport, context) as u32);
+        (Target::Indirect(self.signature(ty), code), context)
+    }
+
+    fn table_target(&mut self, table: TableIndex, ty: TypeIndex, index: ir::Value) -> (Target, ir::Value) {
+        let reference = self.table_get(table, index);
+        let mut null = Some(TrapCode::IndirectCallToNull);
+        let element = self.env.info.tables[table.index()].element;
+        if !element.nullable {
+            null = None;
+        }
+        if !self.env.is_subtype(element.heap, HeapType::Concrete(ty)) {
+            let id = self.func_ref_field(types::I32, reference, std::mem::offset_of!(FuncRef, type_id), null);
+            null = None;
+            self.check_signature(id, ty);
+        }
+        self.reference_target(ty, reference, null)
+    }
+
+    fn reference_target(&mut self, ty: TypeIndex, reference: ir::Value, null: Option<TrapCode>) -> (Target, ir::Value) {
+        let code = self.func_ref_field(POINTER, reference, std::mem::offset_of!(FuncRef, code), null);
+        let context = self.func_ref_field(POINTER, reference, std::mem::offset_of!(FuncRef, context), None);
+        (Target::Indirect(self.signature(ty), code), context)
+    }
+
+    pub(super) fn call(&mut self, callee: &Callee, args: &[Value], key: SafepointKey) -> Vec<ir::Value> {
+        let (target, args) = self.resolve_call(callee, args);
+        let call = match target {
+            Target::Direct(function) => self.b.ins().call(function, &args),
+            Target::Indirect(signature, code) => self.b.ins().call_indirect(signature, code, &args),
+        };
+        self.map_roots(call, key);
+        self.b.inst_results(call).to_vec()
+    }
+
+    pub(super) fn tail_call(&mut self, callee: &Callee, args: &[Value]) {
+        let (target, args) = self.resolve_call(callee, args);
+        match target {
+            Target::Direct(function) => self.b.ins().return_call(function, &args),
+            Target::Indirect(signature, code) => self.b.ins().return_call_indirect(signature, code, &args),
+        };
+    }
+
+    pub(super) fn try_call(
+        &mut self,
+        callee: &Callee,
+        args: &[Value],
+        normal: &Edge,
+        handlers: &[HandlerEdge],
+        key: SafepointKey,
+    ) {
+        let (target, args) = self.resolve_call(callee, args);
+        let signature = match target {
+            Target::Direct(function) => self.b.func.dfg.ext_funcs[function].signature,
+            Target::Indirect(signature, _) => signature,
+        };
+        let results = self.b.func.dfg.signatures[signature].returns.len() as u32;
+        let (block, rest) = self.edge(normal);
+        let mut normal_args: Vec<_> = (0..results).map(ir::BlockArg::TryCallRet).collect();
+        normal_args.extend(rest);
+        let normal = self.block_call_with(block, normal_args);
+        let (table, landings) = self.exception_table(signature, normal, handlers);
+        let call = match target {
+            Target::Direct(function) => self.b.ins().try_call(function, &args, table),
+            Target::Indirect(_, code) => self.b.ins().try_call_indirect(code, &args, table),
+        };
+        self.map_roots(call, key);
+        self.landings(landings, handlers);
+    }
+
+    pub(super) fn ref_func(&mut self, function: FuncIndex) -> ir::Value {
+        let number = self.env.info.functions[function.index()].func_ref;
+        let number = number.expect("a function whose reference is taken has a record");
+        let records =
+            self.context_constant(types::I32, std::mem::offset_of!(crate::abi::ContextHead, func_refs) as u32);
+        self.b.ins().iadd_imm_s(records, i64::from(number) * size_of::<FuncRef>() as i64)
+    }
+}

@@ -1,0 +1,153 @@
+//! Control flow: block order and terminators.
+
+use cranelift_codegen::ir::{self, InstBuilder, JumpTableData};
+
+use super::Lowering;
+use super::access::trap;
+use super::roots::SafepointKey;
+use crate::mir::{Block, BlockData, Edge, Function, Op, Terminator, Value, ValueDef};
+
+/// The reachable blocks in reverse post-order, the entry first.
+pub(super) fn reverse_post_order(mir: &Function) -> Vec<Block> {
+    let successors = |block: Block| {
+        let mut blocks = Vec::new();
+        if let Some(terminator) = &mir.blocks[block.index()].terminator {
+            terminator.for_each_edge(|edge| blocks.push(edge.block));
+        }
+        blocks
+    };
+    let mut order = Vec::new();
+    let mut seen = vec![false; mir.blocks.len()];
+    seen[mir.entry.index()] = true;
+    let mut stack = vec![(mir.entry, successors(mir.entry))];
+    while let Some((block, remaining)) = stack.last_mut() {
+        match remaining.pop() {
+            Some(next) if !seen[next.index()] => {
+                seen[next.index()] = true;
+                stack.push((next, successors(next)));
+            }
+            Some(_) => {}
+            None => {
+                order.push(*block);
+                stack.pop();
+            }
+        }
+    }
+    order.reverse();
+    order
+}
+
+/// For each block its reachable predecessors (one entry for each edge).
+pub(super) fn predecessors(mir: &Function, order: &[Block]) -> Vec<Vec<Block>> {
+    let mut predecessors = vec![Vec::new(); mir.blocks.len()];
+    for &block in order {
+        if let Some(terminator) = &mir.blocks[block.index()].terminator {
+            terminator.for_each_edge(|edge| predecessors[edge.block.index()].push(block));
+        }
+    }
+    predecessors
+}
+
+/// For each instruction whether it is a type test whose only use is the branch at the end of its own block, with nothing
+/// but free operations between. The branch then goes straight from the test's outcomes to its targets.
+pub(super) fn fused_tests(mir: &Function, order: &[Block]) -> Vec<bool> {
+    let mut fused = vec![false; mir.insts.len()];
+    let mut candidates = Vec::new();
+    for &block in order {
+        let data = &mir.blocks[block.index()];
+        let Some(Terminator::Branch { cond, .. }) = &data.terminator else { continue };
+        let cond = mir.resolve(*cond);
+        for &inst in data.insts.iter().rev() {
+            let data = &mir.insts[inst.index()];
+            match data.op {
+                Op::RefTest(_) if data.results[0] == cond => {
+                    candidates.push((cond, inst));
+                    break;
+                }
+                Op::Refine(_) | Op::Const(_) => {}
+                _ => break,
+            }
+        }
+    }
+    if candidates.is_empty() {
+        return fused;
+    }
+    let mut uses = vec![0u32; mir.values.len()];
+    let mut count = |value: Value| uses[mir.resolve(value).index()] += 1;
+    for &block in order {
+        let data = &mir.blocks[block.index()];
+        for &inst in &data.insts {
+            let data = &mir.insts[inst.index()];
+            data.args.iter().copied().for_each(&mut count);
+            data.op.for_each_use(&mut count);
+        }
+        if let Some(terminator) = &data.terminator {
+            terminator.for_each_use(&mut count);
+        }
+    }
+    for (cond, inst) in candidates {
+        fused[inst.index()] = uses[cond.index()] == 1;
+    }
+    fused
+}
+
+impl Lowering<'_, '_> {
+    pub(super) fn terminator(&mut self, block: Block, data: &BlockData) {
+        let key = SafepointKey::Terminator(block);
+        match data.terminator.as_ref().expect("a finished block") {
+            Terminator::Jump(edge) => {
+                let (target, args) = self.edge(edge);
+                self.b.ins().jump(target, &args);
+            }
+            Terminator::Branch { cond, then, otherwise } => self.branch(*cond, then, otherwise),
+            Terminator::Switch { index, targets, default } => {
+                let index = self.value(*index);
+                let default = self.block_call(default);
+                let targets: Vec<_> = targets.iter().map(|edge| self.block_call(edge)).collect();
+                let table = self.b.create_jump_table(JumpTableData::new(default, &targets));
+                self.b.ins().br_table(index, table);
+            }
+            Terminator::Return(values) => {
+                let values = self.value_list(values);
+                self.b.ins().return_(&values);
+            }
+            Terminator::TailCall { callee, args } => self.tail_call(callee, args),
+            Terminator::TryCall { callee, args, normal, handlers } => {
+                self.try_call(callee, args, normal, handlers, key)
+            }
+            Terminator::Throw { exception, handlers } => self.throw(*exception, handlers, key),
+            Terminator::Trap(code) => {
+                self.b.ins().trap(trap(*code));
+            }
+        }
+    }
+
+    fn branch(&mut self, cond: Value, then: &Edge, otherwise: &Edge) {
+        if let ValueDef::Result(inst, _) = self.mir.values[self.mir.resolve(cond).index()].def
+            && self.fused_tests[inst.index()]
+        {
+            let data = &self.mir.insts[inst.index()];
+            let Op::RefTest(target) = data.op else { unreachable!("only type tests are fused") };
+            return self.branch_on_test(data.args[0], target, then, otherwise);
+        }
+        let cond = self.value(cond);
+        let (then, then_args) = self.edge(then);
+        let (otherwise, otherwise_args) = self.edge(otherwise);
+        self.b.ins().brif(cond, then, &then_args, otherwise, &otherwise_args);
+    }
+
+    /// The target of an edge and the arguments for its block.
+    pub(super) fn edge(&self, edge: &Edge) -> (ir::Block, Vec<ir::BlockArg>) {
+        let args = edge.args.iter().map(|&arg| self.value(arg).into()).collect();
+        (self.clif_block(edge.block), args)
+    }
+
+    fn block_call(&mut self, edge: &Edge) -> ir::BlockCall {
+        let (block, args) = self.edge(edge);
+        self.block_call_with(block, args)
+    }
+
+    pub(super) fn block_call_with(&mut self, block: ir::Block, args: Vec<ir::BlockArg>) -> ir::BlockCall {
+        ir::BlockCall::new(block, args, &mut self.b.func.dfg.value_lists)
+    }
+}

@@ -1,0 +1,190 @@
+//! What lowering knows of the module and the heap, shared by all functions of a compilation.
+
+use cranelift_codegen::ir::{self, AbiParam, ArgumentPurpose, Signature, types};
+use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
+use legato_heap::layout::{StorageKind, StructLayout};
+use legato_heap::plan::AccessPlan;
+
+use crate::abi::{AbiType, Builtin, ContextLayout};
+use crate::module::{
+    CompositeType, FuncType, HeapType, ModuleInfo, RefType, StorageType, TagIndex, TypeIndex, ValueType,
+};
+
+/// What lowering knows of the module, the heap and the target.
+pub(crate) struct ModuleEnv<'a> {
+    pub info: &'a ModuleInfo,
+    pub layout: &'a ContextLayout,
+    pub plan: &'a AccessPlan,
+    /// For each type that is a struct: where its fields lie.
+    pub structs: &'a [Option<StructLayout>],
+    /// For each tag: where the tag id (field 0) and the payload fields of its exceptions lie.
+    pub exceptions: &'a [StructLayout],
+    /// Whether the processor rounds floats in one instruction.
+    pub rounds: bool,
+    /// The target, as Cranelift's front end wants it.
+    pub frontend: TargetFrontendConfig,
+}
+
+/// What a relocation refers to. Everything lies in the module's own code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) enum Symbol {
+    /// A defined function, by its index in the module.
+    Function(u32),
+    /// The trampoline of a [`Builtin`], by its discriminant.
+    Builtin(u32),
+    /// A trampoline of a [`Builtin`] that preserves all registers and stores the result where its additional last
+    /// parameter points: for slow paths beside hot code.
+    Cold(u32),
+}
+
+impl Symbol {
+    pub(crate) fn name(self) -> ir::UserExternalName {
+        let (namespace, index) = match self {
+            Symbol::Function(index) => (0, index),
+            Symbol::Builtin(index) => (1, index),
+            Symbol::Cold(index) => (2, index),
+        };
+        ir::UserExternalName { namespace, index }
+    }
+
+    pub(crate) fn of(name: &ir::UserExternalName) -> Symbol {
+        match name.namespace {
+            0 => Symbol::Function(name.index),
+            1 => Symbol::Builtin(name.index),
+            2 => Symbol::Cold(name.index),
+            other => panic!("no symbols in namespace {other}"),
+        }
+    }
+}
+
+/// The type of a pointer.
+pub(crate) const POINTER: ir::Type = types::I64;
+
+/// The Cranelift type that holds values of `ty`.
+pub(crate) fn clif_type(ty: ValueType) -> ir::Type {
+    match ty {
+        ValueType::I32 | ValueType::Ref(_) => types::I32,
+        ValueType::I64 => types::I64,
+        ValueType::F32 => types::F32,
+        ValueType::F64 => types::F64,
+        ValueType::V128 => types::I8X16,
+    }
+}
+
+/// The Cranelift type of a builtin's parameter or result.
+pub(crate) fn abi_type(ty: AbiType) -> ir::Type {
+    match ty {
+        AbiType::I32 => types::I32,
+        AbiType::I64 => types::I64,
+        AbiType::F32 => types::F32,
+        AbiType::F64 => types::F64,
+    }
+}
+
+/// The signature of a Wasm function of this type.
+pub(crate) fn wasm_signature(ty: &FuncType) -> Signature {
+    let mut signature = Signature::new(CallConv::Tail);
+    signature.params.push(AbiParam::special(POINTER, ArgumentPurpose::VMContext));
+    signature.params.extend(ty.params.iter().map(|&ty| AbiParam::new(clif_type(ty))));
+    signature.returns.extend(ty.results.iter().map(|&ty| AbiParam::new(clif_type(ty))));
+    signature
+}
+
+/// The signature of a builtin's trampoline.
+pub(crate) fn builtin_signature(builtin: Builtin) -> Signature {
+    let description = builtin.signature();
+    let convention = if description.preserve_all { CallConv::PreserveAll } else { CallConv::Tail };
+    let mut signature = Signature::new(convention);
+    signature.params.push(AbiParam::new(POINTER));
+    signature.params.extend(description.params.iter().map(|&ty| AbiParam::new(abi_type(ty))));
+    signature.returns.extend(description.result.map(|ty| AbiParam::new(abi_type(ty))));
+    signature
+}
+
+/// The signature of a builtin's cold trampoline, see [`Symbol::Cold`].
+pub(crate) fn cold_signature(builtin: Builtin) -> Signature {
+    let description = builtin.signature();
+    let mut signature = Signature::new(CallConv::PreserveAll);
+    signature.params.push(AbiParam::new(POINTER));
+    signature.params.extend(description.params.iter().map(|&ty| AbiParam::new(abi_type(ty))));
+    signature.params.push(AbiParam::new(POINTER));
+    signature
+}
+
+impl ModuleEnv<'_> {
+    /// The layout of a struct type. Panics where it is another kind of type: validation has ruled that out.
+    pub(crate) fn struct_layout(&self, ty: TypeIndex) -> &StructLayout {
+        self.structs[ty.index()].as_ref().expect("a struct type")
+    }
+
+    /// The storage of a struct's field.
+    pub(crate) fn field_kind(&self, ty: TypeIndex, field: u32) -> StorageKind {
+        match &self.info.types[ty.index()].composite {
+            CompositeType::Struct(fields) => self.info.storage_kind(fields[field as usize].storage),
+            other => panic!("type {} is not a struct: {other:?}", ty.0),
+        }
+    }
+
+    /// The storage of an array's elements.
+    pub(crate) fn element_kind(&self, ty: TypeIndex) -> StorageKind {
+        match &self.info.types[ty.index()].composite {
+            CompositeType::Array(element) => self.info.storage_kind(element.storage),
+            other => panic!("type {} is not an array: {other:?}", ty.0),
+        }
+    }
+
+    /// The function type of a tag: its parameters are the payload.
+    pub(crate) fn tag_type(&self, tag: TagIndex) -> &FuncType {
+        self.info.func_type(self.info.tags[tag.index()])
+    }
+
+    /// Whether values of this type may be references that the collector must find.
+    pub(crate) fn is_traced(&self, ty: ValueType) -> bool {
+        match ty {
+            ValueType::Ref(RefType { heap, .. }) => match heap {
+                HeapType::I31 | HeapType::None | HeapType::NoExtern | HeapType::NoExn => false,
+                heap => !self.info.is_func_reference(heap),
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether everything that belongs to `sub` (null apart) belongs to `sup`.
+    pub(crate) fn is_subtype(&self, sub: HeapType, sup: HeapType) -> bool {
+        use HeapType::*;
+        if sub == sup {
+            return true;
+        }
+        match (sub, sup) {
+            (None, Any | Eq | I31 | Struct | Array) => true,
+            (NoFunc, Func) | (NoExtern, Extern) | (NoExn, Exn) => true,
+            (Eq | I31 | Struct | Array, Any) | (I31 | Struct | Array, Eq) => true,
+            (Concrete(_), Concrete(target)) => self.supertypes(sub).any(|ty| ty == target),
+            (None | NoFunc, Concrete(ty)) => {
+                matches!(self.info.types[ty.index()].composite, CompositeType::Func(_)) == (sub == NoFunc)
+            }
+            (Concrete(ty), _) => match self.info.types[ty.index()].composite {
+                CompositeType::Func(_) => sup == Func,
+                CompositeType::Struct(_) => matches!(sup, Any | Eq | Struct),
+                CompositeType::Array(_) => matches!(sup, Any | Eq | Array),
+            },
+            _ => false,
+        }
+    }
+
+    /// The concrete type and its supertypes, canonical.
+    fn supertypes(&self, heap: HeapType) -> impl Iterator<Item = TypeIndex> {
+        let canonical = |ty: TypeIndex| self.info.canonical_types.get(ty.index()).copied().unwrap_or(ty);
+        let start = match heap {
+            HeapType::Concrete(ty) => Some(canonical(ty)),
+            _ => None,
+        };
+        std::iter::successors(start, move |ty| self.info.types[ty.index()].supertype.map(canonical))
+    }
+}
+
+/// Where the fields of exceptions with this payload lie: the tag id is field 0.
+pub(crate) fn exception_layout(info: &ModuleInfo, tag: &FuncType) -> StructLayout {
+    let payload = tag.params.iter().map(|&ty| info.storage_kind(StorageType::Value(ty)));
+    StructLayout::new(std::iter::once(StorageKind::I32).chain(payload))
+}

@@ -1,0 +1,442 @@
+//! Which references the collector must find at which safepoint, and in which stack slots.
+//!
+//! References do not change at safepoints here, so compiled code keeps using its registers; the frame only has to be
+//! readable. Every reference that lives across a safepoint gets a 4-byte slot, shared with others that never live at the
+//! same time. It is stored there once, at its definition, or, where it lives across a few cold safepoints only, in those
+//! cold paths themselves, so that the hot path pays nothing.
+//!
+//! Liveness explores from each use back to the definition: the time is that of the live-in sets' total size. Slots are
+//! coloured greedily in an order in which definitions precede uses; in SSA form that suffices.
+
+use rustc_hash::FxHashMap;
+
+use super::control;
+use super::env::ModuleEnv;
+use crate::mir::{self, Block, Inst, Op, Terminator, Value};
+
+/// A place where the collector may look at the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum SafepointKey {
+    /// The stack check before the entry block.
+    Entry,
+    /// An instruction.
+    Inst(Inst),
+    /// The terminator of a block.
+    Terminator(Block),
+}
+
+/// How often a safepoint is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Temperature {
+    /// Whenever its instruction is executed.
+    Hot,
+    /// Only on a cold path of its instruction.
+    Cold,
+}
+
+/// A reference that the collector must find at a safepoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Root {
+    /// The value.
+    pub(super) value: Value,
+    /// Number of its slot.
+    pub(super) slot: u32,
+    /// Whether the safepoint's cold path must store it; otherwise its definition has.
+    pub(super) spill: bool,
+}
+
+/// The roots of a function.
+#[derive(Default)]
+pub(super) struct RootPlan {
+    /// How many slots there are.
+    pub(super) slots: u32,
+    /// For each value that is stored at its definition: its slot.
+    at_definition: FxHashMap<Value, u32>,
+    maps: FxHashMap<SafepointKey, (u32, u32)>,
+    roots: Vec<Root>,
+}
+
+impl RootPlan {
+    /// The slot in which to store a value where it is defined, if any.
+    pub(super) fn slot_at_definition(&self, value: Value) -> Option<u32> {
+        if self.slots == 0 {
+            return None;
+        }
+        self.at_definition.get(&value).copied()
+    }
+
+    /// The roots at a safepoint.
+    pub(super) fn at(&self, key: SafepointKey) -> &[Root] {
+        match self.maps.get(&key) {
+            Some(&(start, end)) => &self.roots[start as usize..end as usize],
+            None => &[],
+        }
+    }
+}
+
+/// A reference that lives across more cold safepoints than this is stored at its definition: stores in many cold paths
+/// would cost more space than one store costs time.
+const MAX_COLD_SPILLS: u32 = 4;
+
+const NONE: u32 = u32::MAX;
+
+/// Finds the roots. `order` is the reverse post-order of the reachable blocks. `entry_check` says whether there is a
+/// safepoint before the entry. `temperature` says of an operation and its operands whether it is a safepoint.
+pub(super) fn plan(
+    env: &ModuleEnv,
+    mir: &mir::Function,
+    order: &[Block],
+    entry_check: bool,
+    temperature: impl Fn(&Op, &[Value]) -> Option<Temperature>,
+) -> RootPlan {
+    let temperatures: FxHashMap<Inst, Temperature> = order
+        .iter()
+        .flat_map(|block| &mir.blocks[block.index()].insts)
+        .filter_map(|&inst| {
+            let data = &mir.insts[inst.index()];
+            temperature(&data.op, &data.args).map(|temperature| (inst, temperature))
+        })
+        .collect();
+    let calls_in_terminators = order.iter().any(|block| is_safepoint(mir.blocks[block.index()].terminator.as_ref()));
+    if temperatures.is_empty() && !calls_in_terminators && !entry_check {
+        return RootPlan::default();
+    }
+    let references = References::number(env, mir, order);
+    if references.values.is_empty() {
+        return RootPlan::default();
+    }
+    let live_in = references.live_in(mir, order);
+    let crossings = Crossings::find(mir, order, &references, &live_in, entry_check, &temperatures);
+    crossings.colour(mir, order, &references, &live_in)
+}
+
+fn is_safepoint(terminator: Option<&Terminator>) -> bool {
+    matches!(terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
+}
+
+/// Whether a builtin does the operation's work with its operands in hand, so that they must be found while it runs.
+/// The operands of a call are the callee's business.
+fn holds_operands(op: &Op) -> bool {
+    !matches!(op, Op::Call(_))
+}
+
+/// The traced references of a function, numbered. Checked and refined forms of a reference are the same one.
+struct References {
+    /// For each MIR value its number, or `NONE`.
+    numbers: Vec<u32>,
+    /// For each number its value and the block that defines it.
+    values: Vec<(Value, Block)>,
+}
+
+impl References {
+    fn number(env: &ModuleEnv, mir: &mir::Function, order: &[Block]) -> References {
+        let mut references = References { numbers: vec![NONE; mir.values.len()], values: Vec::new() };
+        for &block in order {
+            let data = &mir.blocks[block.index()];
+            for &param in &data.params {
+                references.define(env, mir, param, block);
+            }
+            for &inst in &data.insts {
+                let data = &mir.insts[inst.index()];
+                match data.op {
+                    Op::Const(_) => {}
+                    Op::NullCheck | Op::Refine(_) | Op::RefCast(_) => {
+                        references.numbers[data.results[0].index()] = references.of(mir, data.args[0]);
+                    }
+                    _ => data.results.iter().for_each(|&result| references.define(env, mir, result, block)),
+                }
+            }
+        }
+        references
+    }
+
+    fn define(&mut self, env: &ModuleEnv, mir: &mir::Function, value: Value, block: Block) {
+        if env.is_traced(mir.value_type(value)) {
+            self.numbers[value.index()] = self.values.len() as u32;
+            self.values.push((value, block));
+        }
+    }
+
+    /// The number of a value, or `NONE`.
+    fn of(&self, mir: &mir::Function, value: Value) -> u32 {
+        self.numbers[mir.resolve(value).index()]
+    }
+
+    /// For each block the references live at its start, its own parameters apart.
+    fn live_in(&self, mir: &mir::Function, order: &[Block]) -> Vec<Vec<u32>> {
+        let predecessors = control::predecessors(mir, order);
+        // Pairs of reference and block that uses it without defining it.
+        let mut uses: Vec<(u32, Block)> = Vec::new();
+        let mut seen = vec![NONE; self.values.len()];
+        for (position, &block) in order.iter().enumerate() {
+            let data = &mir.blocks[block.index()];
+            let mut note = |value: Value| {
+                let number = self.of(mir, value);
+                if number != NONE && self.values[number as usize].1 != block && seen[number as usize] != position as u32
+                {
+                    seen[number as usize] = position as u32;
+                    uses.push((number, block));
+                }
+            };
+            for &inst in &data.insts {
+                let data = &mir.insts[inst.index()];
+                data.args.iter().copied().for_each(&mut note);
+                data.op.for_each_use(&mut note);
+            }
+            if let Some(terminator) = &data.terminator {
+                terminator.for_each_use(&mut note);
+            }
+        }
+        uses.sort_unstable();
+
+        let mut live_in = vec![Vec::new(); mir.blocks.len()];
+        let mut last = vec![NONE; mir.blocks.len()];
+        let mut work = Vec::new();
+        for (number, block) in uses {
+            work.push(block);
+            while let Some(block) = work.pop() {
+                if last[block.index()] == number || self.values[number as usize].1 == block {
+                    continue;
+                }
+                last[block.index()] = number;
+                live_in[block.index()].push(number);
+                work.extend_from_slice(&predecessors[block.index()]);
+            }
+        }
+        live_in
+    }
+}
+
+/// The references alive at one point, with constant-time insertion and removal.
+struct LiveSet {
+    members: Vec<u32>,
+    /// Position of each reference in `members`, or `NONE`.
+    positions: Vec<u32>,
+}
+
+impl LiveSet {
+    fn new(references: usize) -> LiveSet {
+        LiveSet { members: Vec::new(), positions: vec![NONE; references] }
+    }
+
+    /// Returns whether it was absent.
+    fn insert(&mut self, number: u32) -> bool {
+        if number == NONE || self.positions[number as usize] != NONE {
+            return false;
+        }
+        self.positions[number as usize] = self.members.len() as u32;
+        self.members.push(number);
+        true
+    }
+
+    fn remove(&mut self, number: u32) {
+        if number == NONE || self.positions[number as usize] == NONE {
+            return;
+        }
+        let position = self.positions[number as usize];
+        self.members.swap_remove(position as usize);
+        if let Some(&moved) = self.members.get(position as usize) {
+            self.positions[moved as usize] = position;
+        }
+        self.positions[number as usize] = NONE;
+    }
+
+    fn clear(&mut self) {
+        for &number in &self.members {
+            self.positions[number as usize] = NONE;
+        }
+        self.members.clear();
+    }
+}
+
+/// What lives across each safepoint, and where references die.
+struct Crossings {
+    /// Safepoints with their ranges in `live`.
+    safepoints: Vec<(SafepointKey, Temperature, u32, u32)>,
+    live: Vec<u32>,
+    /// How many hot and cold safepoints each reference crosses.
+    hot: Vec<u32>,
+    cold: Vec<u32>,
+    /// For each block: references that die within it, with the position of the instruction, in descending order.
+    deaths: Vec<Vec<(u32, u32)>>,
+}
+
+impl Crossings {
+    fn find(
+        mir: &mir::Function,
+        order: &[Block],
+        references: &References,
+        live_in: &[Vec<u32>],
+        entry_check: bool,
+        temperatures: &FxHashMap<Inst, Temperature>,
+    ) -> Crossings {
+        let count = references.values.len();
+        let mut crossings = Crossings {
+            safepoints: Vec::new(),
+            live: Vec::new(),
+            hot: vec![0; count],
+            cold: vec![0; count],
+            deaths: vec![Vec::new(); mir.blocks.len()],
+        };
+        let mut live = LiveSet::new(count);
+        for &block in order {
+            let data = &mir.blocks[block.index()];
+            live.clear();
+            if let Some(terminator) = &data.terminator {
+                terminator.for_each_edge(|edge| {
+                    for &number in &live_in[edge.block.index()] {
+                        live.insert(number);
+                    }
+                });
+                // Nothing dies "at the terminator" as far as slots go: its uses end with the block.
+                if is_safepoint(Some(terminator)) {
+                    terminator.for_each_edge(|edge| {
+                        for &arg in &edge.args {
+                            live.insert(references.of(mir, arg));
+                        }
+                    });
+                    if let Terminator::Throw { exception, .. } = terminator {
+                        live.insert(references.of(mir, *exception));
+                    }
+                    crossings.record(SafepointKey::Terminator(block), Temperature::Hot, &live);
+                }
+                terminator.for_each_use(|value| {
+                    live.insert(references.of(mir, value));
+                });
+            }
+            for (position, &inst) in data.insts.iter().enumerate().rev() {
+                let data = &mir.insts[inst.index()];
+                if !matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+                    for &result in &data.results {
+                        live.remove(references.of(mir, result));
+                    }
+                }
+                let mut deaths = std::mem::take(&mut crossings.deaths[block.index()]);
+                let mut insert = |live: &mut LiveSet, value: Value| {
+                    let number = references.of(mir, value);
+                    if live.insert(number) {
+                        deaths.push((position as u32, number));
+                    }
+                };
+                let temperature = temperatures.get(&inst).copied();
+                if let Some(temperature) = temperature {
+                    if holds_operands(&data.op) {
+                        data.args.iter().for_each(|&arg| insert(&mut live, arg));
+                    }
+                    crossings.record(SafepointKey::Inst(inst), temperature, &live);
+                }
+                data.args.iter().for_each(|&arg| insert(&mut live, arg));
+                data.op.for_each_use(|value| insert(&mut live, value));
+                crossings.deaths[block.index()] = deaths;
+            }
+            if block == mir.entry && entry_check {
+                crossings.record(SafepointKey::Entry, Temperature::Cold, &live);
+            }
+        }
+        crossings
+    }
+
+    fn record(&mut self, key: SafepointKey, temperature: Temperature, live: &LiveSet) {
+        if live.members.is_empty() {
+            return;
+        }
+        let start = self.live.len() as u32;
+        self.live.extend_from_slice(&live.members);
+        self.live[start as usize..].sort_unstable();
+        self.safepoints.push((key, temperature, start, self.live.len() as u32));
+        let counts = if temperature == Temperature::Hot { &mut self.hot } else { &mut self.cold };
+        for &number in &live.members {
+            counts[number as usize] += 1;
+        }
+    }
+
+    fn colour(self, mir: &mir::Function, order: &[Block], references: &References, live_in: &[Vec<u32>]) -> RootPlan {
+        let needs_slot = |number: u32| self.hot[number as usize] + self.cold[number as usize] > 0;
+        let mut slots = Slots { of: vec![NONE; references.values.len()], used: Vec::new(), free: Vec::new() };
+        for &block in order {
+            let data = &mir.blocks[block.index()];
+            slots.start_block(&live_in[block.index()]);
+            for &param in &data.params {
+                let number = references.of(mir, param);
+                if number != NONE && needs_slot(number) {
+                    slots.take(number);
+                }
+            }
+            let mut deaths = self.deaths[block.index()].iter().rev().peekable();
+            for (position, &inst) in data.insts.iter().enumerate() {
+                while let Some(&(_, number)) = deaths.next_if(|death| death.0 <= position as u32) {
+                    slots.release(number);
+                }
+                let data = &mir.insts[inst.index()];
+                if matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+                    continue;
+                }
+                for &result in &data.results {
+                    let number = references.of(mir, result);
+                    if number != NONE && needs_slot(number) {
+                        slots.take(number);
+                    }
+                }
+            }
+        }
+
+        let at_definition = |number: u32| self.hot[number as usize] > 0 || self.cold[number as usize] > MAX_COLD_SPILLS;
+        let mut plan = RootPlan { slots: slots.used.len() as u32, ..RootPlan::default() };
+        for (number, &(value, _)) in references.values.iter().enumerate() {
+            if slots.of[number] != NONE && at_definition(number as u32) {
+                plan.at_definition.insert(value, slots.of[number]);
+            }
+        }
+        for &(key, temperature, start, end) in &self.safepoints {
+            let first = plan.roots.len() as u32;
+            for &number in &self.live[start as usize..end as usize] {
+                // Parameters are stored in the entry block, behind the entry's own safepoint.
+                let spill = key == SafepointKey::Entry || (temperature == Temperature::Cold && !at_definition(number));
+                let value = references.values[number as usize].0;
+                plan.roots.push(Root { value, slot: slots.of[number as usize], spill });
+            }
+            plan.maps.insert(key, (first, plan.roots.len() as u32));
+        }
+        plan
+    }
+}
+
+/// The assignment of slots while walking a block.
+struct Slots {
+    /// Slot of each reference, or `NONE`.
+    of: Vec<u32>,
+    /// For each slot whether it is taken at this point.
+    used: Vec<bool>,
+    /// Slots that are not, the lowest last (at a block's start).
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn start_block(&mut self, live_in: &[u32]) {
+        self.used.fill(false);
+        for &number in live_in {
+            let slot = self.of[number as usize];
+            if slot != NONE {
+                self.used[slot as usize] = true;
+            }
+        }
+        self.free.clear();
+        self.free.extend((0..self.used.len() as u32).rev().filter(|&slot| !self.used[slot as usize]));
+    }
+
+    fn take(&mut self, number: u32) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.used.push(false);
+            self.used.len() as u32 - 1
+        });
+        self.used[slot as usize] = true;
+        self.of[number as usize] = slot;
+    }
+
+    fn release(&mut self, number: u32) {
+        let slot = self.of[number as usize];
+        if slot != NONE && std::mem::replace(&mut self.used[slot as usize], false) {
+            self.free.push(slot);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Structs and `i31`.
+
+use cranelift_codegen::ir::{self, InstBuilder};
+use legato_heap::layout::StorageKind;
+
+use super::Lowering;
+use super::access::Region;
+use super::roots::SafepointKey;
+use crate::artifact::TrapCode;
+use crate::mir::{Check, Extension, Value};
+use crate::module::TypeIndex;
+
+/// The trap of an operation that checks for null.
+pub(super) fn null_trap(check: Check) -> Option<TrapCode> {
+    match check {
+        Check::Needed => Some(TrapCode::NullReference),
+        Check::Elided => None,
+    }
+}
+
+impl Lowering<'_, '_> {
+    pub(super) fn struct_new(&mut self, ty: TypeIndex, args: &[Value], key: SafepointKey) -> ir::Value {
+        let env = self.env;
+        let type_id = self.type_id(ty);
+        let layout = env.struct_layout(ty);
+        let new = self.allocate_struct(type_id, layout, true, key);
+        for (number, (&arg, &offset)) in args.iter().zip(&layout.offsets).enumerate() {
+            let kind = env.field_kind(ty, number as u32);
+            let value = self.value(arg);
+            self.initialise_field(kind, new.address, offset, value);
+        }
+        new.reference
+    }
+
+    pub(super) fn struct_new_default(&mut self, ty: TypeIndex, key: SafepointKey) -> ir::Value {
+        let type_id = self.type_id(ty);
+        self.allocate_struct(type_id, self.env.struct_layout(ty), false, key).reference
+    }
+
+    /// Stores a field of a new object.
+    pub(super) fn initialise_field(&mut self, kind: StorageKind, address: ir::Value, offset: u32, value: ir::Value) {
+        let flags = self.flags(Region::Fields(kind));
+        self.store_storage(kind, flags, value, address, offset as i32);
+    }
+
+    pub(super) fn struct_get(
+        &mut self,
+        ty: TypeIndex,
+        field: u32,
+        extension: Extension,
+        check: Check,
+        reference: ir::Value,
+    ) -> ir::Value {
+        let kind = self.env.field_kind(ty, field);
+        let offset = self.env.struct_layout(ty).offsets[field as usize];
+        let object = self.object(reference, null_trap(check), offset + kind.bytes());
+        let flags = self.flags_trapping(Region::Fields(kind), object.null_trap);
+        self.load_storage(kind, extension, flags, object.address, offset as i32)
+    }
+
+    pub(super) fn struct_set(
+        &mut self,
+        ty: TypeIndex,
+        field: u32,
+        check: Check,
+        reference: ir::Value,
+        value: ir::Value,
+    ) {
+        let kind = self.env.field_kind(ty, field);
+        let offset = self.env.struct_layout(ty).offsets[field as usize];
+        let object = self.object(reference, null_trap(check), offset + kind.bytes());
+        let flags = self.flags_trapping(Region::Fields(kind), object.null_trap);
+        self.store_storage(kind, flags, value, object.address, offset as i32);
+    }
+
+    pub(super) fn i31_get(&mut self, reference: ir::Value, extension: Extension, check: Check) -> ir::Value {
+        if let Some(code) = null_trap(check) {
+            self.trap_if_null(reference, code);
+        }
+        match extension {
+            Extension::Signed => self.b.ins().sshr_imm_u(reference, 1),
+            Extension::Unsigned | Extension::None => self.b.ins().ushr_imm_u(reference, 1),
+        }
+    }
+}

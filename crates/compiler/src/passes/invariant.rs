@@ -1,0 +1,388 @@
+//! Moves operations whose operands do not change within a loop to before the loop.
+//!
+//! What cannot trap may go wherever its operands are. An access through a reference may go where the reference is known not to be
+//! null. What may trap otherwise goes only if the loop would execute it first of all. Mutable fields and globals count as unchanging
+//! in a loop that calls nothing and writes none of their number.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use super::support::{Roots, is_pure, is_removable, origin, ref_type, resolve_inst, terminator};
+use crate::mir::{
+    Block, BlockData, Callee, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value,
+    ValueDef,
+};
+use crate::module::{HeapType, ModuleInfo};
+
+/// How many loops outwards an operation may move.
+const LEVELS: usize = 8;
+/// How many copies of a reference (checked, cast, refined) are followed.
+const COPIES: usize = 4;
+/// How many different fields and globals a loop nest may write before it counts as writing anything.
+const MAX_WRITES: usize = 64;
+/// How many pieces of evidence that a reference is not null are looked at.
+const EVIDENCE: usize = 8;
+
+/// Gives loops preheaders and moves there what it may, outer loops preferred.
+pub(super) fn invariant(function: &mut Function, info: &ModuleInfo) {
+    let cfg = Cfg::new(function);
+    let loops = Loops::new(&cfg, &Dominators::new(function, &cfg));
+    if loops.loops.is_empty() {
+        return;
+    }
+    let created = make_preheaders(function, &cfg, &loops);
+    let cfg = if created { Cfg::new(function) } else { cfg };
+    let dominators = Dominators::new(function, &cfg);
+    let loops = Loops::new(&cfg, &dominators);
+    let preheaders = loops.loops.iter().enumerate().map(|(number, data)| {
+        let mut outside = cfg
+            .predecessors(data.header)
+            .iter()
+            .map(|&(source, _)| source)
+            .filter(|&source| !loops.contains(number, source));
+        match (outside.next(), outside.next()) {
+            (Some(source), None) if matches!(terminator(function, source), Terminator::Jump(_)) => Some(source),
+            _ => None,
+        }
+    });
+    let preheaders: Vec<Option<Block>> = preheaders.collect();
+    let effects = effects(function, &cfg, &loops);
+    let mut pass = Invariant {
+        effects: &effects,
+        homes: homes(function, &cfg),
+        roots: Roots::new(function),
+        evidence: FxHashMap::default(),
+        dominators: &dominators,
+        loops: &loops,
+        preheaders: &preheaders,
+        function,
+        info,
+    };
+    pass.collect_evidence(&cfg);
+    for &block in &cfg.order {
+        if let Some(number) = loops.innermost[block.index()] {
+            pass.block(block, number);
+        }
+    }
+}
+
+/// What the code of a loop may write of what a load could otherwise be moved past.
+#[derive(Clone, Default)]
+struct Effects {
+    /// It calls, so that it may write anything.
+    calls: bool,
+    /// Fields by their number, whatever the struct's type.
+    fields: FxHashSet<u32>,
+    /// Globals by index. An imported one may be another global of the module under a second name.
+    globals: FxHashSet<u32>,
+}
+
+impl Effects {
+    /// Whether an operation gives the same result everywhere in the loop, given the same operands.
+    fn preserve(&self, op: &Op, info: &ModuleInfo) -> bool {
+        match op {
+            _ if is_pure(op, info) => true,
+            Op::StructGet(_, field, ..) => !self.calls && !self.fields.contains(field),
+            Op::GlobalGet(global) => {
+                let imported = |index: u32| index < info.imported_globals;
+                let aliased = imported(global.0) && self.globals.iter().copied().any(imported);
+                !self.calls && !self.globals.contains(&global.0) && !aliased
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The effects of each loop, those within included.
+fn effects(function: &Function, cfg: &Cfg, loops: &Loops) -> Vec<Effects> {
+    let mut all = vec![Effects::default(); loops.loops.len()];
+    for &block in &cfg.order {
+        let Some(number) = loops.innermost[block.index()] else { continue };
+        let effects = &mut all[number];
+        effects.calls |= matches!(terminator(function, block), Terminator::TryCall { .. });
+        for &inst in &function.blocks[block.index()].insts {
+            match &function.insts[inst.index()].op {
+                Op::Call(_) => effects.calls = true,
+                Op::StructSet(_, field, _) => {
+                    effects.fields.insert(*field);
+                }
+                Op::GlobalSet(global) => {
+                    effects.globals.insert(global.0);
+                }
+                _ => {}
+            }
+        }
+    }
+    // Inner loops have larger numbers. What calls needs no list, so that deep nests do not copy long ones.
+    for number in (0..all.len()).rev() {
+        let Some(parent) = loops.loops[number].parent else { continue };
+        let Effects { calls, fields, globals } = all[number].clone();
+        let outer = &mut all[parent];
+        outer.calls |= calls || outer.fields.len() + fields.len() + globals.len() > MAX_WRITES;
+        if !outer.calls {
+            outer.fields.extend(fields);
+            outer.globals.extend(globals);
+        }
+    }
+    all
+}
+
+/// The block of each instruction.
+fn homes(function: &Function, cfg: &Cfg) -> Vec<Block> {
+    let mut homes = vec![function.entry; function.insts.len()];
+    for &block in &cfg.order {
+        for &inst in &function.blocks[block.index()].insts {
+            homes[inst.index()] = block;
+        }
+    }
+    homes
+}
+
+/// Gives every loop one block that alone enters it and leads nowhere else. Returns whether there are new blocks.
+fn make_preheaders(function: &mut Function, cfg: &Cfg, loops: &Loops) -> bool {
+    let mut created = false;
+    for (number, data) in loops.loops.iter().enumerate() {
+        let header = data.header;
+        let entering: Vec<(Block, u32)> =
+            cfg.predecessors(header).iter().copied().filter(|&(source, _)| !loops.contains(number, source)).collect();
+        let jumps = |&(source, _): &(Block, u32)| matches!(terminator(function, source), Terminator::Jump(_));
+        let calls = entering.iter().any(|&(source, _)| {
+            matches!(terminator(function, source), Terminator::TryCall { .. } | Terminator::Throw { .. })
+        });
+        if calls || (entering.len() == 1 && entering.iter().all(jumps)) {
+            continue;
+        }
+        created = true;
+        let preheader = function.add_block();
+        let params = function.blocks[header.index()].params.clone();
+        let args: SmallVec<[Value; 4]> = params
+            .iter()
+            .map(|&param| {
+                let ty = function.value_type(param);
+                function.add_param(preheader, ty)
+            })
+            .collect();
+        let (cold, source) = {
+            let data = &function.blocks[header.index()];
+            (data.cold, data.terminator_source)
+        };
+        let new: &mut BlockData = &mut function.blocks[preheader.index()];
+        new.terminator = Some(Terminator::Jump(Edge { block: header, args }));
+        new.terminator_source = source;
+        new.cold = cold;
+        for &(source, _) in &entering {
+            if let Some(terminator) = &mut function.blocks[source.index()].terminator {
+                terminator.for_each_edge_mut(|edge| {
+                    if edge.block == header {
+                        edge.block = preheader;
+                    }
+                });
+            }
+        }
+    }
+    created
+}
+
+struct Invariant<'a> {
+    function: &'a mut Function,
+    info: &'a ModuleInfo,
+    dominators: &'a Dominators,
+    loops: &'a Loops,
+    preheaders: &'a [Option<Block>],
+    effects: &'a [Effects],
+    homes: Vec<Block>,
+    roots: Roots,
+    /// By root: blocks at whose end the reference is known not to be null.
+    evidence: FxHashMap<Value, SmallVec<[Block; 2]>>,
+}
+
+impl Invariant<'_> {
+    fn collect_evidence(&mut self, cfg: &Cfg) {
+        for &block in &self.dominators.preorder {
+            if let &[(source, edge)] = cfg.predecessors(block)
+                && let Terminator::Branch { cond, .. } = terminator(self.function, source)
+            {
+                self.branch_evidence(*cond, edge == 0, block);
+            }
+            for number in 0..self.function.blocks[block.index()].insts.len() {
+                let inst = self.function.blocks[block.index()].insts[number];
+                self.roots.visit(self.function, self.info, inst);
+                let data = &self.function.insts[inst.index()];
+                let reference = match &data.op {
+                    Op::StructGet(_, _, _, Check::Needed)
+                    | Op::StructSet(_, _, Check::Needed)
+                    | Op::ArrayLen(Check::Needed)
+                    | Op::I31Get(_, Check::Needed)
+                    | Op::NullCheck => data.args[0],
+                    Op::RefCast(ty) if !ty.nullable => data.args[0],
+                    Op::Call(Callee::Reference(_, reference, Check::Needed)) => *reference,
+                    _ => continue,
+                };
+                self.add_evidence(reference, block);
+            }
+        }
+    }
+
+    fn branch_evidence(&mut self, cond: Value, mut holds: bool, block: Block) {
+        let mut at = cond;
+        while let Some((Op::Unary(UnaryOp::I32Eqz), args)) = origin(self.function, at) {
+            holds = !holds;
+            at = args[0];
+        }
+        let reference = match origin(self.function, at) {
+            Some((Op::RefIsNull, args)) if !holds => args[0],
+            Some((Op::RefTest(ty), args)) if holds != ty.nullable => args[0],
+            _ => return,
+        };
+        self.add_evidence(reference, block);
+    }
+
+    fn add_evidence(&mut self, reference: Value, block: Block) {
+        let blocks = self.evidence.entry(self.roots.of(reference)).or_default();
+        if !blocks.last().is_some_and(|&last| self.dominators.dominates(last, block)) {
+            blocks.push(block);
+        }
+    }
+
+    /// Whether a reference is known not to be null at the end of a block that its definition dominates.
+    fn is_non_null(&self, reference: Value, at: Block) -> bool {
+        if !ref_type(self.function, reference).nullable {
+            return true;
+        }
+        self.evidence
+            .get(&self.roots.of(reference))
+            .is_some_and(|blocks| blocks.iter().rev().take(EVIDENCE).any(|&block| self.dominators.dominates(block, at)))
+    }
+
+    fn home(&self, value: Value) -> Block {
+        match self.function.values[value.index()].def {
+            ValueDef::Param(block, _) => block,
+            ValueDef::Result(inst, _) => self.homes[inst.index()],
+            ValueDef::Alias(_) => unreachable!("{value} is an alias"),
+        }
+    }
+
+    fn is_outside(&self, value: Value, number: usize) -> bool {
+        !self.loops.contains(number, self.home(value))
+    }
+
+    /// Goes through a block of which `number` is the innermost loop.
+    fn block(&mut self, block: Block, number: usize) {
+        // Whether all that the loop has executed so far, in its first iteration, neither traps nor has an effect.
+        let mut first = self.loops.loops[number].header == block;
+        let mut insts = std::mem::take(&mut self.function.blocks[block.index()].insts);
+        insts.retain(|&inst| {
+            resolve_inst(self.function, inst);
+            match self.target(inst, number, first) {
+                Some(preheader) => {
+                    self.function.blocks[preheader.index()].insts.push(inst);
+                    self.homes[inst.index()] = preheader;
+                    false
+                }
+                None => {
+                    let op = &self.function.insts[inst.index()].op;
+                    first &= matches!(op, Op::Poll) || is_removable(self.function, inst);
+                    true
+                }
+            }
+        });
+        self.function.blocks[block.index()].insts = insts;
+    }
+
+    /// Where to move an instruction, if anywhere. Its check is adapted to the place.
+    fn target(&mut self, inst: Inst, number: usize, first: bool) -> Option<Block> {
+        let op = self.function.insts[inst.index()].op.clone();
+        // What a refinement says may be known only in the loop.
+        if !self.effects[number].preserve(&op, self.info) || matches!(op, Op::Refine(_) | Op::ExceptionGet(..)) {
+            return None;
+        }
+        if let Op::StructGet(..) | Op::ArrayLen(_) | Op::I31Get(..) = op {
+            return self.access_target(inst, number, first);
+        }
+        let args = self.function.insts[inst.index()].args.clone();
+        if !args.iter().all(|&arg| self.is_outside(arg, number)) {
+            return None;
+        }
+        if !is_removable(self.function, inst) {
+            let preheader = if first { self.preheaders[number] } else { None }?;
+            if let Op::NullCheck = op {
+                self.add_late_evidence(args[0], preheader);
+            }
+            return Some(preheader);
+        }
+        let mut target = self.preheaders[number]?;
+        let mut at = number;
+        for _ in 0..LEVELS {
+            let Some(parent) = self.loops.loops[at].parent else { break };
+            let Some(preheader) = self.preheaders[parent] else { break };
+            let invariant = self.effects[parent].preserve(&op, self.info);
+            if !invariant || !args.iter().all(|&arg| self.is_outside(arg, parent)) {
+                break;
+            }
+            (target, at) = (preheader, parent);
+        }
+        Some(target)
+    }
+
+    /// For an operation that reaches through its operand.
+    fn access_target(&mut self, inst: Inst, number: usize, first: bool) -> Option<Block> {
+        let data = &self.function.insts[inst.index()];
+        let needed = match data.op {
+            Op::StructGet(ty, ..) => HeapType::Concrete(ty),
+            Op::ArrayLen(_) => HeapType::Array,
+            _ => HeapType::I31,
+        };
+        // The reference itself may come from outside, and only a copy of it from a check in the loop.
+        let mut reference = data.args[0];
+        for _ in 0..COPIES {
+            if self.is_outside(reference, number) {
+                break;
+            }
+            let Some((Op::Refine(_) | Op::NullCheck | Op::RefCast(_), args)) = origin(self.function, reference) else {
+                break;
+            };
+            reference = args[0];
+        }
+        let fits = self.info.is_heap_subtype(ref_type(self.function, reference).heap, needed);
+        if !fits || !self.is_outside(reference, number) {
+            return None;
+        }
+        let innermost = self.preheaders[number]?;
+        let mut found = None;
+        let mut at = Some(number);
+        for _ in 0..LEVELS {
+            let Some(this) = at else { break };
+            let invariant = self.effects[this].preserve(&self.function.insts[inst.index()].op, self.info);
+            if !invariant || !self.is_outside(reference, this) {
+                break;
+            }
+            if let Some(preheader) = self.preheaders[this]
+                && self.is_non_null(reference, preheader)
+            {
+                found = Some(preheader);
+            }
+            at = self.loops.loops[this].parent;
+        }
+        let (check, target) = match found {
+            Some(preheader) => (Check::Elided, preheader),
+            None if first => (Check::Needed, innermost),
+            None => return None,
+        };
+        if check == Check::Needed {
+            self.add_late_evidence(reference, innermost);
+        }
+        let data = &mut self.function.insts[inst.index()];
+        data.args[0] = reference;
+        data.op = match data.op {
+            Op::StructGet(ty, field, extension, _) => Op::StructGet(ty, field, extension, check),
+            Op::I31Get(extension, _) => Op::I31Get(extension, check),
+            _ => Op::ArrayLen(check),
+        };
+        Some(target)
+    }
+
+    /// Evidence that a moved check gives.
+    fn add_late_evidence(&mut self, reference: Value, block: Block) {
+        self.evidence.entry(self.roots.of(reference)).or_default().push(block);
+    }
+}

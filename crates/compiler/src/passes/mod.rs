@@ -1,0 +1,69 @@
+//! Optimisations on MIR: one file for each, and their order.
+//!
+//! Each pass takes and leaves a function without aliases among its operands ([`ValueDef::Alias`](crate::mir::ValueDef::Alias) serves
+//! within a pass alone). Each is near-linear in the function's size and does not recurse.
+
+mod block_params;
+mod blocks;
+mod dead;
+mod facts;
+mod fold;
+mod globals;
+mod gvn;
+mod invariant;
+mod ranges;
+mod simplify;
+mod support;
+mod unreachable;
+
+pub use block_params::block_params;
+pub use unreachable::unreachable_blocks;
+
+use crate::CompileError;
+use crate::mir::{self, Function};
+use crate::module::ModuleInfo;
+
+/// A pass.
+type Pass = fn(&mut Function, &ModuleInfo);
+
+/// The passes in order. Checks are removed before loop-invariant operations are moved, as what cannot trap moves further;
+/// decided branches are cut before that.
+const PASSES: &[(&str, Pass)] = &[
+    ("simplify", simplify::simplify),
+    ("dead", |function, _| dead::dead(function)),
+    ("blocks", |function, _| blocks::blocks(function)),
+    ("block_params", |function, _| block_params(function)),
+    ("gvn", gvn::gvn),
+    ("facts", facts::facts),
+    ("simplify", simplify::simplify),
+    ("dead", |function, _| dead::dead(function)),
+    ("blocks", |function, _| blocks::blocks(function)),
+    ("block_params", |function, _| block_params(function)),
+    ("invariant", invariant::invariant),
+    ("gvn", gvn::gvn),
+    ("facts", facts::facts),
+    ("simplify", simplify::simplify),
+    ("dead", |function, _| dead::dead(function)),
+    ("blocks", |function, _| blocks::blocks(function)),
+    ("block_params", |function, _| block_params(function)),
+];
+
+/// Runs all passes. What the function computes, and which traps it raises, stays the same. With `verify` the function is checked
+/// after every pass; a failure is an error that names the pass.
+pub fn optimize(function: &mut Function, info: &ModuleInfo, verify: bool) -> Result<(), CompileError> {
+    for (name, pass) in PASSES {
+        pass(function, info);
+        if verify {
+            check(function, info, name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Verifies a function; the error names the pass that ran last.
+pub(crate) fn check(function: &Function, info: &ModuleInfo, pass: &str) -> Result<(), CompileError> {
+    mir::verify(function, info).map_err(|error| CompileError::CodeGeneration {
+        function: function.index.0,
+        message: format!("MIR after {pass}: {error}"),
+    })
+}

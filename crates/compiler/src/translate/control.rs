@@ -1,0 +1,339 @@
+//! Structured control and branches.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use wasmparser::{BlockType, BrTable, Operator};
+
+use super::Translator;
+use super::exceptions::{Handlers, Landing};
+use crate::CompileError;
+use crate::artifact::TrapCode;
+use crate::error::invalid;
+use crate::mir::{Block, Edge, Inst, Op, Terminator, Value};
+use crate::module::{RefType, ValueType};
+
+type Types = SmallVec<[ValueType; 2]>;
+
+/// An open structured instruction.
+pub(super) struct Frame {
+    pub(super) kind: FrameKind,
+    /// Height of the operand stack below the parameters.
+    pub(super) height: usize,
+    /// Where a branch to this frame goes.
+    pub(super) label: Block,
+    /// How many values such a branch takes.
+    pub(super) arity: usize,
+    /// Where execution goes on after the end; unused for loops, which are left only at their end.
+    pub(super) follow: Block,
+}
+
+pub(super) enum FrameKind {
+    /// The body. A branch to it returns.
+    Function,
+    Block,
+    /// The header's poll.
+    Loop(Inst),
+    /// The other arm, as long as no `else` was seen, and the parameters, which both arms take.
+    If(Option<Block>, SmallVec<[Value; 4]>),
+    TryTable {
+        landings: Vec<Landing>,
+        /// The handlers in effect outside.
+        outer: Handlers,
+    },
+}
+
+impl Translator<'_> {
+    /// Opens the frame of the function.
+    pub(super) fn begin(&mut self, results: &[ValueType]) {
+        let follow = self.new_block();
+        self.add_params(follow, results);
+        self.control.push(Frame { kind: FrameKind::Function, height: 0, label: follow, arity: results.len(), follow });
+    }
+
+    pub(super) fn add_params(&mut self, block: Block, types: &[ValueType]) {
+        self.builder.limits.spend(types.len() as u64);
+        for &ty in types {
+            self.builder.function.add_param(block, ty);
+        }
+    }
+
+    pub(super) fn block_type(&self, ty: BlockType) -> Result<(Types, Types), CompileError> {
+        Ok(match ty {
+            BlockType::Empty => (Types::new(), Types::new()),
+            BlockType::Type(ty) => (Types::new(), Types::from_slice(&[self.types.value(ty, self.offset)?])),
+            BlockType::FuncType(index) => {
+                let ty = self.info.func_type(self.types.index(index));
+                (Types::from_slice(&ty.params), Types::from_slice(&ty.results))
+            }
+        })
+    }
+
+    /// Translates a control instruction; false if it is none.
+    pub(super) fn control(&mut self, operator: &Operator<'_>) -> Result<bool, CompileError> {
+        match operator {
+            Operator::Unreachable => self.terminate(Terminator::Trap(TrapCode::Unreachable)),
+            Operator::Block { blockty } => {
+                let (params, results) = self.block_type(*blockty)?;
+                let follow = self.new_block();
+                self.add_params(follow, &results);
+                let height = self.stack.len() - params.len();
+                let arity = results.len();
+                self.control.push(Frame { kind: FrameKind::Block, height, label: follow, arity, follow });
+            }
+            Operator::Loop { blockty } => {
+                let (params, _) = self.block_type(*blockty)?;
+                self.begin_loop(&params);
+            }
+            Operator::If { blockty } => {
+                let (params, results) = self.block_type(*blockty)?;
+                self.begin_if(params.len(), &results);
+            }
+            Operator::Else => self.begin_else(),
+            Operator::End => self.end(),
+            Operator::Br { relative_depth } => {
+                let args = self.pop_many(self.label_arity(*relative_depth));
+                self.branch_to(*relative_depth, &args);
+            }
+            Operator::BrIf { relative_depth } => {
+                let cond = self.pop();
+                let args = self.peek_many(self.label_arity(*relative_depth));
+                let then = Self::edge(self.frame(*relative_depth).label, &args);
+                let next = self.new_block();
+                self.terminate(Terminator::Branch { cond, then, otherwise: Edge::to(next) });
+                self.continue_in(next);
+            }
+            Operator::BrTable { targets } => self.br_table(targets)?,
+            Operator::Return => {
+                let depth = self.control.len() as u32 - 1;
+                let args = self.pop_many(self.label_arity(depth));
+                self.branch_to(depth, &args);
+            }
+            Operator::BrOnNull { relative_depth } => self.br_on_null(*relative_depth),
+            Operator::BrOnNonNull { relative_depth } => self.br_on_non_null(*relative_depth),
+            Operator::BrOnCast { relative_depth, to_ref_type, .. } => {
+                let to = self.types.reference(*to_ref_type, self.offset)?;
+                self.br_on_cast(*relative_depth, to, true);
+            }
+            Operator::BrOnCastFail { relative_depth, to_ref_type, .. } => {
+                let to = self.types.reference(*to_ref_type, self.offset)?;
+                self.br_on_cast(*relative_depth, to, false);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Follows the structure of code that is not reached.
+    pub(super) fn skip(&mut self, operator: &Operator<'_>) -> Result<(), CompileError> {
+        match operator {
+            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } | Operator::TryTable { .. } => {
+                self.dead_depth += 1;
+            }
+            Operator::Else if self.dead_depth == 0 => self.begin_else(),
+            Operator::End if self.dead_depth == 0 => self.end(),
+            Operator::End => self.dead_depth -= 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn frame(&self, depth: u32) -> &Frame {
+        &self.control[self.control.len() - 1 - depth as usize]
+    }
+
+    fn label_arity(&self, depth: u32) -> usize {
+        self.frame(depth).arity
+    }
+
+    /// Ends the current block by a branch to a label.
+    pub(super) fn branch_to(&mut self, depth: u32, args: &[Value]) {
+        let frame = self.frame(depth);
+        let terminator = match frame.kind {
+            FrameKind::Function => Terminator::Return(SmallVec::from_slice(args)),
+            _ => Terminator::Jump(Self::edge(frame.label, args)),
+        };
+        self.terminate(terminator);
+    }
+
+    fn begin_loop(&mut self, params: &[ValueType]) {
+        let args = self.pop_many(params.len());
+        let header = self.new_block();
+        self.add_params(header, params);
+        self.terminate(Terminator::Jump(Edge { block: header, args }));
+        self.switch_to(header);
+        let height = self.stack.len();
+        self.stack.extend_from_slice(&self.builder.function.blocks[header.index()].params);
+        let poll = self.emit(Op::Poll, &[], &[]);
+        self.control.push(Frame {
+            kind: FrameKind::Loop(poll),
+            height,
+            label: header,
+            arity: params.len(),
+            follow: header,
+        });
+    }
+
+    fn begin_if(&mut self, params: usize, results: &[ValueType]) {
+        let cond = self.pop();
+        let then = self.new_block();
+        let otherwise = self.new_block();
+        let follow = self.new_block();
+        self.add_params(follow, results);
+        self.terminate(Terminator::Branch { cond, then: Edge::to(then), otherwise: Edge::to(otherwise) });
+        self.builder.seal(otherwise);
+        self.continue_in(then);
+        let args = self.peek_many(params);
+        self.control.push(Frame {
+            kind: FrameKind::If(Some(otherwise), args),
+            height: self.stack.len() - params,
+            label: follow,
+            arity: results.len(),
+            follow,
+        });
+    }
+
+    /// Jumps from the end of a frame's code to what follows.
+    fn fall_through(&mut self, follow: Block, arity: usize) {
+        if self.reachable {
+            let args = self.pop_many(arity);
+            self.terminate(Terminator::Jump(Edge { block: follow, args }));
+        }
+    }
+
+    fn begin_else(&mut self) {
+        let top = self.control.len() - 1;
+        let Frame { height, follow, arity, .. } = self.control[top];
+        self.fall_through(follow, arity);
+        self.stack.truncate(height);
+        if let FrameKind::If(otherwise, params) = &mut self.control[top].kind
+            && let Some(block) = otherwise.take()
+        {
+            self.stack.extend_from_slice(params);
+            self.switch_to(block);
+        }
+    }
+
+    fn end(&mut self) {
+        let frame = self.control.pop().expect("validated control stack");
+        let Frame { kind, height, arity, follow, .. } = frame;
+        match kind {
+            FrameKind::Function => {
+                if self.reachable {
+                    let args = self.pop_many(arity);
+                    self.terminate(Terminator::Return(args));
+                }
+            }
+            FrameKind::Loop(poll) => {
+                // What is on the stack are the results; nothing branches past the end of a loop.
+                self.builder.seal(follow);
+                if self.builder.predecessor_count(follow) == 1 {
+                    self.builder.function.blocks[follow.index()].insts.retain(|&inst| inst != poll);
+                }
+                if !self.reachable {
+                    self.stack.truncate(height);
+                }
+                return;
+            }
+            FrameKind::Block => self.fall_through(follow, arity),
+            FrameKind::If(otherwise, params) => {
+                self.fall_through(follow, arity);
+                if let Some(block) = otherwise {
+                    self.switch_to(block);
+                    self.terminate(Terminator::Jump(Edge { block: follow, args: params }));
+                }
+            }
+            FrameKind::TryTable { landings, outer } => {
+                self.fall_through(follow, arity);
+                self.finish_try_table(landings, outer);
+            }
+        }
+        self.stack.truncate(height);
+        if !self.builder.has_predecessors(follow) {
+            return;
+        }
+        self.continue_in(follow);
+        let params = &self.builder.function.blocks[follow.index()].params[..arity];
+        self.stack.extend_from_slice(params);
+        if self.control.is_empty() {
+            let args = self.pop_many(arity);
+            self.terminate(Terminator::Return(args));
+        }
+    }
+
+    /// Every distinct label gets a block of its own, so that the edges of a switch carry no arguments, however many
+    /// there are.
+    fn br_table(&mut self, targets: &BrTable<'_>) -> Result<(), CompileError> {
+        let index = self.pop();
+        let args = self.pop_many(self.label_arity(targets.default()));
+        let mut blocks: FxHashMap<u32, Block> = FxHashMap::default();
+        let mut order = Vec::new();
+        let mut edges = Vec::with_capacity(targets.len() as usize + 1);
+        for depth in targets.targets().chain([Ok(targets.default())]) {
+            let depth = depth.map_err(invalid)?;
+            let block = *blocks.entry(depth).or_insert_with(|| {
+                let block = self.builder.add_block();
+                order.push((depth, block));
+                block
+            });
+            edges.push(Edge::to(block));
+        }
+        let default = edges.pop().expect("the default comes last");
+        self.terminate(Terminator::Switch { index, targets: edges, default });
+        for (depth, block) in order {
+            self.continue_in(block);
+            self.branch_to(depth, &args);
+        }
+        Ok(())
+    }
+
+    fn br_on_null(&mut self, depth: u32) {
+        let reference = self.pop();
+        let args = self.peek_many(self.label_arity(depth));
+        let cond = self.value(Op::RefIsNull, &[reference], ValueType::I32);
+        let then = Self::edge(self.frame(depth).label, &args);
+        let next = self.new_block();
+        self.terminate(Terminator::Branch { cond, then, otherwise: Edge::to(next) });
+        self.continue_in(next);
+        let refined = self.refine_non_null(reference);
+        self.push(refined);
+    }
+
+    fn br_on_non_null(&mut self, depth: u32) {
+        let reference = self.pop();
+        let mut args = self.peek_many(self.label_arity(depth) - 1);
+        let cond = self.value(Op::RefIsNull, &[reference], ValueType::I32);
+        let (taken, next) = (self.new_block(), self.new_block());
+        self.terminate(Terminator::Branch { cond, then: Edge::to(next), otherwise: Edge::to(taken) });
+        self.continue_in(taken);
+        args.push(self.refine_non_null(reference));
+        self.branch_to(depth, &args);
+        self.continue_in(next);
+    }
+
+    /// Branches if the cast succeeds (`on_success`) or if it fails.
+    fn br_on_cast(&mut self, depth: u32, to: RefType, on_success: bool) {
+        let reference = self.pop();
+        let mut args = self.peek_many(self.label_arity(depth) - 1);
+        let cond = self.value(Op::RefTest(to), &[reference], ValueType::I32);
+        let (success, failure) = (self.new_block(), self.new_block());
+        self.terminate(Terminator::Branch { cond, then: Edge::to(success), otherwise: Edge::to(failure) });
+        let (taken, next) = if on_success { (success, failure) } else { (failure, success) };
+        for block in [taken, next] {
+            self.continue_in(block);
+            let refined = if block == success {
+                self.refine(reference, to)
+            } else if to.nullable {
+                // Null would have passed the test.
+                self.refine_non_null(reference)
+            } else {
+                reference
+            };
+            if block == taken {
+                args.push(refined);
+                self.branch_to(depth, &args);
+            } else {
+                self.push(refined);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `try_table`, `throw`, `throw_ref`.
+//!
+//! Each catch clause has a landing block, which takes the exception apart and goes to the clause's label. Every call and throw
+//! within the `try_table` has an edge to it.
+
+use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
+use wasmparser::{Catch, Operator, TryTable};
+
+use super::Translator;
+use super::control::{Frame, FrameKind};
+use crate::CompileError;
+use crate::mir::{Block, Edge, HandlerEdge, Op, Terminator, Value};
+use crate::module::{HeapType, RefType, TagIndex, ValueType};
+
+/// The type of caught exceptions.
+const EXCEPTION: ValueType = ValueType::Ref(RefType::non_null(HeapType::Exn));
+
+/// The handlers in effect, innermost first, without those that can never be reached: a second one for a tag, and any after one
+/// that catches all.
+#[derive(Clone, Default)]
+pub(super) struct Handlers(Vec<(Option<TagIndex>, Block)>);
+
+/// A clause of a `try_table` whose landing block is still to be written.
+pub(super) struct Landing {
+    block: Block,
+    exception: Value,
+    clause: Catch,
+}
+
+impl Translator<'_> {
+    /// Translates an instruction on exceptions; false if it is none.
+    pub(super) fn exceptions(&mut self, operator: &Operator<'_>) -> Result<bool, CompileError> {
+        match operator {
+            Operator::TryTable { try_table } => self.try_table(try_table)?,
+            Operator::Throw { tag_index } => {
+                let tag = TagIndex(*tag_index);
+                let info = self.info;
+                let payload = self.pop_many(info.func_type(info.tags[tag.index()]).params.len());
+                let exception = self.value(Op::ExceptionNew(tag), &payload, EXCEPTION);
+                self.throw(tag, exception);
+            }
+            Operator::ThrowRef => {
+                let exception = self.pop();
+                let handlers = self.handler_edges();
+                self.terminate(Terminator::Throw { exception, handlers });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The edges to the handlers in effect.
+    pub(super) fn handler_edges(&mut self) -> Vec<HandlerEdge> {
+        self.builder.limits.spend(self.handlers.0.len() as u64);
+        self.handlers.0.iter().map(|&(tag, block)| HandlerEdge { tag, edge: Edge::to(block) }).collect()
+    }
+
+    fn try_table(&mut self, try_table: &TryTable) -> Result<(), CompileError> {
+        let (params, results) = self.block_type(try_table.ty)?;
+        let outer = self.handlers.clone();
+        let mut landings = Vec::new();
+        let mut inner = Vec::new();
+        for &clause in &try_table.catches {
+            let tag = match clause {
+                Catch::One { tag, .. } | Catch::OneRef { tag, .. } => Some(TagIndex(tag)),
+                Catch::All { .. } | Catch::AllRef { .. } => None,
+            };
+            let block = self.new_block();
+            let exception = self.builder.function.add_param(block, EXCEPTION);
+            landings.push(Landing { block, exception, clause });
+            inner.push((tag, block));
+        }
+        inner.extend_from_slice(&outer.0);
+        self.builder.limits.spend(inner.len() as u64);
+        self.handlers.0 = effective(inner);
+        let follow = self.new_block();
+        self.add_params(follow, &results);
+        self.control.push(Frame {
+            kind: FrameKind::TryTable { landings, outer },
+            height: self.stack.len() - params.len(),
+            label: follow,
+            arity: results.len(),
+            follow,
+        });
+        Ok(())
+    }
+
+    /// Writes the landing blocks that something leads to. The `try_table` itself is no longer on the control stack, as the
+    /// clauses' labels count from outside it.
+    pub(super) fn finish_try_table(&mut self, landings: Vec<Landing>, outer: Handlers) {
+        self.handlers = outer;
+        for Landing { block, exception, clause } in landings {
+            if !self.builder.has_predecessors(block) {
+                continue;
+            }
+            self.continue_in(block);
+            let mut values: SmallVec<[Value; 4]> = smallvec![];
+            let (tag, with_reference, label) = match clause {
+                Catch::One { tag, label } => (Some(tag), false, label),
+                Catch::OneRef { tag, label } => (Some(tag), true, label),
+                Catch::All { label } => (None, false, label),
+                Catch::AllRef { label } => (None, true, label),
+            };
+            if let Some(tag) = tag {
+                let info = self.info;
+                let payload = &info.func_type(info.tags[tag as usize]).params;
+                for (field, &ty) in payload.iter().enumerate() {
+                    let op = Op::ExceptionGet(TagIndex(tag), field as u32);
+                    values.push(self.value(op, &[exception], ty));
+                }
+            }
+            if with_reference {
+                values.push(exception);
+            }
+            self.branch_to(label, &values);
+        }
+    }
+
+    /// Throws an exception of a known tag: to a handler of this function without unwinding, where it is certain which.
+    fn throw(&mut self, tag: TagIndex, exception: Value) {
+        let imported = self.info.imported_tags;
+        let mut handlers = Vec::new();
+        for &(caught, block) in &self.handlers.0 {
+            let certain = caught.is_none_or(|caught| caught == tag);
+            if certain && handlers.is_empty() {
+                let edge = Edge { block, args: smallvec![exception] };
+                return self.terminate(Terminator::Jump(edge));
+            }
+            // Two tags are the same at run time only if both are imported.
+            if certain || caught.is_some_and(|caught| caught.0 < imported && tag.0 < imported) {
+                handlers.push(HandlerEdge { tag: caught, edge: Edge::to(block) });
+            }
+        }
+        self.builder.limits.spend(handlers.len() as u64);
+        self.terminate(Terminator::Throw { exception, handlers });
+    }
+}
+
+/// Keeps the first handler of each tag, and none after one that catches all.
+fn effective(handlers: Vec<(Option<TagIndex>, Block)>) -> Vec<(Option<TagIndex>, Block)> {
+    let mut seen = FxHashSet::default();
+    let mut kept = Vec::new();
+    for (tag, block) in handlers {
+        if seen.insert(tag) {
+            kept.push((tag, block));
+        }
+        if tag.is_none() {
+            break;
+        }
+    }
+    kept
+}

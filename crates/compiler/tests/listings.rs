@@ -1,0 +1,109 @@
+//! The machine code of the hot sequences, as golden listings under `golden/`. Set `LEGATO_BLESS=1` to write them anew
+//! after a deliberate change; read the difference before committing it.
+#![cfg(target_arch = "x86_64")]
+
+mod support;
+
+use std::fmt::Write;
+
+use legato_compiler::emit::CodeGenerator;
+use legato_compiler::mir::*;
+use legato_compiler::module::*;
+use smallvec::smallvec;
+use support::*;
+
+/// Compares a function's code under both reference models with the listing of this name.
+fn check(name: &str, module: &Module, function: &legato_compiler::mir::Function) {
+    let mut text = String::new();
+    for plan in plans() {
+        let title = format!("{:?}", plan.references);
+        let mut options = options(plan);
+        options.verify = false;
+        let generator = CodeGenerator::new(module.info.clone(), &options).unwrap();
+        let code = generator.disassemble(function).unwrap();
+        writeln!(text, "; {name}, {title}\n{}", code.trim_end()).unwrap();
+    }
+    let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("LEGATO_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    // Instruction selection depends on the processor's features; the listings are made with all of them.
+    if std::is_x86_feature_detected!("avx2") {
+        assert_eq!(text, expected, "{name}: run with LEGATO_BLESS=1 if this is meant");
+    }
+}
+
+fn module() -> Module {
+    let mut module = Module::default();
+    let fields = [StorageType::Value(I32), StorageType::Value(concrete(0))];
+    module.add_struct(&fields, None, false);
+    module.add_struct(&fields, Some(0), false);
+    module.add_array(StorageType::Value(I32));
+    module
+}
+
+fn start(module: &mut Module, params: &[ValueType], results: &[ValueType]) -> Build {
+    let ty = module.add_func_type(params, results);
+    let index = module.add_function(ty);
+    Build::new(&module.info, index)
+}
+
+#[test]
+fn allocation() {
+    let mut module = module();
+    let mut build = start(&mut module, &[I32, concrete(0)], &[concrete(0)]);
+    let fields = [build.param(0), build.param(1)];
+    let object = build.op(Op::StructNew(TypeIndex(0)), &fields, concrete(0));
+    check("allocation", &module, &build.returns(&[object]));
+}
+
+#[test]
+fn field_access() {
+    let mut module = module();
+    let mut build = start(&mut module, &[concrete(0)], &[I32]);
+    let object = build.param(0);
+    let next = build.op(Op::StructGet(TypeIndex(0), 1, Extension::None, Check::Needed), &[object], concrete(0));
+    let number = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, Check::Needed), &[next], I32);
+    build.inst(Op::StructSet(TypeIndex(0), 0, Check::Elided), &[object, number], &[]);
+    check("field_access", &module, &build.returns(&[number]));
+}
+
+#[test]
+fn cast() {
+    let mut module = module();
+    let target = RefType { nullable: false, heap: HeapType::Concrete(TypeIndex(1)) };
+    let mut build = start(&mut module, &[nullable(HeapType::Any)], &[I32]);
+    let object = build.param(0);
+    let object = build.op(Op::RefCast(target), &[object], ValueType::Ref(target));
+    let number = build.op(Op::StructGet(TypeIndex(1), 0, Extension::None, Check::Elided), &[object], I32);
+    check("cast", &module, &build.returns(&[number]));
+}
+
+/// The sum of an array, with a poll at the back-edge.
+#[test]
+fn array_loop() {
+    let mut module = module();
+    let array_type = concrete(2);
+    let mut build = start(&mut module, &[array_type], &[I32]);
+    let array = build.param(0);
+    let [header, body, done] = [0; 3].map(|_| build.function.add_block());
+    let [index, sum] = [0; 2].map(|_| build.function.add_param(header, I32));
+    let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero, zero] }));
+    build.switch(header);
+    let length = build.op(Op::ArrayLen(Check::Needed), &[array], I32);
+    let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
+    build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
+    build.switch(body);
+    build.inst(Op::BoundsCheck, &[index, length], &[]);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
+    let next_sum = build.op(Op::Binary(BinaryOp::I32Add), &[sum, element], I32);
+    let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
+    let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
+    build.inst(Op::Poll, &[], &[]);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![next, next_sum] }));
+    build.switch(done);
+    check("array_loop", &module, &build.returns(&[sum]));
+}

@@ -1,0 +1,6 @@
+(module (type $a (sub (struct (field i32)))) (type $b (sub $a (struct (field i32) (field i64)))) (type $c (sub $a (struct (field i32) (field f64))))
+  (func (param $x (ref null $a)) (result i64)
+    (if (ref.test (ref $b) (local.get $x))
+      (then (if (ref.test (ref $c) (local.get $x)) (then (return (i64.const 1))))
+            (return (struct.get $b 1 (ref.cast (ref null $b) (local.get $x))))))
+    (i64.const 0)))

@@ -1,0 +1,8 @@
+(module (type $s (struct (field (mut i32)))) (tag $t (param i32)) (func $f (import "m" "f") (param (ref null $s)) (result (ref null $s)))
+  (func (param $s (ref null $s)) (result i32)
+    (block $h (result i32)
+      (try_table (catch $t $h)
+        (drop (struct.get $s 0 (local.get $s)))
+        (return (struct.get $s 0 (call $f (local.get $s)))))
+      (unreachable))
+    (i32.add (struct.get $s 0 (local.get $s)))))

@@ -1,0 +1,5 @@
+(module (type $a (array (mut i8))) (type $s (struct (field i32) (field (ref $a))))
+  (func (param $n i32) (result i32) (local $s (ref null $s))
+    (local.set $s (struct.new $s (local.get $n) (array.new_default $a (i32.const 16))))
+    (array.set $a (struct.get $s 1 (local.get $s)) (i32.and (local.get $n) (i32.const 15)) (i32.const 1))
+    (i32.add (struct.get $s 0 (local.get $s)) (array.len (struct.get $s 1 (local.get $s))))))

@@ -1,0 +1,8 @@
+(module (type $a (array (mut i32))) (type $box (struct (field (ref $a))))
+  (func (param $b (ref null $box)) (param $n i32) (result i32) (local $i i32) (local $s i32)
+    (loop $l
+      (if (i32.eqz (ref.is_null (local.get $b)))
+        (then (local.set $s (i32.add (local.get $s) (array.len (struct.get $box 0 (local.get $b)))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br_if $l (i32.lt_u (local.get $i) (local.get $n))))
+    (local.get $s)))

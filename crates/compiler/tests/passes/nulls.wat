@@ -1,0 +1,5 @@
+(module (type $p (struct (field (mut i32)) (field (mut i32))))
+  (func (param $p (ref null $p)) (result i32)
+    (struct.set $p 0 (local.get $p) (i32.const 1))
+    (if (ref.is_null (local.get $p)) (then (return (i32.const 7))))
+    (i32.add (struct.get $p 0 (local.get $p)) (struct.get $p 1 (ref.as_non_null (local.get $p))))))

@@ -1,0 +1,8 @@
+(module (type $s (struct (field i32)))
+  (func (param $x i32) (param $y i32) (param $f f64) (param $s (ref null $s))
+    (drop (i32.div_s (local.get $x) (local.get $y)))
+    (drop (i32.div_s (local.get $x) (local.get $y)))
+    (drop (i32.rem_u (local.get $x) (i32.const 5)))
+    (drop (i32.trunc_f64_s (local.get $f)))
+    (drop (struct.get $s 0 (local.get $s)))
+    (drop (i32.div_u (i32.const 1) (i32.const 0)))))

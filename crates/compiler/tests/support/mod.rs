@@ -1,0 +1,136 @@
+//! Modules and plans for tests of code generation.
+#![allow(dead_code)]
+
+use legato_compiler::CompileOptions;
+use legato_compiler::mir::{Block, Function, Inst, Op, Terminator, Value};
+use legato_compiler::module::*;
+use legato_heap::MutatorContext;
+use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan};
+
+/// The plan of a mark-sweep heap.
+pub fn plan(references: ReferencePlan) -> AccessPlan {
+    AccessPlan {
+        references,
+        arrays: ArrayPlan::Contiguous,
+        allocation: AllocationPlan {
+            cell_bytes: vec![16, 24, 32, 48, 64, 96, 128, 256],
+            runs_offset: MutatorContext::RUNS_OFFSET,
+            cells_are_zero: true,
+            handle_run_offset: match references {
+                ReferencePlan::Direct => None,
+                ReferencePlan::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
+            },
+        },
+        store_barrier: BarrierPlan::None,
+        references_change_at_safepoints: false,
+        null_guard_bytes: 4096,
+    }
+}
+
+pub fn plans() -> [AccessPlan; 2] {
+    [plan(ReferencePlan::Direct), plan(ReferencePlan::ThinHandles)]
+}
+
+pub fn options(plan: AccessPlan) -> CompileOptions {
+    CompileOptions { features: Default::default(), plan, optimize: true, parallel: false, verify: true }
+}
+
+pub const I32: ValueType = ValueType::I32;
+pub const I64: ValueType = ValueType::I64;
+pub const F32: ValueType = ValueType::F32;
+pub const F64: ValueType = ValueType::F64;
+pub const V128: ValueType = ValueType::V128;
+
+pub const fn nullable(heap: HeapType) -> ValueType {
+    ValueType::Ref(RefType { nullable: true, heap })
+}
+
+pub const fn concrete(ty: u32) -> ValueType {
+    nullable(HeapType::Concrete(TypeIndex(ty)))
+}
+
+/// A module's declarations under construction.
+#[derive(Default)]
+pub struct Module {
+    pub info: ModuleInfo,
+}
+
+impl Module {
+    pub fn add_type(&mut self, composite: CompositeType, supertype: Option<u32>, is_final: bool) -> TypeIndex {
+        let index = TypeIndex(self.info.types.len() as u32);
+        let depth = supertype.map_or(0, |ty| self.info.types[ty as usize].depth + 1);
+        let supertype = supertype.map(TypeIndex);
+        self.info.types.push(SubType { is_final, supertype, composite, depth, rec_group: (index, 1) });
+        self.info.canonical_types.push(index);
+        index
+    }
+
+    pub fn add_struct(&mut self, fields: &[StorageType], supertype: Option<u32>, is_final: bool) -> TypeIndex {
+        let fields = fields.iter().map(|&storage| FieldType { storage, mutable: true }).collect();
+        self.add_type(CompositeType::Struct(fields), supertype, is_final)
+    }
+
+    pub fn add_array(&mut self, storage: StorageType) -> TypeIndex {
+        self.add_type(CompositeType::Array(FieldType { storage, mutable: true }), None, true)
+    }
+
+    pub fn add_func_type(&mut self, params: &[ValueType], results: &[ValueType]) -> TypeIndex {
+        let ty = FuncType { params: params.to_vec(), results: results.to_vec() };
+        self.add_type(CompositeType::Func(ty), None, true)
+    }
+
+    /// Declares a defined function that escapes.
+    pub fn add_function(&mut self, ty: TypeIndex) -> FuncIndex {
+        let func_ref = Some(self.info.func_ref_count);
+        self.info.func_ref_count += 1;
+        self.info.functions.push(Function_ { ty, func_ref });
+        FuncIndex(self.info.functions.len() as u32 - 1)
+    }
+}
+
+use legato_compiler::module::Function as Function_;
+
+/// A function under construction, one block at a time.
+pub struct Build {
+    pub function: Function,
+    pub block: Block,
+}
+
+impl Build {
+    pub fn new(info: &ModuleInfo, index: FuncIndex) -> Build {
+        let ty = info.functions[index.index()].ty;
+        let mut function = Function::new(index, ty, 1);
+        let entry = function.entry;
+        for &param in &info.func_type(ty).params {
+            function.add_param(entry, param);
+        }
+        Build { function, block: entry }
+    }
+
+    pub fn param(&self, number: usize) -> Value {
+        self.function.blocks[self.function.entry.index()].params[number]
+    }
+
+    pub fn inst(&mut self, op: Op, args: &[Value], results: &[ValueType]) -> Inst {
+        let source = self.function.insts.len() as u32 + 10;
+        self.function.push(self.block, op, args, results, source)
+    }
+
+    pub fn op(&mut self, op: Op, args: &[Value], result: ValueType) -> Value {
+        let inst = self.inst(op, args, &[result]);
+        self.function.insts[inst.index()].results[0]
+    }
+
+    pub fn end(&mut self, terminator: Terminator) {
+        self.function.blocks[self.block.index()].terminator = Some(terminator);
+    }
+
+    pub fn switch(&mut self, block: Block) {
+        self.block = block;
+    }
+
+    pub fn returns(mut self, values: &[Value]) -> Function {
+        self.end(Terminator::Return(values.iter().copied().collect()));
+        self.function
+    }
+}
