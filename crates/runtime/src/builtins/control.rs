@@ -1,0 +1,37 @@
+//! Raising, trapping, polling.
+
+use legato_compiler::artifact::TrapCode;
+
+use crate::builtins::run;
+use crate::vm::{PollOutcome, activation};
+
+/// `Builtin::Raise`.
+pub(super) unsafe extern "C" fn raise(_context: *mut u8) -> ! {
+    // SAFETY: a trampoline calls this, after the reason was noted.
+    unsafe { activation::raise() }
+}
+
+/// `Builtin::Trap`: the number is a [`TrapCode`]'s.
+pub(super) unsafe extern "C" fn trap(_context: *mut u8, number: u32) -> ! {
+    // SAFETY: compiled code called by way of a trampoline.
+    unsafe {
+        let code = u8::try_from(number).ok().and_then(TrapCode::from_number);
+        activation::set_pending_trap(code.unwrap_or(TrapCode::Internal), None);
+        activation::raise()
+    }
+}
+
+/// `Builtin::Poll`.
+pub(super) unsafe extern "C" fn poll(context: *mut u8) -> i64 {
+    // SAFETY: a builtin.
+    unsafe {
+        run(context, |store, _| match store.interrupt.poll() {
+            PollOutcome::Interrupted => Err(TrapCode::Interrupt.into()),
+            PollOutcome::StackOverflow => Err(TrapCode::StackOverflow.into()),
+            PollOutcome::Gc | PollOutcome::Nothing => {
+                store.heap.poll(&mut store.state);
+                Ok(0)
+            }
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! The runtime side of every [`Builtin`]: what compiled code calls.
+//!
+//! Each takes the caller's instance context first. Those that fail return -1 after noting why, as the conventions in
+//! [`legato_compiler::abi`] say. None of them unwinds into compiled code: a panic is noted and resumed on the host's side.
+
+mod control;
+mod exceptions;
+mod float;
+mod gc;
+mod memory;
+mod table;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use legato_compiler::abi::{Builtin, ContextHead};
+use legato_compiler::artifact::TrapCode;
+
+use crate::store::{ContextMemory, StoreOpaque};
+use crate::vm::{TrapRecord, Unwind, activation};
+
+/// Addresses of the builtins, in order of [`Builtin`].
+struct Table([*const u8; Builtin::ALL.len()]);
+
+// SAFETY: addresses of functions.
+unsafe impl Sync for Table {}
+
+static TABLE: Table = Table(addresses());
+
+/// What [`ContextHead::builtins`] points to.
+pub(crate) fn table() -> *const *const u8 {
+    TABLE.0.as_ptr()
+}
+
+const fn addresses() -> [*const u8; Builtin::ALL.len()] {
+    let mut addresses = [std::ptr::null(); Builtin::ALL.len()];
+    let mut index = 0;
+    while index < addresses.len() {
+        addresses[index] = address(Builtin::ALL[index]);
+        index += 1;
+    }
+    addresses
+}
+
+const fn address(builtin: Builtin) -> *const u8 {
+    match builtin {
+        Builtin::Raise => control::raise as *const u8,
+        Builtin::Trap => control::trap as *const u8,
+        Builtin::ThrowRef => exceptions::throw_ref as *const u8,
+        Builtin::Poll => control::poll as *const u8,
+        Builtin::AllocateStruct => gc::allocate_struct as *const u8,
+        Builtin::AllocateArray => gc::allocate_array as *const u8,
+        Builtin::ArrayNewData => gc::array_new_data as *const u8,
+        Builtin::ArrayNewElem => gc::array_new_elem as *const u8,
+        Builtin::ArrayInitData => gc::array_init_data as *const u8,
+        Builtin::ArrayInitElem => gc::array_init_elem as *const u8,
+        Builtin::ArrayFill => gc::array_fill as *const u8,
+        Builtin::ArrayCopy => gc::array_copy as *const u8,
+        Builtin::MemoryGrow => memory::grow as *const u8,
+        Builtin::MemoryCopy => memory::copy as *const u8,
+        Builtin::MemoryFill => memory::fill as *const u8,
+        Builtin::MemoryInit => memory::init as *const u8,
+        Builtin::DataDrop => memory::data_drop as *const u8,
+        Builtin::TableGrow => table::grow as *const u8,
+        Builtin::TableFill => table::fill as *const u8,
+        Builtin::TableCopy => table::copy as *const u8,
+        Builtin::TableInit => table::init as *const u8,
+        Builtin::ElemDrop => table::elem_drop as *const u8,
+        Builtin::CeilF64 => float::ceil_f64 as *const u8,
+        Builtin::FloorF64 => float::floor_f64 as *const u8,
+        Builtin::TruncF64 => float::trunc_f64 as *const u8,
+        Builtin::NearestF64 => float::nearest_f64 as *const u8,
+        Builtin::CeilF32 => float::ceil_f32 as *const u8,
+        Builtin::FloorF32 => float::floor_f32 as *const u8,
+        Builtin::TruncF32 => float::trunc_f32 as *const u8,
+        Builtin::NearestF32 => float::nearest_f32 as *const u8,
+    }
+}
+
+/// Why a builtin fails.
+pub(crate) enum Failure {
+    /// A trap.
+    Trap(TrapCode),
+    /// A trap, with more to say.
+    Explained(TrapCode, String),
+    /// An error of the host's.
+    Error(anyhow::Error),
+}
+
+impl From<TrapCode> for Failure {
+    fn from(code: TrapCode) -> Failure {
+        Failure::Trap(code)
+    }
+}
+
+impl From<legato_heap::AllocationError> for Failure {
+    fn from(error: legato_heap::AllocationError) -> Failure {
+        let (code, message) = crate::store::allocation_trap(error);
+        Failure::Explained(code, message)
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure::Error(error)
+    }
+}
+
+/// Runs a builtin for the instance of `context`. The result, which is not -1, or -1 after noting why it failed.
+///
+/// # Safety
+/// Compiled code of the instance that `context` belongs to called out by way of a trampoline.
+unsafe fn run(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32) -> Result<i64, Failure>) -> i64 {
+    // SAFETY: passed on to the caller.
+    unsafe { attempt(context, work) }.unwrap_or(-1)
+}
+
+/// As [`run`], with `None` after noting why it failed.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn attempt(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32) -> Result<i64, Failure>) -> Option<i64> {
+    // SAFETY: by the caller's promise; the store is this thread's while its code runs, and nobody holds a borrow of it.
+    let (store, instance) = unsafe {
+        let store = StoreOpaque::of_words((*context.cast::<ContextHead>()).store);
+        (&mut *store, ContextMemory::instance_of(context))
+    };
+    let unwind = match catch_unwind(AssertUnwindSafe(|| work(store, instance))) {
+        Ok(Ok(result)) => return Some(result),
+        Ok(Err(Failure::Trap(code))) => trap_here(store, code, None),
+        Ok(Err(Failure::Explained(code, message))) => trap_here(store, code, Some(message)),
+        Ok(Err(Failure::Error(error))) => crate::trap::unwind_of(store, error),
+        Err(panic) => Unwind::Panic(panic),
+    };
+    activation::set_pending(unwind);
+    None
+}
+
+fn trap_here(store: &StoreOpaque, code: TrapCode, message: Option<String>) -> Unwind {
+    // SAFETY: compiled code of the store called out by way of a trampoline.
+    Unwind::Trap(unsafe { TrapRecord::capture(store.words(), code, message) })
+}

@@ -1,0 +1,88 @@
+//! Tables and element segments.
+
+use legato_compiler::artifact::TrapCode;
+use legato_compiler::module::TableIndex;
+
+use crate::builtins::{attempt, run};
+use crate::instance::segments;
+use crate::store::{ElementItems, StoreOpaque};
+
+const OUT_OF_BOUNDS: TrapCode = TrapCode::TableOutOfBounds;
+
+fn table(store: &StoreOpaque, instance: u32, index: u32) -> u32 {
+    store.state.instances[instance as usize].tables[index as usize]
+}
+
+/// `Builtin::TableGrow`: -1 is a refusal, -2 an error of the limiter's.
+pub(super) unsafe extern "C" fn grow(context: *mut u8, index: u32, init: u32, delta: u64) -> i64 {
+    // SAFETY: a builtin.
+    let grown = unsafe {
+        attempt(context, |store, instance| {
+            let index = table(store, instance, index);
+            Ok(store.grow_table(index, delta, init)?.map_or(-1, |former| former as i64))
+        })
+    };
+    grown.unwrap_or(-2)
+}
+
+/// `Builtin::TableFill`.
+pub(super) unsafe extern "C" fn fill(context: *mut u8, index: u32, start: u64, reference: u32, length: u64) -> i64 {
+    // SAFETY: a builtin.
+    unsafe {
+        run(context, |store, instance| {
+            let table = store.table(table(store, instance, index));
+            table.storage.fill(start, length, reference).ok_or(OUT_OF_BOUNDS)?;
+            Ok(0)
+        })
+    }
+}
+
+/// `Builtin::TableCopy`.
+pub(super) unsafe extern "C" fn copy(
+    context: *mut u8,
+    to: u32,
+    from: u32,
+    destination: u64,
+    source: u64,
+    length: u64,
+) -> i64 {
+    // SAFETY: a builtin.
+    unsafe {
+        run(context, |store, instance| {
+            let (to, from) = (table(store, instance, to), table(store, instance, from));
+            let (to, from) = (&store.table(to).storage, &store.table(from).storage);
+            to.copy_from(destination, from, source, length).ok_or(OUT_OF_BOUNDS)?;
+            Ok(0)
+        })
+    }
+}
+
+/// `Builtin::TableInit`.
+pub(super) unsafe extern "C" fn init(
+    context: *mut u8,
+    index: u32,
+    segment: u32,
+    destination: u64,
+    source: u32,
+    length: u32,
+) -> i64 {
+    // SAFETY: a builtin.
+    unsafe {
+        run(context, |store, instance| {
+            let table = TableIndex(index);
+            segments::table_init(store, instance, table, segment, destination, source.into(), length.into())?;
+            Ok(0)
+        })
+    }
+}
+
+/// `Builtin::ElemDrop`.
+pub(super) unsafe extern "C" fn elem_drop(context: *mut u8, segment: u32) {
+    // SAFETY: a builtin.
+    unsafe {
+        run(context, |store, instance| {
+            store.state.instances[instance as usize].elements[segment as usize] = ElementItems::default();
+            Ok(0)
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! What an embedder chooses for an [`Engine`](crate::Engine).
+
+use anyhow::Result;
+use legato_compiler::{CompileOptions, Features};
+use legato_heap::HeapConfig;
+
+/// Stack that compiled code may take by default, in bytes.
+const DEFAULT_WASM_STACK: usize = 1 << 20;
+
+/// The configuration of an [`Engine`](crate::Engine).
+///
+/// ```
+/// let mut config = legato::Config::new();
+/// config.heap_option("references", "thin-handles")?.max_wasm_stack(256 << 10);
+/// let engine = legato::Engine::new(&config)?;
+/// # Ok::<(), anyhow::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) heap: HeapConfig,
+    pub(crate) features: Features,
+    pub(crate) optimize: bool,
+    pub(crate) parallel: bool,
+    pub(crate) verify_compiler: bool,
+    pub(crate) max_wasm_stack: usize,
+    pub(crate) backtrace: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new()
+    }
+}
+
+impl Config {
+    /// The default configuration: optimised code, functions compiled in parallel, the heap's defaults.
+    pub fn new() -> Config {
+        Config {
+            heap: HeapConfig::default(),
+            features: Features::default(),
+            optimize: true,
+            parallel: true,
+            verify_compiler: false,
+            max_wasm_stack: DEFAULT_WASM_STACK,
+            backtrace: true,
+        }
+    }
+
+    /// How the heap of each store works. Code is compiled for one way of reaching objects, so this belongs to the engine.
+    pub fn heap(&mut self, heap: HeapConfig) -> &mut Config {
+        self.heap = heap;
+        self
+    }
+
+    /// Sets one parameter of the heap by name, as on a command line. See [`HeapConfig::set`].
+    ///
+    /// # Errors
+    /// If the key or the value is unknown.
+    pub fn heap_option(&mut self, key: &str, value: &str) -> Result<&mut Config> {
+        self.heap.set(key, value)?;
+        Ok(self)
+    }
+
+    /// The heap's configuration as it stands.
+    pub fn heap_config(&self) -> &HeapConfig {
+        &self.heap
+    }
+
+    /// Whether modules may have more than one memory. On by default, as in WebAssembly 3.0.
+    pub fn wasm_multi_memory(&mut self, on: bool) -> &mut Config {
+        self.features.multi_memory = on;
+        self
+    }
+
+    /// Whether the compiler's optimisations run. On by default.
+    pub fn optimize(&mut self, on: bool) -> &mut Config {
+        self.optimize = on;
+        self
+    }
+
+    /// Whether functions are compiled on several threads. On by default; the code is the same.
+    pub fn parallel_compilation(&mut self, on: bool) -> &mut Config {
+        self.parallel = on;
+        self
+    }
+
+    /// Whether the compiler checks its own intermediate forms: slow, for tests. Off by default.
+    pub fn compiler_verifier(&mut self, on: bool) -> &mut Config {
+        self.verify_compiler = on;
+        self
+    }
+
+    /// Stack that compiled code may take, in bytes, measured from the outermost call into a store. Passing it is the trap
+    /// [`StackOverflow`](crate::Trap::StackOverflow). The thread's own stack, less a reserve for host functions, limits it too.
+    pub fn max_wasm_stack(&mut self, bytes: usize) -> &mut Config {
+        self.max_wasm_stack = bytes;
+        self
+    }
+
+    /// Whether traps carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
+    pub fn wasm_backtrace(&mut self, on: bool) -> &mut Config {
+        self.backtrace = on;
+        self
+    }
+
+    pub(crate) fn compile_options(&self) -> CompileOptions {
+        CompileOptions {
+            plan: self.heap.access_plan(),
+            features: self.features,
+            optimize: self.optimize,
+            parallel: self.parallel,
+            verify: self.verify_compiler,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The [`Engine`]: what modules and stores share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use anyhow::{Context, Result};
+use legato_compiler::CompileOptions;
+use legato_compiler::artifact::MachineSignature;
+use legato_heap::HeapConfig;
+use rustc_hash::FxHashMap;
+
+use crate::Config;
+use crate::types::TypeRegistry;
+use crate::vm::CodeImage;
+
+/// A configuration, the types of all its modules, and the compiler. Cheap to clone: clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<EngineInner>,
+}
+
+struct EngineInner {
+    config: Config,
+    options: CompileOptions,
+    types: TypeRegistry,
+    /// Images that carry trampolines for a signature. They live as long as their modules and stores.
+    trampolines: Mutex<FxHashMap<MachineSignature, Weak<CodeImage>>>,
+}
+
+impl Engine {
+    /// An engine with this configuration.
+    ///
+    /// # Errors
+    /// If the heap's configuration is contradictory, or the system refuses address space.
+    pub fn new(config: &Config) -> Result<Engine> {
+        config.heap.validate()?;
+        let inner = EngineInner {
+            config: config.clone(),
+            options: config.compile_options(),
+            types: TypeRegistry::new()?,
+            trampolines: Mutex::default(),
+        };
+        Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    /// The configuration it was made with.
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// Whether two values are clones of one engine.
+    pub fn same(a: &Engine, b: &Engine) -> bool {
+        Arc::ptr_eq(&a.inner, &b.inner)
+    }
+
+    /// Compiles a module (binary or text) to the bytes of a precompiled file, for
+    /// [`Module::deserialize`](crate::Module::deserialize).
+    ///
+    /// # Errors
+    /// As [`Module::new`](crate::Module::new).
+    pub fn precompile_module(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+        crate::Module::new(self, bytes)?.serialize()
+    }
+
+    pub(crate) fn options(&self) -> &CompileOptions {
+        &self.inner.options
+    }
+
+    pub(crate) fn heap_config(&self) -> &HeapConfig {
+        &self.inner.config.heap
+    }
+
+    pub(crate) fn types(&self) -> &TypeRegistry {
+        &self.inner.types
+    }
+
+    /// Notes that `image` carries trampolines.
+    pub(crate) fn note_trampolines(&self, image: &Arc<CodeImage>) {
+        let mut known = self.inner.trampolines.lock().unwrap_or_else(PoisonError::into_inner);
+        for trampolines in &image.module().trampolines {
+            let entry = known.entry(trampolines.signature.clone()).or_default();
+            if entry.strong_count() == 0 {
+                *entry = Arc::downgrade(image);
+            }
+        }
+    }
+
+    /// An image that carries the trampolines for `signature`; compiled now where no living module has them.
+    pub(crate) fn trampolines(&self, signature: &MachineSignature) -> Result<Arc<CodeImage>> {
+        let mut known = self.inner.trampolines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(image) = known.get(signature).and_then(Weak::upgrade) {
+            return Ok(image);
+        }
+        let module = legato_compiler::compile_trampolines(std::slice::from_ref(signature), self.options())
+            .context("cannot compile a trampoline")?;
+        let image = CodeImage::publish(module)?;
+        known.insert(signature.clone(), Arc::downgrade(&image));
+        Ok(image)
+    }
+}
+
+impl Default for Engine {
+    /// An engine with the default configuration.
+    ///
+    /// # Panics
+    /// If the system refuses address space for the type table.
+    fn default() -> Engine {
+        Engine::new(&Config::default()).expect("the default configuration is valid")
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("config", &self.inner.config).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,136 @@
+//! Tables.
+
+use anyhow::{Context, Result, bail, ensure};
+use legato_compiler::abi::TableHead;
+use legato_compiler::module as wasm;
+use legato_heap::Reference;
+
+use crate::externals::handle;
+use crate::store::{StoreOpaque, StoredTable};
+use crate::vm::TableStorage;
+use crate::{AsContext, AsContextMut, Ref, TableType};
+
+handle! {
+    /// A table of a store.
+    Table "table";
+}
+
+impl Table {
+    /// A table that belongs to no instance, with `init` in every element.
+    ///
+    /// # Errors
+    /// If `init` has another type, a limit is passed, or there is no memory.
+    pub fn new(mut store: impl AsContextMut, ty: TableType, init: Ref) -> Result<Table> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let ty = ty.to_engine();
+        let init = init.bits_of_type(opaque, ty.element)?.context("type mismatch: the initial element")?;
+        opaque.state.table_heads.push(Box::new(TableHead { base: std::ptr::null_mut(), length: 0 }));
+        let head: *mut TableHead = &raw mut **opaque.state.table_heads.last_mut().expect("just pushed");
+        // SAFETY: the head is a box of the store's.
+        let index = unsafe { opaque.add_table(ty, init, head)? };
+        Ok(Table::from_index(opaque, index))
+    }
+
+    /// Its type, with the declared sizes.
+    ///
+    /// # Panics
+    /// If the store is another than the table's. So for all methods that return no error.
+    pub fn ty(&self, store: impl AsContext) -> TableType {
+        let store = store.as_context();
+        let opaque = &store.0.opaque;
+        TableType::from_engine(&opaque.engine, opaque.table(self.own(opaque)).ty)
+    }
+
+    /// The current length in elements.
+    pub fn size(&self, store: impl AsContext) -> u64 {
+        let store = store.as_context();
+        let opaque = &store.0.opaque;
+        opaque.table(self.own(opaque)).storage.length()
+    }
+
+    /// Reads an element, rooted in the current scope; `None` where the index is out of bounds.
+    pub fn get(&self, mut store: impl AsContextMut, index: u64) -> Option<Ref> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let table = opaque.table(self.own(opaque));
+        let (element, reference) = (table.ty.element, table.storage.get(index)?);
+        Some(Ref::from_bits(opaque, Reference(reference), element))
+    }
+
+    /// Writes an element.
+    ///
+    /// # Errors
+    /// If the index is out of bounds, or the value has another type.
+    pub fn set(&self, mut store: impl AsContextMut, index: u64, value: Ref) -> Result<()> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let table = opaque.table(self.index(opaque)?);
+        let bits = value.bits_of_type(opaque, table.ty.element)?.context("type mismatch: the element")?;
+        table.storage.set(index, bits).with_context(|| format!("out of bounds table access: index {index}"))
+    }
+
+    /// Writes `value` to `length` elements from `start` on.
+    ///
+    /// # Errors
+    /// As for [`set`](Self::set); nothing is written then.
+    pub fn fill(&self, mut store: impl AsContextMut, start: u64, value: Ref, length: u64) -> Result<()> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let table = opaque.table(self.index(opaque)?);
+        let bits = value.bits_of_type(opaque, table.ty.element)?.context("type mismatch: the element")?;
+        table.storage.fill(start, length, bits).context("out of bounds table access")
+    }
+
+    /// Copies `length` elements between tables, or within one.
+    ///
+    /// # Errors
+    /// If the ranges are out of bounds, or the types do not match; nothing is written then.
+    pub fn copy(
+        mut store: impl AsContextMut,
+        to: &Table,
+        to_index: u64,
+        from: &Table,
+        from_index: u64,
+        length: u64,
+    ) -> Result<()> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let (to, from) = (opaque.table(to.index(opaque)?), opaque.table(from.index(opaque)?));
+        ensure!(opaque.engine.types().is_ref_subtype(from.ty.element, to.ty.element), "type mismatch: the elements");
+        match to.storage.copy_from(to_index, &from.storage, from_index, length) {
+            Some(()) => Ok(()),
+            None => bail!("out of bounds table access"),
+        }
+    }
+
+    /// Grows by `delta` elements, each `init`, and returns the old length.
+    ///
+    /// # Errors
+    /// If the maximum or a limit is passed, there is no memory, or `init` has another type.
+    pub fn grow(&self, mut store: impl AsContextMut, delta: u64, init: Ref) -> Result<u64> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let index = self.index(opaque)?;
+        let element = opaque.table(index).ty.element;
+        let bits = init.bits_of_type(opaque, element)?.context("type mismatch: the element")?;
+        opaque.grow_table(index, delta, bits)?.with_context(|| format!("the table cannot grow by {delta} elements"))
+    }
+}
+
+impl StoreOpaque {
+    /// Adds a table (type in engine space) and fills its head; the result is its index.
+    ///
+    /// # Safety
+    /// The head lives as long as the store.
+    pub(crate) unsafe fn add_table(&mut self, ty: wasm::TableType, init: u32, head: *mut TableHead) -> Result<u32> {
+        let size = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX);
+        self.check_new_table(size(ty.minimum), ty.maximum.map(size))?;
+        let storage = TableStorage::new(ty, init)?;
+        // SAFETY: the caller gives a valid head.
+        unsafe { *head = storage.head() };
+        let traced = !self.engine.types().is_function(ty.element.heap);
+        self.state.tables.push(StoredTable { storage, ty, head, traced });
+        Ok(self.state.tables.len() as u32 - 1)
+    }
+}

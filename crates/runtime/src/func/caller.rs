@@ -1,0 +1,66 @@
+//! [`Caller`]: what a host function knows of who called it.
+
+use std::fmt;
+
+use crate::store::StoreOpaque;
+use crate::{Engine, Extern, Instance, StoreContextMut};
+
+/// The store and, where compiled code called, the instance that called a host function.
+pub struct Caller<'a, T: 'static> {
+    store: StoreContextMut<'a, T>,
+    instance: Option<u32>,
+}
+
+impl<'a, T: 'static> Caller<'a, T> {
+    /// # Safety
+    /// `store` leads to a whole store of a `T`, exclusively for `'a`.
+    pub(crate) unsafe fn new(store: *mut StoreOpaque, instance: Option<u32>) -> Caller<'a, T> {
+        // SAFETY: the opaque part is the start of the whole.
+        Caller { store: StoreContextMut(unsafe { &mut *store.cast() }), instance }
+    }
+
+    pub(crate) fn store(&self) -> &StoreContextMut<'a, T> {
+        &self.store
+    }
+
+    pub(crate) fn store_mut(&mut self) -> &mut StoreContextMut<'a, T> {
+        &mut self.store
+    }
+
+    /// The store's data.
+    pub fn data(&self) -> &T {
+        self.store.data()
+    }
+
+    /// The store's data.
+    pub fn data_mut(&mut self) -> &mut T {
+        self.store.data_mut()
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        self.store.engine()
+    }
+
+    /// Collects garbage now.
+    pub fn gc(&mut self) {
+        self.store.gc();
+    }
+
+    /// An export of the instance that imported, and called, this function; `None` where it has none of that name, or the
+    /// function was called by the host.
+    pub fn get_export(&mut self, name: &str) -> Option<Extern> {
+        self.instance()?.get_export(&mut self.store, name)
+    }
+
+    /// The instance that imported, and called, this function; `None` where the host called.
+    pub fn instance(&self) -> Option<Instance> {
+        self.instance.map(|index| Instance::from_index(&self.store.0.opaque, index))
+    }
+}
+
+impl<T: 'static> fmt::Debug for Caller<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("instance", &self.instance).finish_non_exhaustive()
+    }
+}

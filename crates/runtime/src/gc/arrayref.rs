@@ -1,0 +1,197 @@
+//! Arrays.
+
+use anyhow::{Context, Result, ensure};
+use legato_compiler::module as wasm;
+use legato_heap::Reference;
+use legato_heap::layout::{StorageKind, array_elements_offset};
+
+use crate::gc::fields;
+use crate::gc::rooted::Sealed;
+use crate::store::StoreOpaque;
+use crate::{ArrayType, AsContext, AsContextMut, Engine, GcRef, Rooted, Val};
+
+/// The type of references to arrays (`arrayref`).
+#[derive(Debug)]
+pub enum ArrayRef {}
+
+impl Sealed for ArrayRef {}
+impl GcRef for ArrayRef {}
+
+/// An array type that is ready for allocation.
+#[derive(Clone, Debug)]
+pub struct ArrayRefPre {
+    ty: ArrayType,
+}
+
+impl ArrayRefPre {
+    /// Prepares a type.
+    ///
+    /// # Panics
+    /// If the type belongs to another engine than the store.
+    pub fn new(store: impl AsContext, ty: ArrayType) -> ArrayRefPre {
+        let engine = store.as_context().engine().clone();
+        assert!(Engine::same(&engine, ty.engine()), "the array type belongs to another engine");
+        ArrayRefPre { ty }
+    }
+}
+
+impl ArrayRef {
+    /// Allocates an array of `length` elements that all are `element`.
+    ///
+    /// # Errors
+    /// If the value has another type; [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) or
+    /// [`Trap::AllocationTooLarge`](crate::Trap::AllocationTooLarge).
+    pub fn new(
+        mut store: impl AsContextMut,
+        allocator: &ArrayRefPre,
+        element: &Val,
+        length: u32,
+    ) -> Result<Rooted<ArrayRef>> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let (object, storage) = allocate(opaque, &allocator.ty, length, std::slice::from_ref(element))?;
+        let bits = fields::to_bits(opaque, *element, storage)?;
+        opaque.heap.array_fill(object, 0, bits, length);
+        Ok(Rooted::new(opaque, object))
+    }
+
+    /// Allocates an array of these elements.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn new_fixed(
+        mut store: impl AsContextMut,
+        allocator: &ArrayRefPre,
+        elements: &[Val],
+    ) -> Result<Rooted<ArrayRef>> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let length = u32::try_from(elements.len()).context("an array has fewer than 2^32 elements")?;
+        let (object, storage) = allocate(opaque, &allocator.ty, length, elements)?;
+        for (index, element) in (0..).zip(elements) {
+            let bits = fields::to_bits(opaque, *element, storage)?;
+            opaque.heap.array_fill(object, index, bits, 1);
+        }
+        Ok(Rooted::new(opaque, object))
+    }
+}
+
+/// Checks the values and allocates.
+fn allocate(
+    store: &mut StoreOpaque,
+    ty: &ArrayType,
+    length: u32,
+    values: &[Val],
+) -> Result<(Reference, wasm::StorageType)> {
+    ensure!(Engine::same(&store.engine, ty.engine()), "the array type belongs to another engine");
+    let storage = ty.raw().storage;
+    for (index, value) in values.iter().enumerate() {
+        fields::to_bits(store, *value, storage).with_context(|| format!("element {index}"))?;
+    }
+    Ok((store.allocate_array(ty.id(), length)?, storage))
+}
+
+impl Rooted<ArrayRef> {
+    /// The array's own type.
+    ///
+    /// # Errors
+    /// If the scope of the reference has ended, or the store is another. So for all methods.
+    pub fn ty(&self, store: impl AsContext) -> Result<ArrayType> {
+        let store = store.as_context();
+        let opaque = &store.0.opaque;
+        Ok(ArrayType::from_id(&opaque.engine, opaque.heap.type_of(self.reference(opaque)?)))
+    }
+
+    /// The number of elements.
+    ///
+    /// # Errors
+    /// As for [`ty`](Self::ty).
+    pub fn len(&self, store: impl AsContext) -> Result<u32> {
+        let store = store.as_context();
+        Ok(store.0.opaque.heap.array_length(self.reference(&store.0.opaque)?))
+    }
+
+    fn locate(&self, store: &StoreOpaque, index: u32) -> Result<(Reference, u32, wasm::FieldType)> {
+        let object = self.reference(store)?;
+        let length = store.heap.array_length(object);
+        ensure!(index < length, "index {index} is outside of an array of {length} elements");
+        let entry = store.engine.types().get(store.heap.type_of(object));
+        let kind = store.heap.array_element_kind(object);
+        let offset = array_elements_offset(kind) + kind.bytes() * index;
+        Ok((object, offset, entry.element().expect("an array type")))
+    }
+
+    /// Reads an element. Packed elements are zero-extended.
+    ///
+    /// # Errors
+    /// If the index is out of bounds.
+    pub fn get(&self, mut store: impl AsContextMut, index: u32) -> Result<Val> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let (object, offset, field) = self.locate(opaque, index)?;
+        Ok(fields::load(opaque, object, offset, field.storage))
+    }
+
+    /// Reads all elements.
+    ///
+    /// # Errors
+    /// As for [`ty`](Self::ty).
+    pub fn elems(&self, mut store: impl AsContextMut) -> Result<Vec<Val>> {
+        let length = self.len(&mut store)?;
+        (0..length).map(|index| self.get(&mut store, index)).collect()
+    }
+
+    /// Writes an element.
+    ///
+    /// # Errors
+    /// If the index is out of bounds, the elements are immutable, or the value has another type.
+    pub fn set(&self, mut store: impl AsContextMut, index: u32, value: Val) -> Result<()> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let (object, offset, field) = self.locate(opaque, index)?;
+        fields::check_mutable(field)?;
+        let bits = fields::to_bits(opaque, value, field.storage)?;
+        fields::store_bits(opaque, object, offset, field.storage, bits);
+        Ok(())
+    }
+
+    /// Copies the elements out as little-endian bytes: a whole array of numbers in one step.
+    ///
+    /// # Errors
+    /// If the elements are references.
+    pub fn to_bytes(&self, store: impl AsContext) -> Result<Vec<u8>> {
+        let store = store.as_context();
+        let opaque = &store.0.opaque;
+        let object = self.reference(opaque)?;
+        let kind = opaque.heap.array_element_kind(object);
+        ensure!(!matches!(kind, StorageKind::Ref | StorageKind::Immortal), "the elements are references");
+        let length = opaque.heap.array_length(object) as usize * kind.bytes() as usize;
+        let start = opaque.heap.object_address(object).wrapping_add(array_elements_offset(kind) as usize);
+        // SAFETY: the elements of a living array, and nothing else runs meanwhile.
+        Ok(unsafe { std::slice::from_raw_parts(start, length) }.to_vec())
+    }
+
+    /// Writes elements from `start` on, given as little-endian bytes.
+    ///
+    /// # Errors
+    /// If the bytes are no whole elements within the array, the elements are references, or immutable.
+    pub fn write_bytes(&self, mut store: impl AsContextMut, start: u32, bytes: &[u8]) -> Result<()> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let object = self.reference(opaque)?;
+        let kind = opaque.heap.array_element_kind(object);
+        ensure!(!matches!(kind, StorageKind::Ref | StorageKind::Immortal), "the elements are references");
+        fields::check_mutable(
+            opaque.engine.types().get(opaque.heap.type_of(object)).element().expect("an array type"),
+        )?;
+        let size = kind.bytes() as usize;
+        ensure!(bytes.len().is_multiple_of(size), "{} bytes are no whole elements of {size}", bytes.len());
+        let length = opaque.heap.array_length(object) as usize;
+        ensure!(
+            start as usize + bytes.len() / size <= length,
+            "the bytes end outside of an array of {length} elements"
+        );
+        opaque.heap.array_write_bytes(object, start, bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Host values.
+
+use std::any::Any;
+
+use anyhow::{Result, ensure};
+
+use crate::gc::rooted::Sealed;
+use crate::store::StoreContextMut as Mut;
+use crate::{AnyRef, AsContext, AsContextMut, GcRef, Rooted, StoreContext, Trap};
+
+/// The type of references to host values (`externref`), and to internal values that were externalised.
+#[derive(Debug)]
+pub enum ExternRef {}
+
+impl Sealed for ExternRef {}
+impl GcRef for ExternRef {}
+
+impl ExternRef {
+    /// Puts a host value into the heap. It is dropped after its last reference is gone.
+    ///
+    /// # Errors
+    /// [`Trap::AllocationFailure`] where the heap is exhausted.
+    pub fn new<T: Any + Send + Sync>(mut store: impl AsContextMut, value: T) -> Result<Rooted<ExternRef>> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let allocated = opaque.heap.allocate_external(Box::new(value), &mut opaque.state);
+        let reference =
+            allocated.map_err(|error| anyhow::Error::from(Trap::AllocationFailure).context(error.to_string()))?;
+        Ok(Rooted::new(opaque, reference))
+    }
+
+    /// An internal value as an external one (`extern.convert_any`).
+    ///
+    /// # Errors
+    /// If the scope of the value has ended, or the store is another.
+    pub fn convert_any(store: impl AsContext, value: Rooted<AnyRef>) -> Result<Rooted<ExternRef>> {
+        // Both have the same bits: only the static type differs.
+        value.reference(&store.as_context().0.opaque)?;
+        Ok(value.retype())
+    }
+}
+
+impl Rooted<ExternRef> {
+    /// The host value; `None` where an internal value was externalised.
+    ///
+    /// # Errors
+    /// If the scope of the reference has ended, or the store is another.
+    pub fn data<'a, T: 'static>(
+        &self,
+        store: impl Into<StoreContext<'a, T>>,
+    ) -> Result<Option<&'a (dyn Any + Send + Sync)>> {
+        let store: StoreContext<'a, T> = store.into();
+        Ok(store.0.opaque.heap.external(self.reference(&store.0.opaque)?))
+    }
+
+    /// The host value, to be changed; `None` where an internal value was externalised.
+    ///
+    /// # Errors
+    /// If the scope of the reference has ended, or the store is another.
+    pub fn data_mut<'a, T: 'static>(
+        &self,
+        store: impl Into<Mut<'a, T>>,
+    ) -> Result<Option<&'a mut (dyn Any + Send + Sync)>> {
+        let store: Mut<'a, T> = store.into();
+        let opaque = &mut store.0.opaque;
+        let reference = self.reference(opaque)?;
+        let opaque: &'a mut crate::store::StoreOpaque = opaque;
+        ensure!(!reference.is_null(), "a null reference has no value");
+        Ok(opaque.heap.external_mut(reference))
+    }
+}

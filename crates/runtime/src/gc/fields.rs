@@ -1,0 +1,42 @@
+//! Fields and elements as values.
+
+use anyhow::{Result, ensure};
+use legato_compiler::module as wasm;
+use legato_heap::Reference;
+
+use crate::Val;
+use crate::store::StoreOpaque;
+
+/// Reads what lies at `offset` of an object. Packed values are zero-extended.
+pub(crate) fn load(store: &mut StoreOpaque, object: Reference, offset: u32, ty: wasm::StorageType) -> Val {
+    let kind = store.engine.types().storage_kind(ty);
+    let bits = store.heap.load(object, offset, kind);
+    Val::from_bits(store, bits, unpacked(ty))
+}
+
+/// The bits of `value` for a field of this type.
+///
+/// # Errors
+/// If the value has another type.
+pub(crate) fn to_bits(store: &StoreOpaque, value: Val, ty: wasm::StorageType) -> Result<u128> {
+    value.to_bits(store, unpacked(ty))
+}
+
+/// Writes bits to `offset` of an object.
+pub(crate) fn store_bits(store: &mut StoreOpaque, object: Reference, offset: u32, ty: wasm::StorageType, bits: u128) {
+    let kind = store.engine.types().storage_kind(ty);
+    store.heap.store(object, offset, kind, bits);
+}
+
+/// Fails where a constant field is to be written.
+pub(crate) fn check_mutable(ty: wasm::FieldType) -> Result<()> {
+    ensure!(ty.mutable, "the field is immutable");
+    Ok(())
+}
+
+fn unpacked(ty: wasm::StorageType) -> wasm::ValueType {
+    match ty {
+        wasm::StorageType::I8 | wasm::StorageType::I16 => wasm::ValueType::I32,
+        wasm::StorageType::Value(ty) => ty,
+    }
+}

@@ -1,0 +1,169 @@
+//! Rooted references: how host code holds objects.
+//!
+//! A [`Rooted`] is a small copyable handle that keeps its object alive until its scope ends: a [`RootScope`], the host function
+//! that is running, or else the store. An [`OwnedRooted`] keeps its object alive until it is dropped. Use of a handle
+//! after the end of its scope, or with another store, is an error, never a wrong object.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use anyhow::Result;
+use legato_heap::Reference;
+
+use crate::store::{RootIndex, RootScopeMark, StoreId, StoreInner, StoreOpaque};
+use crate::{AsContext, AsContextMut, StoreContext, StoreContextMut};
+
+mod sealed {
+    pub trait Sealed {}
+}
+pub(crate) use sealed::Sealed;
+
+/// A type of reference: [`ExternRef`](crate::ExternRef), [`AnyRef`](crate::AnyRef), [`EqRef`](crate::EqRef),
+/// [`StructRef`](crate::StructRef), [`ArrayRef`](crate::ArrayRef), [`ExnRef`](crate::ExnRef).
+pub trait GcRef: Sealed + 'static {}
+
+/// A reference that is kept alive by the current scope. See the module's documentation.
+pub struct Rooted<T> {
+    store: StoreId,
+    index: RootIndex,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Rooted<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Rooted<T> {}
+
+impl<T> fmt::Debug for Rooted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = std::any::type_name::<T>();
+        write!(f, "Rooted<{}>", name.rsplit("::").next().unwrap_or(name))
+    }
+}
+
+impl<T> Rooted<T> {
+    /// Roots a reference in the current scope.
+    pub(crate) fn new(store: &mut StoreOpaque, reference: Reference) -> Rooted<T> {
+        Rooted { store: store.id, index: store.state.roots.push(reference), marker: PhantomData }
+    }
+
+    /// The reference.
+    pub(crate) fn reference(self, store: &StoreOpaque) -> Result<Reference> {
+        store.check_id(self.store, "rooted reference")?;
+        store.state.roots.get(self.index)
+    }
+
+    /// The reference's bits.
+    pub(crate) fn bits(self, store: &StoreOpaque) -> Result<u32> {
+        self.reference(store).map(|reference| reference.0)
+    }
+
+    /// The same root, seen as another type that the caller knows to be right.
+    pub(crate) fn retype<U>(self) -> Rooted<U> {
+        Rooted { store: self.store, index: self.index, marker: PhantomData }
+    }
+
+    /// Keeps the object alive beyond the scope.
+    ///
+    /// # Errors
+    /// If the scope has ended, or the store is another.
+    pub fn to_owned_rooted(&self, mut store: impl AsContextMut) -> Result<OwnedRooted<T>> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let reference = self.reference(opaque)?;
+        let (slot, token) = opaque.state.roots.own(reference);
+        Ok(OwnedRooted { store: opaque.id, slot, token, marker: PhantomData })
+    }
+
+    /// Whether two handles refer to the same object.
+    ///
+    /// # Errors
+    /// If a scope has ended, or the store is another.
+    pub fn ref_eq(store: impl AsContext, a: &Rooted<T>, b: &Rooted<T>) -> Result<bool> {
+        let store = store.as_context();
+        Ok(a.reference(&store.0.opaque)? == b.reference(&store.0.opaque)?)
+    }
+}
+
+/// A reference that keeps its object alive until it, and every clone of it, is dropped.
+pub struct OwnedRooted<T> {
+    store: StoreId,
+    slot: u32,
+    token: Arc<()>,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for OwnedRooted<T> {
+    fn clone(&self) -> Self {
+        OwnedRooted { store: self.store, slot: self.slot, token: self.token.clone(), marker: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for OwnedRooted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owned{:?}", Rooted::<T> { store: self.store, index: RootIndex::NONE, marker: PhantomData })
+    }
+}
+
+impl<T> OwnedRooted<T> {
+    /// The object, rooted in the current scope.
+    ///
+    /// # Panics
+    /// If the store is another.
+    pub fn to_rooted(&self, mut store: impl AsContextMut) -> Rooted<T> {
+        let store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        opaque.check_id(self.store, "rooted reference").expect("the store that the reference belongs to");
+        let reference = opaque.state.roots.get_owned(self.slot);
+        Rooted::new(opaque, reference)
+    }
+}
+
+/// A scope of rooted references: what is rooted through it is let go when it is dropped.
+///
+/// Host code that makes or receives many references outside of host functions needs one, or the references pile up in
+/// the store.
+pub struct RootScope<C: AsContextMut> {
+    store: C,
+    mark: RootScopeMark,
+}
+
+impl<C: AsContextMut> RootScope<C> {
+    /// Begins a scope.
+    pub fn new(store: C) -> RootScope<C> {
+        let mark = store.as_context().0.opaque.state.roots.enter();
+        RootScope { store, mark }
+    }
+}
+
+impl<C: AsContextMut> AsContext for RootScope<C> {
+    type Data = C::Data;
+
+    fn as_context(&self) -> StoreContext<'_, C::Data> {
+        self.store.as_context()
+    }
+}
+
+impl<C: AsContextMut> AsContextMut for RootScope<C> {
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, C::Data> {
+        self.store.as_context_mut()
+    }
+}
+
+impl<C: AsContextMut> Drop for RootScope<C> {
+    fn drop(&mut self) {
+        let mark = self.mark;
+        let store: &mut StoreInner<C::Data> = self.store.as_context_mut().0;
+        store.opaque.state.roots.exit(mark);
+    }
+}
+
+impl<C: AsContextMut> fmt::Debug for RootScope<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootScope").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,321 @@
+//! The [`Linker`]: imports by name.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustc_hash::FxHashMap;
+
+use crate::func::HostFunction;
+use crate::store::StoreOpaque;
+use crate::{
+    AsContext, AsContextMut, Caller, Engine, Extern, ExternType, Func, FuncType, ImportType, Instance, IntoFunc,
+    Module, Val,
+};
+
+/// What a name stands for.
+#[derive(Clone)]
+enum Definition {
+    /// Something of one store.
+    Extern(Extern),
+    /// A host function, for any store.
+    Host(Arc<HostFunction>),
+}
+
+/// Names under which modules find their imports.
+pub struct Linker<T: 'static> {
+    engine: Engine,
+    definitions: FxHashMap<(Arc<str>, Arc<str>), Definition>,
+    allow_shadowing: bool,
+    marker: PhantomData<fn(T)>,
+}
+
+impl<T: 'static> Clone for Linker<T> {
+    fn clone(&self) -> Linker<T> {
+        Linker {
+            engine: self.engine.clone(),
+            definitions: self.definitions.clone(),
+            allow_shadowing: self.allow_shadowing,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<T: 'static> fmt::Debug for Linker<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Linker").field("names", &self.definitions.keys()).finish_non_exhaustive()
+    }
+}
+
+impl<T: 'static> Linker<T> {
+    /// An empty linker.
+    pub fn new(engine: &Engine) -> Linker<T> {
+        Linker {
+            engine: engine.clone(),
+            definitions: FxHashMap::default(),
+            allow_shadowing: false,
+            marker: PhantomData,
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Whether a name may be defined again. Off by default.
+    pub fn allow_shadowing(&mut self, allow: bool) -> &mut Linker<T> {
+        self.allow_shadowing = allow;
+        self
+    }
+
+    fn insert(&mut self, module: &str, name: &str, definition: Definition) -> Result<&mut Linker<T>> {
+        let key = (Arc::from(module), Arc::from(name));
+        if !self.allow_shadowing && self.definitions.contains_key(&key) {
+            bail!("import of `{module}::{name}` defined twice");
+        }
+        self.definitions.insert(key, definition);
+        Ok(self)
+    }
+
+    fn definition(&self, module: &str, name: &str) -> Option<&Definition> {
+        self.definitions.get(&(Arc::from(module), Arc::from(name)))
+    }
+
+    /// Defines something of a store.
+    ///
+    /// # Errors
+    /// If the name is defined and shadowing is not allowed, or the item belongs to another store.
+    pub fn define(
+        &mut self,
+        store: impl AsContext<Data = T>,
+        module: &str,
+        name: &str,
+        item: impl Into<Extern>,
+    ) -> Result<&mut Linker<T>> {
+        let item = item.into();
+        item.actual(&store.as_context().0.opaque)?;
+        self.insert(module, name, Definition::Extern(item))
+    }
+
+    /// Defines a host function that works on values of any type. See [`Func::new`].
+    ///
+    /// # Errors
+    /// If the name is defined and shadowing is not allowed, or the type belongs to another engine.
+    pub fn func_new(
+        &mut self,
+        module: &str,
+        name: &str,
+        ty: FuncType,
+        func: impl Fn(Caller<'_, T>, &[Val], &mut [Val]) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<&mut Linker<T>> {
+        ensure!(Engine::same(&self.engine, ty.engine()), "the function type belongs to another engine");
+        self.insert(module, name, Definition::Host(HostFunction::untyped(ty, func)))
+    }
+
+    /// Defines a host function whose type follows from a closure's. See [`Func::wrap`].
+    ///
+    /// # Errors
+    /// If the name is defined and shadowing is not allowed.
+    pub fn func_wrap<Params, Results>(
+        &mut self,
+        module: &str,
+        name: &str,
+        func: impl IntoFunc<T, Params, Results>,
+    ) -> Result<&mut Linker<T>> {
+        let function = func.into_host_function(&self.engine);
+        self.insert(module, name, Definition::Host(function))
+    }
+
+    /// Defines every export of an instance under a module name.
+    ///
+    /// # Errors
+    /// If a name is defined and shadowing is not allowed.
+    ///
+    /// # Panics
+    /// If the instance belongs to another store.
+    pub fn instance(
+        &mut self,
+        mut store: impl AsContextMut<Data = T>,
+        module: &str,
+        instance: Instance,
+    ) -> Result<&mut Linker<T>> {
+        let mut store = store.as_context_mut();
+        let exports: Vec<(String, Extern)> =
+            instance.exports(&mut store).map(|export| (export.name().to_string(), export.into_extern())).collect();
+        for (name, item) in exports {
+            self.insert(module, &name, Definition::Extern(item))?;
+        }
+        Ok(self)
+    }
+
+    /// Instantiates a module, calls its `_initialize` if it exports one, and defines its exports under a module name.
+    ///
+    /// # Errors
+    /// As [`instantiate`](Self::instantiate) and [`instance`](Self::instance).
+    pub fn module(
+        &mut self,
+        mut store: impl AsContextMut<Data = T>,
+        name: &str,
+        module: &Module,
+    ) -> Result<&mut Linker<T>> {
+        let instance = self.instantiate(&mut store, module)?;
+        if let Some(initialize) = instance.get_func(&mut store, "_initialize") {
+            initialize.typed::<(), ()>(&store)?.call(&mut store, ())?;
+        }
+        self.instance(store, name, instance)
+    }
+
+    /// Defines a second name for what a name stands for.
+    ///
+    /// # Errors
+    /// If the first is not defined, or the second is and shadowing is not allowed.
+    pub fn alias(&mut self, module: &str, name: &str, as_module: &str, as_name: &str) -> Result<&mut Linker<T>> {
+        let definition = self.definition(module, name).cloned();
+        let definition = definition.with_context(|| format!("`{module}::{name}` is not defined"))?;
+        self.insert(as_module, as_name, definition)
+    }
+
+    /// Defines every name of a module under another module name.
+    ///
+    /// # Errors
+    /// If a new name is defined and shadowing is not allowed.
+    pub fn alias_module(&mut self, module: &str, as_module: &str) -> Result<()> {
+        let names: Vec<Arc<str>> =
+            self.definitions.keys().filter(|(of, _)| **of == *module).map(|(_, name)| name.clone()).collect();
+        for name in names {
+            self.alias(module, &name, as_module, &name)?;
+        }
+        Ok(())
+    }
+
+    /// Defines each import of `module` that has no definition as a function that fails when it is called.
+    ///
+    /// # Errors
+    /// If such an import is no function.
+    pub fn define_unknown_imports_as_traps(&mut self, module: &Module) -> Result<()> {
+        for import in module.imports() {
+            let (of, name) = (import.module(), import.name());
+            if self.definition(of, name).is_some() {
+                continue;
+            }
+            let ExternType::Func(ty) = import.ty() else { return Err(unknown(&import)) };
+            let message = format!("unknown import: `{of}::{name}` was called, but has not been defined");
+            self.func_new(of, name, ty, move |_, _, _| Err(anyhow!("{message}")))?;
+        }
+        Ok(())
+    }
+
+    /// What a name stands for, in this store.
+    pub fn get(&self, mut store: impl AsContextMut<Data = T>, module: &str, name: &str) -> Option<Extern> {
+        let definition = self.definition(module, name)?;
+        resolve(&mut store.as_context_mut().0.opaque, definition).ok()
+    }
+
+    /// What the import of a module stands for, in this store.
+    pub fn get_by_import(&self, store: impl AsContextMut<Data = T>, import: &ImportType<'_>) -> Option<Extern> {
+        self.get(store, import.module(), import.name())
+    }
+
+    /// The names that are defined, in no particular order.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &str)> + '_ {
+        self.definitions.keys().map(|(module, name)| (&**module, &**name))
+    }
+
+    /// Whether a name is defined.
+    pub fn is_defined(&self, module: &str, name: &str) -> bool {
+        self.definition(module, name).is_some()
+    }
+
+    /// The function by which the module of this name is started: its unnamed export, or `_start`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn get_default(&self, mut store: impl AsContextMut<Data = T>, module: &str) -> Result<Func> {
+        let found = self.get(&mut store, module, "").or_else(|| self.get(&mut store, module, "_start"));
+        found.and_then(Extern::into_func).with_context(|| format!("no default function in `{module}`"))
+    }
+
+    /// Instantiates a module with the imports that are defined here. Runs its start function.
+    ///
+    /// # Errors
+    /// "unknown import" where a name is not defined; else as [`Instance::new`].
+    pub fn instantiate(&self, mut store: impl AsContextMut<Data = T>, module: &Module) -> Result<Instance> {
+        let store = store.as_context_mut();
+        let mut imports = Vec::with_capacity(module.imports().len());
+        for import in &module.info().imports {
+            let Some(definition) = self.definition(&import.module, &import.name) else {
+                let mut all = module.imports();
+                let import = all.find(|one| one.module() == import.module && one.name() == import.name);
+                return Err(unknown(&import.expect("an import of the module")));
+            };
+            imports.push(resolve(&mut store.0.opaque, definition)?);
+        }
+        Instance::new(store, module, &imports)
+    }
+
+    /// Resolves the imports that do not depend on a store, to instantiate the module later.
+    ///
+    /// # Errors
+    /// "unknown import" where a name is not defined.
+    pub fn instantiate_pre(&self, module: &Module) -> Result<InstancePre<T>> {
+        let mut imports = Vec::new();
+        for import in module.imports() {
+            let definition = self.definition(import.module(), import.name());
+            imports.push(definition.cloned().ok_or_else(|| unknown(&import))?);
+        }
+        Ok(InstancePre { module: module.clone(), imports: imports.into(), marker: PhantomData })
+    }
+}
+
+/// A module with its imports resolved.
+pub struct InstancePre<T: 'static> {
+    module: Module,
+    imports: Arc<[Definition]>,
+    marker: PhantomData<fn(T)>,
+}
+
+impl<T: 'static> Clone for InstancePre<T> {
+    fn clone(&self) -> InstancePre<T> {
+        InstancePre { module: self.module.clone(), imports: self.imports.clone(), marker: PhantomData }
+    }
+}
+
+impl<T: 'static> fmt::Debug for InstancePre<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InstancePre").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+impl<T: 'static> InstancePre<T> {
+    /// The module.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Instantiates the module. Runs its start function.
+    ///
+    /// # Errors
+    /// As [`Instance::new`].
+    pub fn instantiate(&self, mut store: impl AsContextMut<Data = T>) -> Result<Instance> {
+        let mut store = store.as_context_mut();
+        let opaque = &mut store.0.opaque;
+        let imports: Result<Vec<Extern>> = self.imports.iter().map(|definition| resolve(opaque, definition)).collect();
+        Instance::new(&mut store, &self.module, &imports?)
+    }
+}
+
+fn resolve(store: &mut StoreOpaque, definition: &Definition) -> Result<Extern> {
+    match definition {
+        Definition::Extern(item) => Ok(*item),
+        Definition::Host(function) => {
+            // Kept by the store, so that the address stands for the function as long as the store lives.
+            Func::host(store, function.clone()).map(Extern::Func)
+        }
+    }
+}
+
+fn unknown(import: &ImportType<'_>) -> anyhow::Error {
+    anyhow!("unknown import: `{}::{}` has not been defined (a {})", import.module(), import.name(), import.ty())
+}

@@ -1,0 +1,188 @@
+//! Compiled modules.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use legato_compiler::abi::ContextLayout;
+use legato_compiler::artifact::CompiledModule;
+use legato_compiler::module::{ExportKind, ModuleInfo};
+use legato_heap::TypeId;
+use rustc_hash::FxHashMap;
+
+use crate::vm::CodeImage;
+use crate::{Engine, ExportType, ExternType, ImportType, serialize};
+
+/// A compiled module. Cheap to clone.
+#[derive(Clone)]
+pub struct Module {
+    inner: Arc<ModuleInner>,
+}
+
+struct ModuleInner {
+    engine: Engine,
+    image: Arc<CodeImage>,
+    type_ids: Vec<TypeId>,
+    exports: FxHashMap<String, ExportKind>,
+}
+
+impl Module {
+    /// Compiles a module from the binary or the text format.
+    ///
+    /// # Errors
+    /// If it is malformed, invalid, or uses an instruction that is not supported; the error says what and where.
+    pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module> {
+        let bytes = wat::parse_bytes(bytes.as_ref())?;
+        Module::from_binary(engine, &bytes)
+    }
+
+    /// Compiles a module from the binary format.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn from_binary(engine: &Engine, binary: &[u8]) -> Result<Module> {
+        Module::publish(engine, legato_compiler::compile(binary, engine.options())?)
+    }
+
+    /// Compiles a module from a file in the binary or the text format.
+    ///
+    /// # Errors
+    /// If the file cannot be read; else as [`new`](Self::new).
+    pub fn from_file(engine: &Engine, file: impl AsRef<Path>) -> Result<Module> {
+        let file = file.as_ref();
+        let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        Module::new(engine, &bytes).with_context(|| format!("cannot compile {}", file.display()))
+    }
+
+    /// Checks a module in the binary format without keeping its code.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn validate(engine: &Engine, binary: &[u8]) -> Result<()> {
+        legato_compiler::compile(binary, engine.options())?;
+        Ok(())
+    }
+
+    /// Loads a precompiled module, made by [`serialize`](Self::serialize) or
+    /// [`Engine::precompile_module`]. The bytes must come from there: they contain machine code, which is run.
+    ///
+    /// # Errors
+    /// If they are of another version of this library, or of an engine with another configuration or target.
+    ///
+    /// # Safety
+    /// The bytes are unaltered, and their origin is trusted.
+    pub unsafe fn deserialize(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module> {
+        Module::publish(engine, serialize::decode(engine, bytes.as_ref())?)
+    }
+
+    /// As [`deserialize`](Self::deserialize), from a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read; else as [`deserialize`](Self::deserialize).
+    ///
+    /// # Safety
+    /// As [`deserialize`](Self::deserialize).
+    pub unsafe fn deserialize_file(engine: &Engine, file: impl AsRef<Path>) -> Result<Module> {
+        let file = file.as_ref();
+        let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        // SAFETY: passed on to the caller.
+        unsafe { Module::deserialize(engine, bytes) }.with_context(|| format!("cannot load {}", file.display()))
+    }
+
+    /// Whether these are the first bytes of a precompiled module.
+    pub fn is_precompiled(bytes: &[u8]) -> bool {
+        serialize::is_precompiled(bytes)
+    }
+
+    /// The module as bytes that [`deserialize`](Self::deserialize) loads without compiling.
+    ///
+    /// # Errors
+    /// If it cannot be encoded.
+    pub fn serialize(&self) -> Result<Vec<u8>> {
+        serialize::encode(&self.inner.image.to_compiled_module())
+    }
+
+    fn publish(engine: &Engine, module: CompiledModule) -> Result<Module> {
+        let type_ids = engine.types().register_module(&module.info)?;
+        let exports = module.info.exports.iter().cloned().collect();
+        let image = CodeImage::publish(module)?;
+        engine.note_trampolines(&image);
+        Ok(Module { inner: Arc::new(ModuleInner { engine: engine.clone(), image, type_ids, exports }) })
+    }
+
+    /// The engine that compiled it.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// The module's name, from the name section.
+    pub fn name(&self) -> Option<&str> {
+        self.info().names.module.as_deref()
+    }
+
+    /// Its imports, in order.
+    pub fn imports(&self) -> impl ExactSizeIterator<Item = ImportType<'_>> + '_ {
+        self.info().imports.iter().map(|import| ImportType {
+            module: &import.module,
+            name: &import.name,
+            ty: ExternType::of_import(&self.inner.engine, &self.inner.type_ids, &import.kind),
+        })
+    }
+
+    /// Its exports, in order.
+    pub fn exports(&self) -> impl ExactSizeIterator<Item = ExportType<'_>> + '_ {
+        self.info().exports.iter().map(|(name, kind)| ExportType {
+            name,
+            ty: ExternType::of_export(&self.inner.engine, &self.inner.type_ids, self.info(), *kind),
+        })
+    }
+
+    /// The type of an export.
+    pub fn get_export(&self, name: &str) -> Option<ExternType> {
+        let kind = self.export(name)?;
+        Some(ExternType::of_export(&self.inner.engine, &self.inner.type_ids, self.info(), kind))
+    }
+
+    /// The contents of the custom section of this name, the first where there are several. The name section is not kept so.
+    pub fn custom_section(&self, name: &str) -> Option<&[u8]> {
+        self.info().custom.iter().find(|(section, _)| section == name).map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// The names and contents of all custom sections, in order.
+    pub fn custom_sections(&self) -> impl Iterator<Item = (&str, &[u8])> + '_ {
+        self.info().custom.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+    }
+
+    /// The module's declarations, as the compiler describes them.
+    pub fn info(&self) -> &ModuleInfo {
+        &self.inner.image.module().info
+    }
+
+    /// Bytes of machine code.
+    pub fn code_size(&self) -> usize {
+        self.inner.image.code().len()
+    }
+
+    pub(crate) fn export(&self, name: &str) -> Option<ExportKind> {
+        self.inner.exports.get(name).copied()
+    }
+
+    pub(crate) fn image(&self) -> &Arc<CodeImage> {
+        &self.inner.image
+    }
+
+    pub(crate) fn type_ids(&self) -> &[TypeId] {
+        &self.inner.type_ids
+    }
+
+    pub(crate) fn context_layout(&self) -> &ContextLayout {
+        &self.inner.image.module().context
+    }
+}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Module").field("name", &self.name()).finish_non_exhaustive()
+    }
+}

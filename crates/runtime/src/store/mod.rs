@@ -1,0 +1,206 @@
+//! The [`Store`]: a heap, everything that lives with it, and the embedder's data.
+
+mod context;
+mod limits;
+mod opaque;
+mod roots;
+mod state;
+
+pub use context::{AsContext, AsContextMut, StoreContext, StoreContextMut};
+pub use limits::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
+pub use opaque::StoreOpaque;
+pub(crate) use opaque::{StoreId, allocation_trap};
+pub(crate) use roots::{HostRoots, RootIndex, RootScopeMark};
+pub(crate) use state::{
+    ContextMemory, ElementItems, GlobalCell, InstanceData, StoreState, StoredGlobal, StoredMemory, StoredTable,
+    StoredTag,
+};
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+use anyhow::Result;
+use legato_heap::{GcObserver, HeapStats, VerifyError};
+
+use crate::{Deadline, Engine, ExnRef, InterruptHandle, Rooted, ThrownException};
+
+/// What a [`Store`] points to. The opaque part comes first, so that its address is that of the whole.
+#[repr(C)]
+pub(crate) struct StoreInner<T> {
+    pub(crate) opaque: StoreOpaque,
+    data: ManuallyDrop<T>,
+}
+
+impl<T> StoreInner<T> {
+    pub(crate) fn data(&self) -> &T {
+        &self.data
+    }
+
+    pub(crate) fn data_mut(&mut self) -> &mut T {
+        &mut self.data
+    }
+
+    pub(crate) fn split(&mut self) -> (&mut StoreOpaque, &mut T) {
+        (&mut self.opaque, &mut self.data)
+    }
+}
+
+impl<T> Drop for StoreInner<T> {
+    fn drop(&mut self) {
+        // SAFETY: whoever takes the data out forgets the rest of the value.
+        unsafe { ManuallyDrop::drop(&mut self.data) }
+    }
+}
+
+/// Instances, their memories and tables, and the heap that their objects lie in; and a `T` for host functions.
+///
+/// Everything instantiated in a store lives as long as it. One thread at a time uses a store; it may move between threads.
+pub struct Store<T: 'static> {
+    /// From `Box::into_raw`. A raw pointer, since compiled code holds it too.
+    inner: *mut StoreInner<T>,
+    owns: PhantomData<Box<StoreInner<T>>>,
+}
+
+// SAFETY: the raw pointers within lead to memory that the store owns; every use of it goes through a borrow of the store,
+// but for the atomic words behind an `InterruptHandle`. Host functions and values are required to be `Send + Sync`.
+unsafe impl<T: Send> Send for Store<T> {}
+// SAFETY: as above; a shared borrow only reads.
+unsafe impl<T: Sync> Sync for Store<T> {}
+
+impl<T: 'static> Store<T> {
+    /// An empty store.
+    ///
+    /// # Panics
+    /// If the system refuses the heap's address space. See [`try_new`](Self::try_new).
+    pub fn new(engine: &Engine, data: T) -> Store<T> {
+        Store::try_new(engine, data).expect("address space for a heap")
+    }
+
+    /// An empty store.
+    ///
+    /// # Errors
+    /// If the system refuses the heap's address space.
+    pub fn try_new(engine: &Engine, data: T) -> Result<Store<T>> {
+        let opaque = StoreOpaque::new(engine)?;
+        let inner = Box::into_raw(Box::new(StoreInner { opaque, data: ManuallyDrop::new(data) }));
+        // SAFETY: just made, and nobody else knows it.
+        unsafe { (*inner).opaque.set_address(inner.cast()) };
+        Ok(Store { inner, owns: PhantomData })
+    }
+
+    fn inner(&self) -> &StoreInner<T> {
+        // SAFETY: valid as long as the store; a shared borrow of the store is one of all of it.
+        unsafe { &*self.inner }
+    }
+
+    fn inner_mut(&mut self) -> &mut StoreInner<T> {
+        // SAFETY: as above, exclusively.
+        unsafe { &mut *self.inner }
+    }
+
+    /// The engine it was made for.
+    pub fn engine(&self) -> &Engine {
+        &self.inner().opaque.engine
+    }
+
+    /// The embedder's data.
+    pub fn data(&self) -> &T {
+        self.inner().data()
+    }
+
+    /// The embedder's data.
+    pub fn data_mut(&mut self) -> &mut T {
+        self.inner_mut().data_mut()
+    }
+
+    /// Drops everything but the embedder's data.
+    pub fn into_data(self) -> T {
+        let store = ManuallyDrop::new(self);
+        // SAFETY: the store is forgotten, so this is the only owner; the data is taken out once, and the part that remains is
+        // dropped by itself, without the `Drop` of the whole.
+        unsafe {
+            let inner = store.inner;
+            let data = ManuallyDrop::take(&mut (*inner).data);
+            std::ptr::drop_in_place(&raw mut (*inner).opaque);
+            std::alloc::dealloc(inner.cast(), std::alloc::Layout::new::<StoreInner<T>>());
+            data
+        }
+    }
+
+    /// Limits what the store's instances may take: `limiter` finds the [`ResourceLimiter`] in the data.
+    pub fn limiter(&mut self, limiter: impl (Fn(&mut T) -> &mut dyn ResourceLimiter) + Send + Sync + 'static) {
+        self.inner_mut().opaque.limiter = Some(Box::new(move |store, ask| {
+            // SAFETY: the address is this store's, and nobody borrows its data now: host code holds it only by a borrow of
+            // the whole store, which whoever makes something grow has.
+            let inner = unsafe { &mut *store.cast::<StoreInner<T>>() };
+            ask(limiter(inner.data_mut()));
+        }));
+    }
+
+    /// Collects garbage now.
+    pub fn gc(&mut self) {
+        self.inner_mut().opaque.gc();
+    }
+
+    /// The heap's running totals.
+    pub fn heap_stats(&self) -> HeapStats {
+        self.inner().opaque.heap.stats()
+    }
+
+    /// Reports every collection to `observer` from now on.
+    pub fn set_gc_observer(&mut self, observer: Box<dyn GcObserver>) {
+        self.inner_mut().opaque.heap.set_observer(observer);
+    }
+
+    /// Walks the whole heap and checks its invariants, roots included.
+    ///
+    /// # Errors
+    /// The first broken invariant, described.
+    pub fn verify_heap(&mut self) -> Result<(), VerifyError> {
+        let opaque = &mut self.inner_mut().opaque;
+        opaque.heap.verify(Some(&mut opaque.state))
+    }
+
+    /// A handle by which other threads interrupt this store's compiled code.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        InterruptHandle::new(self.inner().opaque.interrupt.clone())
+    }
+
+    /// Interrupts this store's compiled code after `duration`, unless the result is dropped before.
+    pub fn set_deadline(&self, duration: Duration) -> Deadline {
+        self.interrupt_handle().interrupt_after(duration)
+    }
+
+    /// Throws an exception from a host function: return the result as its error.
+    ///
+    /// # Errors
+    /// Always, so that `?` ends the host function.
+    pub fn throw<R>(&mut self, exception: Rooted<ExnRef>) -> Result<R, ThrownException> {
+        self.as_context_mut().throw(exception)
+    }
+
+    /// The exception that ended the last call of this store with [`ThrownException`], if it has not been taken yet.
+    pub fn take_pending_exception(&mut self) -> Option<Rooted<ExnRef>> {
+        self.as_context_mut().take_pending_exception()
+    }
+
+    /// Whether [`take_pending_exception`](Self::take_pending_exception) would return one.
+    pub fn has_pending_exception(&self) -> bool {
+        self.inner().opaque.state.pending_exception.is_some()
+    }
+}
+
+impl<T: 'static> Drop for Store<T> {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw`, and the store is its only owner.
+        drop(unsafe { Box::from_raw(self.inner) });
+    }
+}
+
+impl<T: fmt::Debug + 'static> fmt::Debug for Store<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("data", self.data()).finish_non_exhaustive()
+    }
+}

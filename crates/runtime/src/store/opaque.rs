@@ -1,0 +1,264 @@
+//! The part of a store that does not depend on the embedder's data.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Result, anyhow, bail};
+use legato_compiler::abi::{ContextHead, FuncRef, StoreContext as StoreWords};
+use legato_compiler::artifact::TrapCode;
+use legato_compiler::module as wasm;
+use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
+
+use crate::builtins;
+use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable};
+use crate::vm::InterruptState;
+use crate::{Engine, Trap};
+
+/// Tells the values of one store from those of another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct StoreId(u64);
+
+impl StoreId {
+    fn allocate() -> StoreId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        StoreId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The words of the store that compiled code knows, and the way back from them.
+#[repr(C)]
+struct Words {
+    abi: StoreWords,
+    store: *mut StoreOpaque,
+}
+
+/// Finds the limiter in the data of the store at this address, and lets it be asked.
+pub(crate) type Limiter = Box<dyn Fn(*mut StoreOpaque, &mut dyn FnMut(&mut dyn ResourceLimiter)) + Send + Sync>;
+
+/// See the module's documentation.
+pub struct StoreOpaque {
+    pub(crate) id: StoreId,
+    pub(crate) engine: Engine,
+    pub(crate) interrupt: Arc<InterruptState>,
+    pub(crate) heap: Heap,
+    pub(crate) state: StoreState,
+    pub(crate) limiter: Option<Limiter>,
+    /// A box, by its address: compiled code writes to it.
+    words: *mut Words,
+}
+
+impl StoreOpaque {
+    pub(crate) fn new(engine: &Engine) -> Result<StoreOpaque> {
+        let heap = Heap::new(engine.heap_config(), engine.types().table().clone())?;
+        let abi = StoreWords { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0 };
+        let words = Box::into_raw(Box::new(Words { abi, store: std::ptr::null_mut() }));
+        // SAFETY: the mutator context lives as long as the heap; the interruption is detached before that ends.
+        let interrupt = unsafe { InterruptState::new(heap.mutator_context()) };
+        Ok(StoreOpaque {
+            id: StoreId::allocate(),
+            engine: engine.clone(),
+            interrupt,
+            heap,
+            state: StoreState::new(words.cast()),
+            limiter: None,
+            words,
+        })
+    }
+
+    /// Tells where the store lies, for the way back from compiled code. Returns the former address.
+    pub(crate) fn set_address(&mut self, address: *mut StoreOpaque) -> *mut StoreOpaque {
+        // SAFETY: the words live as long as the store.
+        unsafe { std::mem::replace(&mut (*self.words).store, address) }
+    }
+
+    /// The store that words known to compiled code belong to.
+    ///
+    /// # Safety
+    /// `words` are a living store's.
+    pub(crate) unsafe fn of_words(words: *mut StoreWords) -> *mut StoreOpaque {
+        // SAFETY: a store's words are the start of `Words`.
+        unsafe { (*words.cast::<Words>()).store }
+    }
+
+    /// The words that trampolines write.
+    pub(crate) fn words(&self) -> *mut StoreWords {
+        self.words.cast()
+    }
+
+    /// The head of a context of this store.
+    pub(crate) fn context_head(&self, magic: u32, func_refs: u32) -> ContextHead {
+        ContextHead {
+            magic,
+            func_refs,
+            store: self.words(),
+            mutator: self.heap.mutator_context(),
+            cage: self.heap.cage_base(),
+            types: self.heap.types().base(),
+            builtins: builtins::table(),
+        }
+    }
+
+    pub(crate) fn gc(&mut self) {
+        self.heap.collect(Cause::Requested, &mut self.state);
+    }
+
+    pub(crate) fn allocate_struct(&mut self, ty: TypeId) -> Result<Reference> {
+        self.heap.allocate_struct(ty, &mut self.state).map_err(allocation_error)
+    }
+
+    pub(crate) fn allocate_array(&mut self, ty: TypeId, length: u32) -> Result<Reference> {
+        self.heap.allocate_array(ty, length, &mut self.state).map_err(allocation_error)
+    }
+
+    /// A function reference's record.
+    ///
+    /// # Panics
+    /// If the offset is null.
+    pub(crate) fn func_ref(&self, offset: u32) -> &FuncRef {
+        assert!(offset != 0, "a null function reference has no record");
+        // SAFETY: function references of this store are offsets of immortal records, which never change.
+        unsafe { &*self.heap.cage_base().add(offset as usize).cast::<FuncRef>() }
+    }
+
+    /// Whether a reference value belongs to a type (engine space).
+    pub(crate) fn reference_matches(&self, reference: u32, ty: wasm::RefType) -> bool {
+        use wasm::HeapType::*;
+        let value = Reference(reference);
+        if value.is_null() {
+            return ty.nullable;
+        }
+        let types = self.engine.types();
+        let exact = match ty.heap {
+            Extern | Any | Exn | Func => return true,
+            None | NoFunc | NoExtern | NoExn => return false,
+            Concrete(_) if types.is_function(ty.heap) => self.func_ref(reference).type_id,
+            I31 => return value.is_i31(),
+            Eq if value.is_i31() => return true,
+            _ if value.is_i31() => return false,
+            Eq | Struct | Array | Concrete(_) => self.heap.type_of(value).0,
+        };
+        // Host values and exceptions are no types of the registry.
+        types
+            .find(TypeId(exact))
+            .is_some_and(|entry| types.is_heap_subtype(Concrete(wasm::TypeIndex(entry.id.0)), ty.heap))
+    }
+
+    /// Asks the limiter, if there is one.
+    fn ask<R>(&mut self, otherwise: R, ask: impl FnOnce(&mut dyn ResourceLimiter) -> R) -> R {
+        let Some(limiter) = self.limiter.take() else { return otherwise };
+        let (mut ask, mut answer) = (Some(ask), otherwise);
+        // SAFETY: the words live as long as the store.
+        let store = unsafe { (*self.words).store };
+        limiter(store, &mut |limiter| {
+            if let Some(ask) = ask.take() {
+                answer = ask(limiter);
+            }
+        });
+        self.limiter = Some(limiter);
+        answer
+    }
+
+    /// Checks the limit for one more memory of `bytes`.
+    pub(crate) fn check_new_memory(&mut self, bytes: usize, maximum: Option<usize>) -> Result<()> {
+        let count = self.state.memories.len();
+        self.ask(Ok(()), |limiter| {
+            if count >= limiter.memories() {
+                bail!("resource limit exceeded: a store may hold {} memories", limiter.memories());
+            }
+            match limiter.memory_growing(0, bytes, maximum)? {
+                true => Ok(()),
+                false => bail!("resource limit exceeded: a memory of {bytes} bytes at least"),
+            }
+        })
+    }
+
+    /// Checks the limit for one more table of `elements`.
+    pub(crate) fn check_new_table(&mut self, elements: usize, maximum: Option<usize>) -> Result<()> {
+        let count = self.state.tables.len();
+        self.ask(Ok(()), |limiter| {
+            if count >= limiter.tables() {
+                bail!("resource limit exceeded: a store may hold {} tables", limiter.tables());
+            }
+            match limiter.table_growing(0, elements, maximum)? {
+                true => Ok(()),
+                false => bail!("resource limit exceeded: a table of {elements} elements at least"),
+            }
+        })
+    }
+
+    /// Checks the limit for one more instance.
+    pub(crate) fn check_new_instance(&mut self) -> Result<()> {
+        let count = self.state.instances.len();
+        self.ask(Ok(()), |limiter| match count < limiter.instances() {
+            true => Ok(()),
+            false => bail!("resource limit exceeded: a store may hold {} instances", limiter.instances()),
+        })
+    }
+
+    /// Grows a memory by `delta` pages; `None` where it may not. The result is the old size in pages.
+    pub(crate) fn grow_memory(&mut self, memory: u32, delta: u64) -> Result<Option<u64>> {
+        let stored = &self.state.memories[memory as usize];
+        let Some(desired) = stored.storage.bytes_after(delta) else { return Ok(None) };
+        let (current, ty) = (stored.storage.bytes(), *stored.storage.ty());
+        let maximum = ty.maximum.and_then(|pages| usize::try_from((pages as u128) << ty.page_size_log2).ok());
+        if !self.ask(Ok(true), |limiter| limiter.memory_growing(current, desired, maximum))? {
+            return Ok(None);
+        }
+        let stored = &mut self.state.memories[memory as usize];
+        let grown = stored.storage.grow(delta);
+        // SAFETY: the head lives as long as the store.
+        unsafe { *stored.head = stored.storage.head() };
+        Ok(grown)
+    }
+
+    /// Grows a table by `delta` elements; `None` where it may not. The result is the old length.
+    pub(crate) fn grow_table(&mut self, table: u32, delta: u64, init: u32) -> Result<Option<u64>> {
+        let stored = &self.state.tables[table as usize];
+        let Some(desired) = stored.storage.length_after(delta) else { return Ok(None) };
+        let (current, maximum) = (stored.storage.length() as usize, stored.ty.maximum);
+        let maximum = maximum.and_then(|maximum| usize::try_from(maximum).ok());
+        if !self.ask(Ok(true), |limiter| limiter.table_growing(current, desired as usize, maximum))? {
+            return Ok(None);
+        }
+        let stored = &mut self.state.tables[table as usize];
+        let grown = stored.storage.grow(delta, init);
+        // SAFETY: the head lives as long as the store.
+        unsafe { *stored.head = stored.storage.head() };
+        Ok(grown)
+    }
+
+    pub(crate) fn table(&self, index: u32) -> &StoredTable {
+        &self.state.tables[index as usize]
+    }
+
+    pub(crate) fn global(&self, index: u32) -> &StoredGlobal {
+        &self.state.globals[index as usize]
+    }
+
+    /// Fails where a value of another store is used with this one.
+    pub(crate) fn check_id(&self, id: StoreId, what: &str) -> Result<()> {
+        if self.id == id { Ok(()) } else { Err(anyhow!("a {what} was used with another store than its own")) }
+    }
+}
+
+/// The trap that a failed allocation is.
+pub(crate) fn allocation_trap(error: AllocationError) -> (TrapCode, String) {
+    let code = match error {
+        AllocationError::OutOfMemory { .. } => TrapCode::AllocationFailure,
+        AllocationError::TooLarge { .. } => TrapCode::AllocationTooLarge,
+    };
+    (code, error.to_string())
+}
+
+fn allocation_error(error: AllocationError) -> anyhow::Error {
+    let (code, message) = allocation_trap(error);
+    anyhow::Error::from(Trap::from(code)).context(message)
+}
+
+impl Drop for StoreOpaque {
+    fn drop(&mut self) {
+        self.interrupt.detach();
+        // SAFETY: made by `Box::into_raw`; compiled code of this store runs no more.
+        drop(unsafe { Box::from_raw(self.words) });
+    }
+}

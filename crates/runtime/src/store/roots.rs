@@ -1,0 +1,121 @@
+//! The references that host code holds, and all roots of a store together.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use legato_heap::{Reference, RootVisitor, Roots};
+
+use crate::store::StoreState;
+use crate::vm::{activation, frames};
+
+/// A place in the stack of scoped roots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RootScopeMark(usize);
+
+/// A scoped root's identity. The generation tells a slot from its later tenants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct RootIndex {
+    index: u32,
+    generation: u32,
+}
+
+impl RootIndex {
+    /// No root.
+    pub(crate) const NONE: RootIndex = RootIndex { index: u32::MAX, generation: u32::MAX };
+}
+
+/// References held by host code.
+#[derive(Default, Debug)]
+pub(crate) struct HostRoots {
+    /// Last in, first out.
+    scoped: Vec<(u32, Reference)>,
+    /// Grows whenever scoped roots are dropped.
+    generation: u32,
+    /// Each lives until all clones of its token but this one are gone.
+    owned: Vec<Option<(Arc<()>, Reference)>>,
+    free: Vec<u32>,
+}
+
+impl HostRoots {
+    pub(crate) fn push(&mut self, reference: Reference) -> RootIndex {
+        let index = u32::try_from(self.scoped.len()).expect("fewer than 2^32 scoped roots");
+        self.scoped.push((self.generation, reference));
+        RootIndex { index, generation: self.generation }
+    }
+
+    pub(crate) fn get(&self, root: RootIndex) -> Result<Reference> {
+        match self.scoped.get(root.index as usize) {
+            Some(&(generation, reference)) if generation == root.generation => Ok(reference),
+            _ => bail!("a rooted reference was used after the end of its scope"),
+        }
+    }
+
+    pub(crate) fn enter(&self) -> RootScopeMark {
+        RootScopeMark(self.scoped.len())
+    }
+
+    pub(crate) fn exit(&mut self, mark: RootScopeMark) {
+        if self.scoped.len() > mark.0 {
+            self.scoped.truncate(mark.0);
+            self.generation = self.generation.checked_add(1).expect("fewer than 2^32 root scopes in one store");
+        }
+    }
+
+    pub(crate) fn own(&mut self, reference: Reference) -> (u32, Arc<()>) {
+        let token = Arc::new(());
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.owned.push(None);
+            self.owned.len() as u32 - 1
+        });
+        self.owned[slot as usize] = Some((token.clone(), reference));
+        (slot, token)
+    }
+
+    pub(crate) fn get_owned(&self, slot: u32) -> Reference {
+        self.owned[slot as usize].as_ref().expect("a slot is kept while its token lives").1
+    }
+
+    fn visit(&mut self, visitor: &mut dyn RootVisitor) {
+        self.scoped.iter_mut().for_each(|(_, reference)| visitor.visit(reference));
+        for (index, slot) in self.owned.iter_mut().enumerate() {
+            if slot.as_ref().is_some_and(|(token, _)| Arc::strong_count(token) == 1) {
+                *slot = None;
+                self.free.push(index as u32);
+            }
+            if let Some((_, reference)) = slot {
+                visitor.visit(reference);
+            }
+        }
+    }
+}
+
+impl Roots for StoreState {
+    fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.
+        unsafe { frames::visit_stack_roots(self.words(), visitor) };
+        activation::visit_activation_roots(self.words(), visitor);
+        for global in self.globals.iter().filter(|global| global.traced) {
+            // SAFETY: the cell belongs to the store, and compiled code waits.
+            visitor.visit(unsafe { &mut *global.cell.cast::<Reference>() });
+        }
+        for table in self.tables.iter_mut().filter(|table| table.traced) {
+            table.storage.visit_roots(visitor);
+        }
+        for instance in &mut self.instances {
+            for segment in instance.elements.iter_mut().filter(|segment| segment.traced) {
+                segment.items.iter_mut().for_each(|item| visitor.visit(item));
+            }
+        }
+        for (bits, traced) in &mut self.scratch {
+            if *traced {
+                let mut reference = Reference(*bits as u32);
+                visitor.visit(&mut reference);
+                *bits = reference.0.into();
+            }
+        }
+        if let Some(exception) = &mut self.pending_exception {
+            visitor.visit(exception);
+        }
+        self.roots.visit(visitor);
+    }
+}

@@ -1,0 +1,318 @@
+//! The engine's types: structurally equal recursion groups of all modules are one.
+//!
+//! Within this crate the compiler's type descriptions ([`legato_compiler::module`]) serve two spaces. As a module declares
+//! them, `HeapType::Concrete` holds the module's index. In *engine space*, which everything outside instantiation uses, it
+//! holds the number of the engine's [`TypeId`].
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anyhow::{Result, bail};
+use legato_compiler::artifact::MachineSignature;
+use legato_compiler::module::{
+    CompositeType, FieldType, FuncType, HeapType, ModuleInfo, RefType, StorageType, SubType, TypeIndex, ValueType,
+};
+use legato_heap::layout::{StorageKind, StructLayout};
+use legato_heap::{TypeId, TypeInfo, TypeShape, TypeTable};
+use rustc_hash::FxHashMap;
+
+/// In the key of a recursion group, marks an index relative to the group's start.
+const WITHIN_GROUP: u32 = 1 << 31;
+
+/// A type of the engine.
+#[derive(Debug)]
+pub(crate) struct TypeEntry {
+    pub(crate) id: TypeId,
+    /// In engine space.
+    pub(crate) sub: SubType,
+    /// Structs: where the fields lie.
+    pub(crate) layout: Option<StructLayout>,
+    /// Functions: the signature of the machine code.
+    pub(crate) signature: Option<MachineSignature>,
+}
+
+impl TypeEntry {
+    pub(crate) fn func(&self) -> Option<&FuncType> {
+        match &self.sub.composite {
+            CompositeType::Func(ty) => Some(ty),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn fields(&self) -> Option<&[FieldType]> {
+        match &self.sub.composite {
+            CompositeType::Struct(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn element(&self) -> Option<FieldType> {
+        match &self.sub.composite {
+            CompositeType::Array(element) => Some(*element),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Keys have inner references relative, outer ones in engine space.
+    groups: FxHashMap<Vec<SubType>, Vec<TypeId>>,
+    types: FxHashMap<TypeId, Arc<TypeEntry>>,
+    /// The exception type for each function type that a tag has.
+    exceptions: FxHashMap<TypeId, TypeId>,
+}
+
+/// All types of an engine. They live as long as it.
+pub(crate) struct TypeRegistry {
+    table: Arc<TypeTable>,
+    state: RwLock<State>,
+}
+
+impl TypeRegistry {
+    pub(crate) fn new() -> Result<TypeRegistry> {
+        Ok(TypeRegistry { table: TypeTable::new()?, state: RwLock::default() })
+    }
+
+    /// The heap's view of the types.
+    pub(crate) fn table(&self) -> &Arc<TypeTable> {
+        &self.table
+    }
+
+    /// The entry of a registered type.
+    pub(crate) fn get(&self, id: TypeId) -> Arc<TypeEntry> {
+        self.find(id).unwrap_or_else(|| panic!("{id:?} is no type of this engine"))
+    }
+
+    /// The entry of a type, or `None` where `id` is an exception's or the host values' type.
+    pub(crate) fn find(&self, id: TypeId) -> Option<Arc<TypeEntry>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).types.get(&id).cloned()
+    }
+
+    /// Registers a module's types; the result has one id for each.
+    pub(crate) fn register_module(&self, info: &ModuleInfo) -> Result<Vec<TypeId>> {
+        let mut ids: Vec<TypeId> = Vec::with_capacity(info.types.len());
+        while ids.len() < info.types.len() {
+            let start = ids.len();
+            let (first, count) = info.types[start].rec_group;
+            if first.index() != start || count == 0 || start + count as usize > info.types.len() {
+                bail!("damaged module: recursion groups are not contiguous");
+            }
+            let canonical = info.canonical_types[start].index();
+            if canonical < start {
+                // The whole group equals an earlier one. Its inner references name that one already.
+                ids.extend(
+                    (0..count as usize)
+                        .map(|i| info.canonical_types[start + i].index())
+                        .map(|i| ids[i])
+                        .collect::<Vec<_>>(),
+                );
+                continue;
+            }
+            let relate = |index: TypeIndex| match index.index().checked_sub(start) {
+                Some(within) => TypeIndex(WITHIN_GROUP | within as u32),
+                None => TypeIndex(ids[index.index()].0),
+            };
+            let group: Vec<SubType> =
+                info.types[start..start + count as usize].iter().map(|ty| map_sub_type(ty, &relate)).collect();
+            ids.extend(self.register_group(group)?);
+        }
+        Ok(ids)
+    }
+
+    /// Registers one type that refers to registered types only.
+    pub(crate) fn register_one(
+        &self,
+        is_final: bool,
+        supertype: Option<TypeId>,
+        composite: CompositeType,
+    ) -> Result<Arc<TypeEntry>> {
+        let sub = SubType {
+            is_final,
+            supertype: supertype.map(|id| TypeIndex(id.0)),
+            composite,
+            depth: 0,
+            rec_group: (TypeIndex(0), 1),
+        };
+        Ok(self.get(self.register_group(vec![sub])?[0]))
+    }
+
+    fn register_group(&self, mut group: Vec<SubType>) -> Result<Vec<TypeId>> {
+        for ty in &mut group {
+            (ty.depth, ty.rec_group) = (0, (TypeIndex(0), 0));
+        }
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ids) = state.groups.get(&group) {
+            return Ok(ids.clone());
+        }
+        let mut ids: Vec<TypeId> = Vec::with_capacity(group.len());
+        for ty in &group {
+            let kind = |storage: StorageType| storage_kind(storage, |heap| is_function(&state, &group, heap));
+            let shape = match &ty.composite {
+                CompositeType::Func(_) => TypeShape::Function,
+                CompositeType::Struct(fields) => {
+                    TypeShape::Struct(fields.iter().map(|field| kind(field.storage)).collect())
+                }
+                CompositeType::Array(element) => TypeShape::Array(kind(element.storage)),
+            };
+            let supertype = ty.supertype.map(|index| match index.0 & WITHIN_GROUP {
+                0 => TypeId(index.0),
+                _ => ids[(index.0 ^ WITHIN_GROUP) as usize],
+            });
+            ids.push(self.table.register(TypeInfo { shape, supertype })?);
+        }
+        let resolve = |index: TypeIndex| match index.0 & WITHIN_GROUP {
+            0 => index,
+            _ => TypeIndex(ids[(index.0 ^ WITHIN_GROUP) as usize].0),
+        };
+        for (&id, ty) in ids.iter().zip(&group) {
+            let sub = map_sub_type(ty, &resolve);
+            let signature = match &sub.composite {
+                CompositeType::Func(ty) => Some(MachineSignature::of(ty)),
+                _ => None,
+            };
+            let layout = match &sub.composite {
+                CompositeType::Struct(_) => self.table.layout(id).cloned(),
+                _ => None,
+            };
+            state.types.insert(id, Arc::new(TypeEntry { id, sub, layout, signature }));
+        }
+        state.groups.insert(group, ids.clone());
+        Ok(ids)
+    }
+
+    /// The type of the exceptions that tags of function type `func` throw.
+    pub(crate) fn exception_type(&self, func: TypeId) -> Result<TypeId> {
+        let entry = self.get(func);
+        let payload = entry.func().expect("a tag has a function type");
+        let kinds = payload.params.iter().map(|&ty| self.storage_kind(StorageType::Value(ty))).collect();
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&id) = state.exceptions.get(&func) {
+            return Ok(id);
+        }
+        let id = self.table.register(TypeInfo { shape: TypeShape::Exception(kinds), supertype: None })?;
+        state.exceptions.insert(func, id);
+        Ok(id)
+    }
+
+    /// How a value of this type (engine space) lies in an object.
+    pub(crate) fn storage_kind(&self, storage: StorageType) -> StorageKind {
+        storage_kind(storage, |heap| self.is_function(heap))
+    }
+
+    /// Whether references to `heap` (engine space) are function references.
+    pub(crate) fn is_function(&self, heap: HeapType) -> bool {
+        match heap {
+            HeapType::Func | HeapType::NoFunc => true,
+            HeapType::Concrete(index) => self.get(TypeId(index.0)).func().is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether `a` is a subtype of `b` (both in engine space).
+    pub(crate) fn is_heap_subtype(&self, a: HeapType, b: HeapType) -> bool {
+        use HeapType::*;
+        if a == b {
+            return true;
+        }
+        match (a, b) {
+            (Concrete(a), Concrete(b)) => self.table.is_subtype(TypeId(a.0), TypeId(b.0)),
+            (Concrete(a), abstract_type) => {
+                let entry = self.get(TypeId(a.0));
+                match &entry.sub.composite {
+                    CompositeType::Func(_) => abstract_type == Func,
+                    CompositeType::Struct(_) => matches!(abstract_type, Struct | Eq | Any),
+                    CompositeType::Array(_) => matches!(abstract_type, Array | Eq | Any),
+                }
+            }
+            (None, Concrete(_)) => !self.is_function(b),
+            (NoFunc, Concrete(_)) => self.is_function(b),
+            (None, Any | Eq | I31 | Struct | Array) => true,
+            (I31 | Struct | Array, Eq | Any) | (Eq, Any) => true,
+            (NoFunc, Func) | (NoExtern, Extern) | (NoExn, Exn) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether `a` is a subtype of `b` (both in engine space).
+    pub(crate) fn is_ref_subtype(&self, a: RefType, b: RefType) -> bool {
+        (b.nullable || !a.nullable) && self.is_heap_subtype(a.heap, b.heap)
+    }
+
+    /// Whether `a` is a subtype of `b` (both in engine space).
+    pub(crate) fn is_value_subtype(&self, a: ValueType, b: ValueType) -> bool {
+        match (a, b) {
+            (ValueType::Ref(a), ValueType::Ref(b)) => self.is_ref_subtype(a, b),
+            (a, b) => a == b,
+        }
+    }
+}
+
+/// Whether references to `heap`, within a group that is being registered, are function references.
+fn is_function(state: &State, group: &[SubType], heap: HeapType) -> bool {
+    match heap {
+        HeapType::Func | HeapType::NoFunc => true,
+        HeapType::Concrete(index) if index.0 & WITHIN_GROUP != 0 => {
+            matches!(group[(index.0 ^ WITHIN_GROUP) as usize].composite, CompositeType::Func(_))
+        }
+        HeapType::Concrete(index) => state.types[&TypeId(index.0)].func().is_some(),
+        _ => false,
+    }
+}
+
+fn storage_kind(storage: StorageType, is_function: impl Fn(HeapType) -> bool) -> StorageKind {
+    match storage {
+        StorageType::I8 => StorageKind::I8,
+        StorageType::I16 => StorageKind::I16,
+        StorageType::Value(ValueType::I32) => StorageKind::I32,
+        StorageType::Value(ValueType::I64) => StorageKind::I64,
+        StorageType::Value(ValueType::F32) => StorageKind::F32,
+        StorageType::Value(ValueType::F64) => StorageKind::F64,
+        StorageType::Value(ValueType::V128) => StorageKind::V128,
+        StorageType::Value(ValueType::Ref(ty)) if is_function(ty.heap) => StorageKind::Immortal,
+        StorageType::Value(ValueType::Ref(_)) => StorageKind::Ref,
+    }
+}
+
+/// A heap type with its index, if any, replaced.
+pub(crate) fn map_heap_type(heap: HeapType, map: &impl Fn(TypeIndex) -> TypeIndex) -> HeapType {
+    match heap {
+        HeapType::Concrete(index) => HeapType::Concrete(map(index)),
+        other => other,
+    }
+}
+
+/// A value type with its index, if any, replaced.
+pub(crate) fn map_value_type(ty: ValueType, map: &impl Fn(TypeIndex) -> TypeIndex) -> ValueType {
+    match ty {
+        ValueType::Ref(ty) => ValueType::Ref(map_ref_type(ty, map)),
+        other => other,
+    }
+}
+
+/// A reference type with its index, if any, replaced.
+pub(crate) fn map_ref_type(ty: RefType, map: &impl Fn(TypeIndex) -> TypeIndex) -> RefType {
+    RefType { heap: map_heap_type(ty.heap, map), ..ty }
+}
+
+fn map_sub_type(ty: &SubType, map: &impl Fn(TypeIndex) -> TypeIndex) -> SubType {
+    let value = |ty: &ValueType| map_value_type(*ty, map);
+    let field = |field: &FieldType| FieldType {
+        storage: match field.storage {
+            StorageType::Value(ty) => StorageType::Value(map_value_type(ty, map)),
+            packed => packed,
+        },
+        mutable: field.mutable,
+    };
+    SubType {
+        supertype: ty.supertype.map(map),
+        composite: match &ty.composite {
+            CompositeType::Func(ty) => CompositeType::Func(FuncType {
+                params: ty.params.iter().map(value).collect(),
+                results: ty.results.iter().map(value).collect(),
+            }),
+            CompositeType::Struct(fields) => CompositeType::Struct(fields.iter().map(field).collect()),
+            CompositeType::Array(element) => CompositeType::Array(field(element)),
+        },
+        ..ty.clone()
+    }
+}

@@ -1,0 +1,254 @@
+//! Entering compiled code, and giving it up.
+//!
+//! The activations of a thread form a list, innermost first, through thread-local storage. Each belongs to one store; a
+//! store may have several (host functions that call back in), with activations of other stores between.
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr;
+
+use legato_compiler::abi::{EntryRecord, StoreContext};
+use legato_compiler::artifact::TrapCode;
+use legato_heap::{Reference, RootVisitor};
+
+use crate::vm::exceptions::{self, Continuation};
+use crate::vm::{arch, frames, signals};
+
+/// A value at the boundary between host and compiled code; smaller values lie at its start, little-endian.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ValueCell(pub [u8; 16]);
+
+/// Why compiled code did not return.
+#[derive(Debug)]
+pub enum Unwind {
+    /// A trap.
+    Trap(TrapRecord),
+    /// An exception that nothing caught: its `exnref`. A root of the collector only while it is pending; whoever takes
+    /// it out must root it before the next safepoint.
+    Exception(u32),
+    /// An error of a host function.
+    Error(anyhow::Error),
+    /// A panic of a host function, to be resumed on the host's side.
+    Panic(Box<dyn Any + Send>),
+}
+
+/// What is known of a trap.
+#[derive(Debug)]
+pub struct TrapRecord {
+    /// Which trap.
+    pub code: TrapCode,
+    /// More about it, where there is more to say.
+    pub message: Option<String>,
+    /// Addresses in compiled code, innermost frame first, each within the instruction that trapped or called. Make sense
+    /// of them with [`frames::resolve`] while their images live.
+    pub frames: Vec<usize>,
+}
+
+impl TrapRecord {
+    /// A trap raised by host code that `store`'s compiled code called, with the frames of this moment.
+    ///
+    /// # Safety
+    /// As [`frames::for_each_frame`].
+    pub unsafe fn capture(store: *const StoreContext, code: TrapCode, message: Option<String>) -> TrapRecord {
+        // SAFETY: passed on to the caller.
+        let frames = unsafe { frames::capture(store) };
+        TrapRecord { code, message, frames }
+    }
+}
+
+/// One call from the host into compiled code. Lives in the stack frame of [`enter`].
+pub(crate) struct Activation {
+    pub(crate) record: UnsafeCell<EntryRecord>,
+    pub(crate) store: *mut StoreContext,
+    /// The store's last exit (program counter, frame pointer) before this entry: where the walk of the store's next
+    /// outer activation starts.
+    pub(crate) outer_exit: (usize, usize),
+    /// The next outer activation of this thread, or null.
+    pub(crate) outer: *const Activation,
+    pending: UnsafeCell<Option<Unwind>>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Activation> = const { Cell::new(ptr::null()) };
+}
+
+/// The innermost activation of this thread, or null. Safe to call from a signal handler.
+pub(crate) fn current() -> *const Activation {
+    CURRENT.get()
+}
+
+fn current_or_panic() -> *const Activation {
+    let activation = current();
+    assert!(!activation.is_null(), "no compiled code is active on this thread");
+    activation
+}
+
+impl Activation {
+    /// The landing of the entry trampoline.
+    pub(crate) fn landing(&self) -> Continuation {
+        // SAFETY: the trampoline wrote the record before it called anything, and nobody writes it again.
+        let record = unsafe { &*self.record.get() };
+        Continuation { pc: record.landing, sp: record.sp, fp: record.fp, payload: 0 }
+    }
+
+    /// The frame pointer of the entry trampoline, at which walks end.
+    pub(crate) fn entry_fp(&self) -> usize {
+        // SAFETY: as in `landing`.
+        unsafe { (*self.record.get()).fp }
+    }
+
+    /// Notes why the call is given up.
+    pub(crate) fn set_pending(&self, unwind: Unwind) {
+        // SAFETY: only this thread reaches the activation, and no borrow of the field outlives a function of this file.
+        let replaced = unsafe { (*self.pending.get()).replace(unwind) };
+        debug_assert!(replaced.is_none(), "two reasons to unwind: {replaced:?} came first");
+    }
+
+    /// The reference of the exception that is being raised, if it is one.
+    fn pending_exception(&self) -> Option<u32> {
+        // SAFETY: as in `set_pending`.
+        match unsafe { &*self.pending.get() } {
+            Some(Unwind::Exception(reference)) => Some(*reference),
+            Some(_) => None,
+            None => panic!("raise without a reason"),
+        }
+    }
+}
+
+/// Calls compiled code.
+///
+/// `entry` is an entry trampoline for the signature of `code`; `values` holds the parameters and receives the results
+/// (as many cells as the greater of both counts). While it runs, the store's exit words and this thread's list of
+/// activations describe it; both are restored at the end.
+///
+/// # Errors
+/// The reason, where the code was given up.
+///
+/// # Safety
+/// `store`, `context`, `code` and `values` must be what the code was compiled to expect (see the conventions in
+/// [`legato_compiler::abi`]), the images involved must stay alive, and the store must be used by this thread alone.
+pub unsafe fn enter(
+    store: *mut StoreContext,
+    entry: *const u8,
+    context: *mut u8,
+    code: *const u8,
+    values: *mut ValueCell,
+) -> Result<(), Unwind> {
+    if let Err(error) = signals::prepare_thread() {
+        return Err(Unwind::Error(error.into()));
+    }
+    type Entry = unsafe extern "C" fn(*mut u8, *const u8, *mut ValueCell, *mut EntryRecord) -> u32;
+    // SAFETY: the caller gives an entry trampoline, which has this type.
+    let entry = unsafe { std::mem::transmute::<*const u8, Entry>(entry) };
+    // SAFETY: the caller gives the store's context, which nobody else uses now.
+    let outer_exit = unsafe { ((*store).last_exit_pc, (*store).last_exit_fp) };
+    let activation = Activation {
+        record: UnsafeCell::default(),
+        store,
+        outer_exit,
+        outer: CURRENT.get(),
+        pending: UnsafeCell::new(None),
+    };
+    CURRENT.set(&activation);
+    // SAFETY: by the caller's promise. The trampoline returns here in every case, as its landing belongs to this call.
+    let unwound = unsafe { entry(context, code, values, activation.record.get()) };
+    CURRENT.set(activation.outer);
+    // SAFETY: as above.
+    unsafe { ((*store).last_exit_pc, (*store).last_exit_fp) = outer_exit };
+    if unwound == 0 {
+        return Ok(());
+    }
+    Err(activation.pending.into_inner().expect("a landing is reached with a reason"))
+}
+
+/// Notes, for the innermost activation of this thread, why the call is to be given up; for builtins and host functions,
+/// which then return their failure value so that their trampoline calls [`raise`].
+///
+/// # Panics
+/// If no compiled code is active on this thread.
+pub fn set_pending(unwind: Unwind) {
+    // SAFETY: activations in the list are alive.
+    unsafe { (*current_or_panic()).set_pending(unwind) }
+}
+
+/// Takes back what [`set_pending`] noted for the innermost activation of this thread.
+pub fn take_pending() -> Option<Unwind> {
+    // SAFETY: activations in the list are alive; no borrow of the field outlives a function of this file.
+    unsafe { (*current().as_ref()?.pending.get()).take() }
+}
+
+/// [`set_pending`] with a trap and the frames of this moment.
+///
+/// # Safety
+/// Called from a builtin or host function that compiled code of the innermost activation's store called.
+pub unsafe fn set_pending_trap(code: TrapCode, message: Option<String>) {
+    // SAFETY: activations in the list are alive; the rest is the caller's promise.
+    unsafe {
+        let activation = &*current_or_panic();
+        activation.set_pending(Unwind::Trap(TrapRecord::capture(activation.store, code, message)));
+    }
+}
+
+/// Gives the call up for the reason noted by [`set_pending`]: an exception continues at the innermost handler for it
+/// between here and the entry, if there is one; everything else at the entry, where [`enter`] returns the reason.
+///
+/// # Safety
+/// Called from compiled code, by way of a trampoline that recorded the exit; the caller's frame and all between it and
+/// the trampoline own nothing that must be dropped.
+pub unsafe fn raise() -> ! {
+    // SAFETY: activations in the list are alive; the exit was recorded.
+    let continuation = unsafe {
+        let activation = &*current_or_panic();
+        let handler =
+            activation.pending_exception().and_then(|exception| exceptions::find_handler(activation, exception));
+        if handler.is_some() {
+            *activation.pending.get() = None;
+        }
+        handler.unwrap_or_else(|| activation.landing())
+    };
+    let Continuation { pc, sp, fp, payload } = continuation;
+    // SAFETY: the continuation is in a frame of compiled code on this thread's stack that waits in a call.
+    unsafe { arch::resume(pc, sp, fp, payload) }
+}
+
+/// Throws the exception object that `exception` refers to (not null).
+///
+/// # Safety
+/// As [`raise`]; and the reference is an `exnref` of the innermost activation's store.
+pub unsafe fn throw(exception: u32) -> ! {
+    set_pending(Unwind::Exception(exception));
+    // SAFETY: passed on to the caller.
+    unsafe { raise() }
+}
+
+/// Whether compiled code of `store` is active on this thread.
+pub fn is_active(store: *const StoreContext) -> bool {
+    let mut next = current();
+    // SAFETY: activations in the list are alive.
+    while let Some(activation) = unsafe { next.as_ref() } {
+        if ptr::eq(activation.store, store) {
+            return true;
+        }
+        next = activation.outer;
+    }
+    false
+}
+
+/// Visits the references that activations of `store` hold themselves: exceptions in flight. They may be changed.
+pub fn visit_activation_roots(store: *const StoreContext, visitor: &mut dyn RootVisitor) {
+    let mut next = current();
+    // SAFETY: activations in the list are alive.
+    while let Some(activation) = unsafe { next.as_ref() } {
+        if ptr::eq(activation.store, store) {
+            // SAFETY: only this thread reaches the activation, and the visitor gets a copy. A visitor that entered
+            // compiled code would push activations of its own and leave this one be.
+            if let Some(Unwind::Exception(reference)) = unsafe { &mut *activation.pending.get() } {
+                let mut root = Reference(*reference);
+                visitor.visit(&mut root);
+                *reference = root.0;
+            }
+        }
+        next = activation.outer;
+    }
+}

@@ -1,0 +1,17 @@
+//! What depends on the processor alone: one file for each architecture, all with the same items.
+//!
+//! * `resume(landing, sp, fp, payload) -> !`: continues compiled code at a landing pad;
+//! * `stack_pointer() -> usize`: about where the stack is;
+//! * `synchronize_code(start, bytes)`: makes freshly written code visible to instruction fetch.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::*;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("add a file to vm/arch for this architecture");

@@ -1,0 +1,180 @@
+//! The frames of compiled code on this thread's stack: walking them, their references, backtraces.
+//!
+//! Compiled code keeps frame pointers: `[fp]` is the caller's frame pointer and `[fp + 8]` the return address. A walk
+//! starts at the exit that a trampoline recorded (or at a fault) and ends at the entry trampoline's frame; the frames of
+//! the host beyond it are skipped by way of the list of activations.
+
+use std::ops::ControlFlow;
+use std::ptr;
+use std::sync::Arc;
+
+use legato_compiler::abi::StoreContext;
+use legato_heap::{Reference, RootVisitor};
+
+use crate::vm::activation::{self, Activation};
+use crate::vm::{CodeImage, registry};
+
+/// A frame of compiled code.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The address at which the frame goes on: the return address of its current call, or the instruction that faulted.
+    pub pc: usize,
+    /// Its frame pointer.
+    pub fp: usize,
+    /// The image that `pc` lies in.
+    pub image: &'a Arc<CodeImage>,
+}
+
+/// Frames that a backtrace keeps, counted from the innermost.
+pub const MAX_BACKTRACE_FRAMES: usize = 256;
+
+/// Program counter and frame pointer of the frame that last left compiled code of the store.
+pub(crate) unsafe fn last_exit(store: *const StoreContext) -> (usize, usize) {
+    // SAFETY: the caller gives a store's context.
+    unsafe { ((*store).last_exit_pc, (*store).last_exit_fp) }
+}
+
+/// Calls `visit` for each frame of one activation, innermost first, from `start` (pc, fp) on.
+///
+/// # Safety
+/// `start` is where the innermost frame of the activation stands, on this thread's stack.
+pub(crate) unsafe fn walk_activation(
+    activation: &Activation,
+    start: (usize, usize),
+    visit: &mut dyn FnMut(&Frame<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (mut pc, mut fp) = start;
+    let end = activation.entry_fp();
+    let mut image: Option<Arc<CodeImage>> = None;
+    while fp != end {
+        let same = image.as_ref().is_some_and(|image| image.contains(pc));
+        if !same {
+            image = registry::find(pc);
+        }
+        let image = image.as_ref().expect("a frame of compiled code lies in a registered image");
+        visit(&Frame { pc, fp, image })?;
+        // SAFETY: compiled code keeps frame pointers, so these two words are its caller's.
+        let (caller_fp, caller_pc) = unsafe { (*(fp as *const usize), *((fp + 8) as *const usize)) };
+        assert!(caller_fp > fp, "frame pointers grow towards the callers");
+        (pc, fp) = (caller_pc, caller_fp);
+    }
+    ControlFlow::Continue(())
+}
+
+/// Calls `visit` for each frame of `store` on this thread, innermost first. `start` is where the innermost activation
+/// stands.
+unsafe fn walk(
+    store: *const StoreContext,
+    start: (usize, usize),
+    visit: &mut dyn FnMut(&Frame<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut start = start;
+    let mut next = activation::current();
+    // SAFETY: activations in the list are alive; each was left where the exit says that was recorded before the store's
+    // next inner entry.
+    while let Some(activation) = unsafe { next.as_ref() } {
+        if ptr::eq(activation.store, store) {
+            // SAFETY: as above.
+            unsafe { walk_activation(activation, start, visit)? };
+            start = activation.outer_exit;
+        }
+        next = activation.outer;
+    }
+    ControlFlow::Continue(())
+}
+
+/// Calls `visit` for each frame of compiled code of `store` on this thread, innermost first, over the host's frames to
+/// the outermost activation. None where the store is not active.
+///
+/// # Safety
+/// The thread is in host code: either no compiled code of the store is active, or it called out through a trampoline
+/// that recorded the exit.
+pub unsafe fn for_each_frame(store: *const StoreContext, mut visit: impl FnMut(&Frame<'_>)) {
+    // SAFETY: passed on to the caller.
+    let _ = unsafe {
+        walk(store, last_exit(store), &mut |frame| {
+            visit(frame);
+            ControlFlow::Continue(())
+        })
+    };
+}
+
+/// Visits every slot of the frames of `store` on this thread that holds a traced reference (or null, or an immediate).
+/// The visitor may change them.
+///
+/// # Safety
+/// As [`for_each_frame`]; and compiled code of the store is at a safepoint.
+pub unsafe fn visit_stack_roots(store: *const StoreContext, visitor: &mut dyn RootVisitor) {
+    let visit_frame = |frame: &Frame<'_>| {
+        for &distance in frame.image.stack_map(frame.pc).unwrap_or_default() {
+            // SAFETY: the stack map names this slot of the waiting frame, and nobody else looks at it meanwhile.
+            visitor.visit(unsafe { &mut *((frame.fp - distance as usize) as *mut Reference) });
+        }
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { for_each_frame(store, visit_frame) };
+}
+
+/// The program counters of the store's frames, at most [`MAX_BACKTRACE_FRAMES`], each moved into the calling instruction,
+/// for [`resolve`].
+///
+/// # Safety
+/// As [`for_each_frame`].
+pub unsafe fn capture(store: *const StoreContext) -> Vec<usize> {
+    // SAFETY: passed on to the caller.
+    unsafe { capture_from(store, last_exit(store), 1) }
+}
+
+/// As [`capture`], from the instruction that faulted in the innermost activation's compiled code.
+///
+/// # Safety
+/// `pc` and `fp` are those of the fault.
+pub(crate) unsafe fn capture_fault(store: *const StoreContext, pc: usize, fp: usize) -> Vec<usize> {
+    // SAFETY: passed on to the caller.
+    unsafe { capture_from(store, (pc, fp), 0) }
+}
+
+/// `back` is what lies between the first program counter and its instruction: 1 for a return address.
+unsafe fn capture_from(store: *const StoreContext, start: (usize, usize), back: usize) -> Vec<usize> {
+    let mut back = back;
+    let mut addresses = Vec::new();
+    let mut note = |frame: &Frame<'_>| {
+        addresses.push(frame.pc - back);
+        back = 1;
+        if addresses.len() < MAX_BACKTRACE_FRAMES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    // SAFETY: passed on to the caller.
+    let _ = unsafe { walk(store, start, &mut note) };
+    addresses
+}
+
+/// A frame of a backtrace, made readable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BacktraceFrame {
+    /// Index of the function in its module.
+    pub function: u32,
+    /// Its name, from the name section.
+    pub function_name: Option<String>,
+    /// The module's name, from the name section.
+    pub module_name: Option<String>,
+    /// Byte offset of the instruction in the module file.
+    pub wasm_offset: Option<u32>,
+}
+
+/// Makes the addresses of [`capture`] or of a [`TrapRecord`](crate::vm::TrapRecord) readable. Addresses in no living image
+/// and those in trampolines are left out.
+pub fn resolve(addresses: &[usize]) -> Vec<BacktraceFrame> {
+    let resolve = |&pc: &usize| {
+        let image = registry::find(pc)?;
+        let function = image.function_at(pc)?;
+        let names = &image.module().info.names;
+        let function_name = names.functions.get(function as usize).filter(|name| !name.is_empty());
+        Some(BacktraceFrame {
+            function,
+            function_name: function_name.cloned(),
+            module_name: names.module.clone(),
+            wasm_offset: image.wasm_offset(pc),
+        })
+    };
+    addresses.iter().filter_map(resolve).collect()
+}

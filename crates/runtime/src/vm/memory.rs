@@ -1,0 +1,195 @@
+//! The storage of linear memories.
+//!
+//! A static memory reserves all the addresses that its compiled code can form and never moves; growing makes more of them
+//! accessible. A dynamic memory is checked by its length and may move when it outgrows its reservation.
+
+use legato_compiler::abi::MemoryHead;
+use legato_compiler::module::{MemoryPlan, MemoryType, STATIC_MEMORY_RESERVATION};
+
+use crate::vm::Error;
+use crate::vm::os::Mapping;
+
+/// Address space that a dynamic memory reserves at first, where its maximum allows, in bytes. Nothing but addresses: memory
+/// is taken as the memory grows.
+const DYNAMIC_RESERVATION: u64 = 1 << 30;
+
+/// No memory grows beyond this, in bytes: well within the address space of every 64-bit machine.
+const MAX_BYTES: u64 = 1 << 44;
+
+/// A linear memory: zero-filled, of whole Wasm pages.
+#[derive(Debug)]
+pub struct LinearMemory {
+    ty: MemoryType,
+    plan: MemoryPlan,
+    mapping: Mapping,
+    /// Current length.
+    bytes: usize,
+}
+
+impl LinearMemory {
+    /// A memory of the type's minimum size.
+    ///
+    /// # Errors
+    /// If the minimum is beyond this implementation's limits, or the system refuses memory.
+    pub fn new(ty: MemoryType) -> Result<LinearMemory, Error> {
+        let plan = MemoryPlan::of(&ty);
+        let too_large = || Error::Limit(format!("a memory of {} pages at least is too large", ty.minimum));
+        let minimum = page_product(&ty, ty.minimum).ok_or_else(too_large)?;
+        let reservation = match plan {
+            MemoryPlan::Static => STATIC_MEMORY_RESERVATION,
+            MemoryPlan::Dynamic => {
+                let maximum = page_product(&ty, max_pages(&ty)).unwrap_or(u64::MAX);
+                maximum.min(DYNAMIC_RESERVATION).max(minimum)
+            }
+        };
+        let mapping = Mapping::reserve(reservation as usize)?;
+        mapping.make_writable(0..minimum as usize)?;
+        Ok(LinearMemory { ty, plan, mapping, bytes: minimum as usize })
+    }
+
+    /// The memory's declared type.
+    pub fn ty(&self) -> &MemoryType {
+        &self.ty
+    }
+
+    /// How its accesses are checked.
+    pub fn plan(&self) -> MemoryPlan {
+        self.plan
+    }
+
+    /// What compiled code needs to know. Changes with every successful [`grow`](Self::grow).
+    pub fn head(&self) -> MemoryHead {
+        MemoryHead { base: self.mapping.base(), bytes: self.bytes }
+    }
+
+    /// Current length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Current length in Wasm pages.
+    pub fn pages(&self) -> u64 {
+        self.bytes as u64 >> self.ty.page_size_log2
+    }
+
+    /// The length in bytes that growing by `delta` pages would give; `None` beyond the maximum. For limits to be asked
+    /// before growing.
+    pub fn bytes_after(&self, delta: u64) -> Option<usize> {
+        let pages = self.pages().checked_add(delta)?;
+        if pages > max_pages(&self.ty) {
+            return None;
+        }
+        page_product(&self.ty, pages).map(|bytes| bytes as usize)
+    }
+
+    /// Grows by `delta` pages, zero-filled, and returns the former length in pages; `None`, unchanged, where the maximum,
+    /// this implementation or the system forbids it.
+    pub fn grow(&mut self, delta: u64) -> Option<u64> {
+        let former = self.pages();
+        let bytes = self.bytes_after(delta)?;
+        if bytes > self.mapping.bytes() {
+            self.relocate(bytes).ok()?;
+        }
+        self.mapping.make_writable(self.bytes..bytes).ok()?;
+        self.bytes = bytes;
+        Some(former)
+    }
+
+    /// Moves a dynamic memory to a reservation of at least `bytes`, twice the former one where possible.
+    fn relocate(&mut self, bytes: usize) -> Result<(), Error> {
+        debug_assert_eq!(self.plan, MemoryPlan::Dynamic, "a static memory never moves");
+        let doubled = bytes.max(self.mapping.bytes().saturating_mul(2).min(MAX_BYTES as usize));
+        let larger = Mapping::reserve(doubled).or_else(|_| Mapping::reserve(bytes))?;
+        larger.make_writable(0..self.bytes)?;
+        let smaller = std::mem::replace(&mut self.mapping, larger);
+        self.mapping.take_start_of(smaller, self.bytes)
+    }
+
+    /// The contents.
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: accessible up to the length; compiled code does not run while host code holds the borrow.
+        unsafe { std::slice::from_raw_parts(self.mapping.base(), self.bytes) }
+    }
+
+    /// The contents, to be changed.
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `data`, and borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.base(), self.bytes) }
+    }
+}
+
+/// The most pages a memory of this type may have.
+fn max_pages(ty: &MemoryType) -> u64 {
+    // All of a 32-bit address space; of a 64-bit one, its last page is out of reach of a 64-bit length.
+    let addressable = if ty.memory64 { u64::MAX >> ty.page_size_log2 } else { (1u64 << 32) >> ty.page_size_log2 };
+    ty.maximum.unwrap_or(addressable).min(addressable)
+}
+
+/// Bytes of so many pages; `None` beyond [`MAX_BYTES`].
+fn page_product(ty: &MemoryType, pages: u64) -> Option<u64> {
+    let bytes = (pages as u128) << ty.page_size_log2;
+    (bytes <= MAX_BYTES as u128).then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATIC: MemoryType = MemoryType { memory64: false, minimum: 1, maximum: None, page_size_log2: 16 };
+    const PAGE: usize = 1 << 16;
+
+    #[test]
+    fn a_static_memory_grows_in_place_up_to_its_maximum() {
+        let mut memory = LinearMemory::new(MemoryType { maximum: Some(4), ..STATIC }).unwrap();
+        let base = memory.head().base;
+        assert_eq!(memory.pages(), 1);
+        memory.data_mut()[PAGE - 1] = 7;
+        assert_eq!(memory.grow(2), Some(1));
+        assert_eq!(memory.head().base, base);
+        assert_eq!(memory.head().bytes, 3 * PAGE);
+        assert_eq!(memory.data()[PAGE - 1], 7);
+        assert!(memory.data()[PAGE..].iter().all(|&byte| byte == 0));
+        assert_eq!(memory.grow(2), None);
+        assert_eq!(memory.grow(u64::MAX), None);
+        assert_eq!(memory.grow(0), Some(3));
+        assert_eq!(memory.grow(1), Some(3));
+    }
+
+    #[test]
+    fn a_memory_may_be_empty_and_may_be_whole() {
+        let mut memory = LinearMemory::new(MemoryType { minimum: 0, ..STATIC }).unwrap();
+        assert_eq!(memory.data(), []);
+        assert_eq!(memory.bytes_after(1 << 16), Some(1 << 32));
+        assert_eq!(memory.bytes_after((1 << 16) + 1), None);
+        assert_eq!(memory.grow(1 << 16), Some(0));
+        memory.data_mut()[u32::MAX as usize] = 1;
+    }
+
+    #[test]
+    fn a_dynamic_memory_moves_with_its_contents() {
+        let ty = MemoryType { memory64: true, ..STATIC };
+        let mut memory = LinearMemory::new(ty).unwrap();
+        assert_eq!(memory.plan(), MemoryPlan::Dynamic);
+        memory.data_mut()[..4].copy_from_slice(b"keep");
+        let beyond = DYNAMIC_RESERVATION >> 16;
+        assert_eq!(memory.grow(3), Some(1));
+        memory.data_mut()[4 * PAGE - 1] = 9;
+        assert_eq!(memory.grow(beyond), Some(4));
+        assert_eq!(&memory.data()[..4], b"keep");
+        assert_eq!(memory.data()[4 * PAGE - 1], 9);
+        let last = memory.bytes() - 1;
+        memory.data_mut()[last] = 1;
+        assert_eq!(memory.grow(1 << 40), None);
+        assert!(LinearMemory::new(MemoryType { minimum: 1 << 40, ..ty }).is_err());
+    }
+
+    #[test]
+    fn pages_of_one_byte_count_bytes() {
+        let ty = MemoryType { minimum: 3, maximum: Some(5000), page_size_log2: 0, memory64: false };
+        let mut memory = LinearMemory::new(ty).unwrap();
+        assert_eq!(memory.bytes(), 3);
+        assert_eq!(memory.grow(4997), Some(3));
+        assert_eq!(memory.grow(1), None);
+        assert_eq!(memory.data().len(), 5000);
+    }
+}

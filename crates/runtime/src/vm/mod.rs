@@ -1,0 +1,79 @@
+//! The machine-near half of the runtime: executable code, entering and leaving it, traps, exceptions, stack frames, the
+//! storage of memories and tables, and interruption.
+//!
+//! It knows nothing of stores, linkers or the embedding API. A store is known here only by the address of its
+//! [`StoreContext`](legato_compiler::abi::StoreContext).
+//!
+//! # How compiled code is left other than by returning
+//!
+//! Every call from the host goes through [`activation::enter`], which links an activation into a list of the thread.
+//! The entry trampoline records in it where to continue when the call is given up (its *landing*). From then on
+//!
+//! * a fault in compiled code becomes a trap: the signal handler notes it in the activation and lets the thread continue at
+//!   the landing ([`signals`]);
+//! * a builtin or host function that fails notes why ([`activation::set_pending`]) and its trampoline calls
+//!   [`activation::raise`], which continues at the landing too, or, for an exception, at the innermost handler that wants
+//!   it (`exceptions`).
+//!
+//! Frames of compiled code hold nothing that needs to be dropped. Frames of Rust functions are never jumped over, except
+//! the caller of `raise`, which must own nothing by then.
+
+pub mod activation;
+mod arch;
+pub mod code;
+#[cfg(test)]
+mod compiled;
+mod exceptions;
+pub mod frames;
+pub mod interrupt;
+pub mod memory;
+mod os;
+pub mod registry;
+pub mod signals;
+pub mod table;
+mod target;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use activation::{TrapRecord, Unwind, ValueCell};
+pub use code::CodeImage;
+pub use frames::{BacktraceFrame, Frame};
+pub use interrupt::{InterruptState, PollOutcome};
+pub use memory::LinearMemory;
+pub use table::TableStorage;
+
+/// Why something of this layer could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The code was compiled for another machine.
+    #[error("code compiled for {compiled} cannot run here: {reason}")]
+    WrongTarget {
+        /// The target triple that the code names.
+        compiled: String,
+        /// What the host lacks.
+        reason: String,
+    },
+    /// The tables of a compiled module contradict its code: the file is damaged.
+    #[error("damaged compiled module: {0}")]
+    Damaged(&'static str),
+    /// A limit of this implementation was passed.
+    #[error("{0}")]
+    Limit(String),
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// The error that the last system call of this thread left, while doing `what`.
+    fn last_os(what: &'static str) -> Error {
+        Error::System { what, source: std::io::Error::last_os_error() }
+    }
+}

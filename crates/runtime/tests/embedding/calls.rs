@@ -1,0 +1,257 @@
+//! Calls of functions, memories, tables, globals.
+
+use legato::{
+    Extern, Func, Global, GlobalType, Memory, MemoryType, Mutability, Ref, Result, Table, Trap, V128, Val, ValType,
+};
+
+use crate::{engines, instance};
+
+#[test]
+fn arithmetic_of_every_type() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(
+            &engine,
+            (),
+            r#"(module
+                (func (export "add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1)))
+                (func (export "mul") (param i64 i64) (result i64) (i64.mul (local.get 0) (local.get 1)))
+                (func (export "div") (param f64 f32) (result f64 f32)
+                    (f64.div (local.get 0) (f64.const 3)) (f32.sqrt (local.get 1)))
+                (func (export "vector") (param v128) (result v128) (local.get 0))
+                (func $fac (export "fac") (param i64) (result i64)
+                    (if (result i64) (i64.eqz (local.get 0))
+                        (then (i64.const 1))
+                        (else (i64.mul (local.get 0) (call $fac (i64.sub (local.get 0) (i64.const 1)))))))
+                (func (export "swap") (param i32 i64 f32 f64) (result f64 f32 i64 i32)
+                    (local.get 3) (local.get 2) (local.get 1) (local.get 0)))"#,
+        )?;
+        let add = instance.get_typed_func::<(i32, i32), i32>(&mut store, "add")?;
+        assert_eq!(add.call(&mut store, (i32::MAX, 1))?, i32::MIN);
+        let mul = instance.get_typed_func::<(u64, u64), u64>(&mut store, "mul")?;
+        assert_eq!(mul.call(&mut store, (1 << 40, 1 << 20))?, 1 << 60);
+        let div = instance.get_typed_func::<(f64, f32), (f64, f32)>(&mut store, "div")?;
+        assert_eq!(div.call(&mut store, (1.0, 16.0))?, (1.0 / 3.0, 4.0));
+        let vector = instance.get_typed_func::<V128, V128>(&mut store, "vector")?;
+        assert_eq!(vector.call(&mut store, V128::from(1 << 100))?.as_u128(), 1 << 100);
+        let fac = instance.get_typed_func::<i64, i64>(&mut store, "fac")?;
+        assert_eq!(fac.call(&mut store, 20)?, 2_432_902_008_176_640_000);
+        let swap = instance.get_func(&mut store, "swap").unwrap();
+        let mut results = [Val::I32(0); 4];
+        swap.call(&mut store, &[Val::I32(1), Val::I64(2), 3.0f32.into(), 4.0f64.into()], &mut results)?;
+        assert_eq!(results[0].f64(), Some(4.0));
+        assert_eq!(results[1].f32(), Some(3.0));
+        assert_eq!(results[2].i64(), Some(2));
+        assert_eq!(results[3].i32(), Some(1));
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_types_are_refused() -> Result<()> {
+    let engine = &engines()[0];
+    let (mut store, instance) =
+        instance(engine, (), r#"(module (func (export "f") (param i32 (ref null i31)) (result i64) (i64.const 0)))"#)?;
+    let f = instance.get_func(&mut store, "f").unwrap();
+    let mut results = [Val::I32(0)];
+    let wrong = f.call(&mut store, &[Val::I64(1), Val::AnyRef(None)], &mut results).unwrap_err();
+    assert!(format!("{wrong:#}").contains("type mismatch"), "{wrong:#}");
+    assert!(f.call(&mut store, &[Val::I32(1)], &mut results).is_err());
+    assert!(f.call(&mut store, &[Val::I32(1), Val::AnyRef(None)], &mut []).is_err());
+    assert!(f.typed::<(i64, i64), i64>(&store).is_err());
+    assert!(f.typed::<i32, i64>(&store).is_err());
+    assert!(f.typed::<(i32, Option<legato::I31>), i64>(&store).is_ok());
+    Ok(())
+}
+
+#[test]
+fn memories() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(
+            &engine,
+            7,
+            r#"(module
+                (memory (export "memory") 1 3)
+                (memory $wide i64 1)
+                (data (i32.const 8) "hello")
+                (data $passive "world")
+                (func (export "load") (param i32) (result i32) (i32.load8_u (local.get 0)))
+                (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
+                (func (export "init") (memory.init $passive (i32.const 16) (i32.const 0) (i32.const 5)) (data.drop $passive))
+                (func (export "copy") (param i32 i32 i32) (memory.copy (local.get 0) (local.get 1) (local.get 2)))
+                (func (export "fill") (param i32 i32 i32) (memory.fill (local.get 0) (local.get 1) (local.get 2)))
+                (func (export "wide") (param i64 i64) (result i64)
+                    (i64.store $wide (local.get 0) (local.get 1))
+                    (i64.load $wide (local.get 0))))"#,
+        )?;
+        let memory = instance.get_memory(&mut store, "memory").unwrap();
+        assert_eq!(&memory.data(&store)[8..13], b"hello");
+        let load = instance.get_typed_func::<i32, i32>(&mut store, "load")?;
+        assert_eq!(load.call(&mut store, 8)?, b'h' as i32);
+        let outside = load.call(&mut store, 65536).unwrap_err();
+        assert_eq!(outside.downcast_ref::<Trap>(), Some(&Trap::MemoryOutOfBounds));
+        assert!(load.call(&mut store, -1).is_err());
+        let grow = instance.get_typed_func::<i32, i32>(&mut store, "grow")?;
+        assert_eq!(grow.call(&mut store, 1)?, 1);
+        assert_eq!(grow.call(&mut store, 2)?, -1);
+        assert_eq!(load.call(&mut store, 65536)?, 0);
+        assert_eq!(memory.grow(&mut store, 1)?, 2);
+        assert!(memory.grow(&mut store, 1).is_err());
+        assert_eq!(memory.size(&store), 3);
+        let init = instance.get_typed_func::<(), ()>(&mut store, "init")?;
+        init.call(&mut store, ())?;
+        assert_eq!(&memory.data(&store)[16..21], b"world");
+        assert!(init.call(&mut store, ()).unwrap_err().is::<Trap>());
+        let copy = instance.get_typed_func::<(i32, i32, i32), ()>(&mut store, "copy")?;
+        copy.call(&mut store, (9, 8, 5))?;
+        assert_eq!(&memory.data(&store)[8..14], b"hhello");
+        assert!(copy.call(&mut store, (0, 3 * 65536 - 1, 2)).is_err());
+        let fill = instance.get_typed_func::<(i32, i32, i32), ()>(&mut store, "fill")?;
+        fill.call(&mut store, (100, 0x1ff, 2))?;
+        assert_eq!(&memory.data(&store)[99..103], [0, 255, 255, 0]);
+        memory.write(&mut store, 0, b"abc")?;
+        let mut buffer = [0; 3];
+        memory.read(&store, 0, &mut buffer)?;
+        assert_eq!(&buffer, b"abc");
+        assert!(memory.write(&mut store, 3 * 65536 - 2, b"abc").is_err());
+        let (data, number) = memory.data_and_store_mut(&mut store);
+        data[0] = 1;
+        *number += 1;
+        assert_eq!(*store.data(), 8);
+        let wide = instance.get_typed_func::<(i64, i64), i64>(&mut store, "wide")?;
+        assert_eq!(wide.call(&mut store, (65528, 99))?, 99);
+        assert!(wide.call(&mut store, (65529, 99)).is_err());
+        assert!(wide.call(&mut store, (-8, 99)).is_err());
+    }
+    Ok(())
+}
+
+#[test]
+fn tables_and_indirect_calls() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(
+            &engine,
+            (),
+            r#"(module
+                (type $unary (func (param i32) (result i32)))
+                (table $t (export "table") 4 6 funcref)
+                (elem (table $t) (i32.const 0) func $inc $double $nothing)
+                (elem $passive funcref (ref.func $double) (ref.null func))
+                (func $inc (type $unary) (i32.add (local.get 0) (i32.const 1)))
+                (func $double (type $unary) (i32.mul (local.get 0) (i32.const 2)))
+                (func $nothing)
+                (func (export "call") (param i32 i32) (result i32)
+                    (call_indirect $t (type $unary) (local.get 1) (local.get 0)))
+                (func (export "init") (table.init $t $passive (i32.const 3) (i32.const 0) (i32.const 1)))
+                (func (export "drop") (elem.drop $passive))
+                (func (export "grow") (param i32) (result i32) (table.grow $t (ref.func $inc) (local.get 0)))
+                (func (export "copy") (param i32 i32 i32) (table.copy $t $t (local.get 0) (local.get 1) (local.get 2)))
+                (func (export "get_null") (result i32) (ref.is_null (table.get $t (i32.const 3)))))"#,
+        )?;
+        let call = instance.get_typed_func::<(i32, i32), i32>(&mut store, "call")?;
+        assert_eq!(call.call(&mut store, (0, 20))?, 21);
+        assert_eq!(call.call(&mut store, (1, 20))?, 40);
+        let trap = |error: legato::Error| *error.downcast_ref::<Trap>().unwrap();
+        assert_eq!(trap(call.call(&mut store, (2, 20)).unwrap_err()), Trap::BadSignature);
+        assert_eq!(trap(call.call(&mut store, (3, 20)).unwrap_err()), Trap::IndirectCallToNull);
+        assert_eq!(trap(call.call(&mut store, (4, 20)).unwrap_err()), Trap::TableOutOfBounds);
+        let null = instance.get_typed_func::<(), i32>(&mut store, "get_null")?;
+        assert_eq!(null.call(&mut store, ())?, 1);
+        let init = instance.get_typed_func::<(), ()>(&mut store, "init")?;
+        init.call(&mut store, ())?;
+        assert_eq!(call.call(&mut store, (3, 20))?, 40);
+        instance.get_typed_func::<(), ()>(&mut store, "drop")?.call(&mut store, ())?;
+        assert_eq!(trap(init.call(&mut store, ()).unwrap_err()), Trap::TableOutOfBounds);
+        let grow = instance.get_typed_func::<i32, i32>(&mut store, "grow")?;
+        assert_eq!(grow.call(&mut store, 2)?, 4);
+        assert_eq!(grow.call(&mut store, 1)?, -1);
+        assert_eq!(call.call(&mut store, (5, 20))?, 21);
+
+        let table = instance.get_table(&mut store, "table").unwrap();
+        assert_eq!(table.size(&store), 6);
+        let host = Func::wrap(&mut store, |value: i32| value - 1);
+        table.set(&mut store, 0, Ref::Func(Some(host)))?;
+        assert_eq!(call.call(&mut store, (0, 20))?, 19);
+        let double = *table.get(&mut store, 1).unwrap().as_func().unwrap();
+        assert_eq!(double.typed::<i32, i32>(&store)?.call(&mut store, 4)?, 8);
+        assert!(table.get(&mut store, 6).is_none());
+        assert!(table.set(&mut store, 0, Ref::Any(None)).is_err());
+        table.fill(&mut store, 0, Ref::Func(Some(double)), 3)?;
+        assert_eq!(call.call(&mut store, (2, 3))?, 6);
+        let copy = instance.get_typed_func::<(i32, i32, i32), ()>(&mut store, "copy")?;
+        copy.call(&mut store, (5, 0, 1))?;
+        assert_eq!(call.call(&mut store, (5, 3))?, 6);
+    }
+    Ok(())
+}
+
+#[test]
+fn globals_of_host_and_guest() -> Result<()> {
+    for engine in engines() {
+        let mut store = legato::Store::new(&engine, ());
+        let ty = GlobalType::new(ValType::I64, Mutability::Var);
+        let shared = Global::new(&mut store, ty, Val::I64(5))?;
+        let module = legato::Module::new(
+            &engine,
+            r#"(module
+                (import "h" "shared" (global $shared (mut i64)))
+                (global $own (export "own") i32 (i32.add (i32.const 40) (i32.const 2)))
+                (global $copy (export "copy") i32 (global.get $own))
+                (func (export "bump") (global.set $shared (i64.add (global.get $shared) (i64.const 1)))))"#,
+        )?;
+        let instance = legato::Instance::new(&mut store, &module, &[Extern::Global(shared)])?;
+        instance.get_typed_func::<(), ()>(&mut store, "bump")?.call(&mut store, ())?;
+        assert_eq!(shared.get(&mut store).i64(), Some(6));
+        shared.set(&mut store, Val::I64(-1))?;
+        assert!(shared.set(&mut store, Val::I32(1)).is_err());
+        let copy = instance.get_global(&mut store, "copy").unwrap();
+        assert_eq!(copy.get(&mut store).i32(), Some(42));
+        assert!(copy.set(&mut store, Val::I32(1)).is_err());
+    }
+    Ok(())
+}
+
+#[test]
+fn things_of_the_host() -> Result<()> {
+    let engine = &engines()[0];
+    let mut store = legato::Store::new(engine, ());
+    let memory = Memory::new(&mut store, MemoryType::new(1, Some(2)))?;
+    memory.data_mut(&mut store)[5] = 9;
+    let element = legato::RefType::FUNCREF;
+    let table = Table::new(&mut store, legato::TableType::new(element, 2, None), Ref::Func(None))?;
+    let module = legato::Module::new(
+        engine,
+        r#"(module
+            (import "h" "m" (memory 1)) (import "h" "t" (table 1 funcref))
+            (func (export "get") (result i32) (i32.load8_u (i32.const 5)))
+            (func (export "grow") (result i32) (memory.grow (i32.const 1)))
+            (func (export "size") (result i32) (table.size 0)))"#,
+    )?;
+    let instance = legato::Instance::new(&mut store, &module, &[memory.into(), table.into()])?;
+    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "get")?.call(&mut store, ())?, 9);
+    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "grow")?.call(&mut store, ())?, 1);
+    assert_eq!(memory.size(&store), 2);
+    table.grow(&mut store, 3, Ref::Func(None))?;
+    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "size")?.call(&mut store, ())?, 5);
+    Ok(())
+}
+
+#[test]
+fn tail_calls_take_no_stack() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(
+            &engine,
+            (),
+            r#"(module
+                (type $f (func (param i64 i64) (result i64)))
+                (table 1 funcref) (elem (i32.const 0) $count)
+                (func $count (export "count") (type $f)
+                    (if (result i64) (i64.eqz (local.get 0))
+                        (then (local.get 1))
+                        (else (return_call_indirect (type $f)
+                            (i64.sub (local.get 0) (i64.const 1)) (i64.add (local.get 1) (i64.const 2)) (i32.const 0))))))"#,
+        )?;
+        let count = instance.get_typed_func::<(i64, i64), i64>(&mut store, "count")?;
+        assert_eq!(count.call(&mut store, (1_000_000, 0))?, 2_000_000);
+    }
+    Ok(())
+}

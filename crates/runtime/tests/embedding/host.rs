@@ -1,0 +1,204 @@
+//! Host functions.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use legato::{
+    AsContextMut, Caller, Extern, ExternRef, Func, FuncType, Instance, Linker, Module, Result, Rooted, Store, Trap,
+    V128, Val, ValType, WasmBacktrace,
+};
+
+use crate::engines;
+
+#[test]
+fn closures_of_many_shapes() -> Result<()> {
+    for engine in engines() {
+        let mut store = Store::new(&engine, vec![0i64]);
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "none", || {})?;
+        linker.func_wrap("h", "log", |mut caller: Caller<'_, Vec<i64>>, value: i64| caller.data_mut().push(value))?;
+        linker.func_wrap("h", "mix", |a: i32, b: f64, c: f32, d: u64, e: V128| (e, d, c, b, a))?;
+        linker.func_wrap(
+            "h",
+            "many",
+            |a: i32, b: i64, c: i32, d: i64, e: i32, f: i64, g: i32, h: i64, i: i32, j: i64| {
+                a as i64 + b + c as i64 + d + e as i64 + f + g as i64 + h + i as i64 + j
+            },
+        )?;
+        linker.func_wrap("h", "object", |value: Option<Rooted<ExternRef>>| value)?;
+        let ty = FuncType::new(&engine, [ValType::I32, ValType::I32], [ValType::I32, ValType::I32]);
+        linker.func_new("h", "swap", ty, |_, params, results| {
+            results.copy_from_slice(&[params[1], params[0]]);
+            Ok(())
+        })?;
+        let module = Module::new(
+            &engine,
+            r#"(module
+                (import "h" "none" (func $none))
+                (import "h" "log" (func $log (param i64)))
+                (import "h" "mix" (func $mix (param i32 f64 f32 i64 v128) (result v128 i64 f32 f64 i32)))
+                (import "h" "many" (func $many (param i32 i64 i32 i64 i32 i64 i32 i64 i32 i64) (result i64)))
+                (import "h" "object" (func $object (param externref) (result externref)))
+                (import "h" "swap" (func $swap (param i32 i32) (result i32 i32)))
+                (func (export "run") (param externref) (result i64) (local v128 i64 f32 f64 i32)
+                    (call $none)
+                    (call $mix (i32.const 7) (f64.const 0.5) (f32.const 0.25) (i64.const -1) (local.get 1))
+                    (local.set 5) (local.set 4) (local.set 3) (local.set 2) (local.set 1)
+                    (call $log (i64.extend_i32_s (local.get 5)))
+                    (call $log (local.get 2))
+                    (call $log (i64.trunc_f64_s (f64.mul (f64.const 16) (f64.add (local.get 4) (f64.promote_f32 (local.get 3))))))
+                    (call $log (i64.extend_i32_u (i32.eqz (ref.is_null (call $object (local.get 0))))))
+                    (call $swap (i32.const 3) (i32.const 5)) (i32.sub) (local.set 5)
+                    (call $log (i64.extend_i32_s (local.get 5)))
+                    (call $many (i32.const 1) (i64.const 2) (i32.const 3) (i64.const 4) (i32.const 5)
+                        (i64.const 6) (i32.const 7) (i64.const 8) (i32.const 9) (i64.const 10))))"#,
+        )?;
+        let instance = linker.instantiate(&mut store, &module)?;
+        let run = instance.get_typed_func::<Option<Rooted<ExternRef>>, i64>(&mut store, "run")?;
+        let value = ExternRef::new(&mut store, ())?;
+        assert_eq!(run.call(&mut store, Some(value))?, 55);
+        assert_eq!(*store.data(), [0, 7, -1, 12, 1, 2]);
+        assert_eq!(store.into_data().len(), 6);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_caller_is_the_importing_instance() -> Result<()> {
+    for engine in engines() {
+        let mut store = Store::new(&engine, Vec::<u8>::new());
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "read", |mut caller: Caller<'_, Vec<u8>>, at: u32| -> Result<u32> {
+            let Some(Extern::Memory(memory)) = caller.get_export("memory") else { anyhow::bail!("no memory") };
+            let (bytes, seen) = memory.data_and_store_mut(&mut caller);
+            seen.push(bytes[at as usize]);
+            Ok(bytes[at as usize].into())
+        })?;
+        let text = |byte: &str| {
+            format!(
+                r#"(module
+                    (import "h" "read" (func $read (param i32) (result i32)))
+                    (memory (export "memory") 1)
+                    (data (i32.const 3) "{byte}")
+                    (table (export "table") 1 funcref) (elem (i32.const 0) $read)
+                    (func (export "run") (result i32) (call $read (i32.const 3)))
+                    (func (export "indirect") (result i32)
+                        (call_indirect (param i32) (result i32) (i32.const 3) (i32.const 0))))"#
+            )
+        };
+        for byte in ["a", "b"] {
+            let instance = linker.instantiate(&mut store, &Module::new(&engine, text(byte))?)?;
+            for name in ["run", "indirect"] {
+                let run = instance.get_typed_func::<(), i32>(&mut store, name)?;
+                assert_eq!(run.call(&mut store, ())?, byte.as_bytes()[0] as i32);
+            }
+        }
+        assert_eq!(store.data(), b"aabb");
+        let read = linker.get(&mut store, "h", "read").unwrap().into_func().unwrap();
+        let error = read.call(&mut store, &[Val::I32(0)], &mut [Val::I32(0)]).unwrap_err();
+        assert_eq!(error.to_string(), "no memory", "the host has no exports");
+    }
+    Ok(())
+}
+
+const NESTED: &str = r#"(module $nested
+    (import "h" "back" (func $back (param i32) (result i32)))
+    (func $inner (export "inner") (param i32) (result i32)
+        (if (result i32) (local.get 0)
+            (then (call $back (local.get 0)))
+            (else (unreachable))))
+    (func $outer (export "outer") (param i32) (result i32) (call $inner (local.get 0))))"#;
+
+#[test]
+fn calls_nest_and_errors_travel_through() -> Result<()> {
+    for engine in engines() {
+        let mut store = Store::new(&engine, ());
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "back", |mut caller: Caller<'_, ()>, depth: i32| -> Result<i32> {
+            let outer = caller.get_export("outer").unwrap().into_func().unwrap();
+            match depth {
+                1000 => anyhow::bail!("far enough"),
+                2000 => return Ok(99),
+                _ => {}
+            }
+            caller.gc();
+            let outer = outer.typed::<i32, i32>(&caller)?;
+            outer.call(&mut caller, depth - 1)
+        })?;
+        let instance = linker.instantiate(&mut store, &Module::new(&engine, NESTED)?)?;
+        let outer = instance.get_typed_func::<i32, i32>(&mut store, "outer")?;
+        let error = outer.call(&mut store, 3).unwrap_err();
+        assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::UnreachableCodeReached));
+        let backtrace = error.downcast_ref::<WasmBacktrace>().unwrap();
+        let names: Vec<_> = backtrace.frames().iter().map(|frame| frame.func_name().unwrap_or("?")).collect();
+        assert_eq!(names, ["inner", "outer"].repeat(4));
+        assert_eq!(backtrace.frames()[0].module_name(), Some("nested"));
+        assert!(backtrace.frames()[0].module_offset().is_some());
+        assert!(format!("{error:?}").contains("nested!inner"), "{error:?}");
+
+        let error = outer.call(&mut store, 1000).unwrap_err();
+        assert!(format!("{error:#}").contains("far enough"), "{error:#}");
+        assert_eq!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len(), 2);
+        assert_eq!(outer.call(&mut store, 2000)?, 99);
+    }
+    Ok(())
+}
+
+#[test]
+fn panics_reach_the_host_and_the_store_lives_on() -> Result<()> {
+    for engine in engines() {
+        let mut store = Store::new(&engine, ());
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "back", |value: i32| -> i32 {
+            if value == 5 {
+                std::panic::panic_any("five");
+            }
+            value
+        })?;
+        let instance = linker.instantiate(&mut store, &Module::new(&engine, NESTED)?)?;
+        let outer = instance.get_typed_func::<i32, i32>(&mut store, "outer")?;
+        let panic = catch_unwind(AssertUnwindSafe(|| outer.call(&mut store, 5))).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"five"));
+        assert_eq!(outer.call(&mut store, 6)?, 6);
+    }
+    Ok(())
+}
+
+#[test]
+fn host_functions_are_values() -> Result<()> {
+    for engine in engines() {
+        let mut store = Store::new(&engine, ());
+        let module = Module::new(
+            &engine,
+            r#"(module
+                (type $f (func (param i64) (result i64)))
+                (func (export "apply") (param (ref null $f) i64) (result i64) (call_ref $f (local.get 1) (local.get 0)))
+                (func (export "tail") (param (ref null $f) i64) (result i64)
+                    (return_call_ref $f (local.get 1) (local.get 0)))
+                (func $inc (export "inc") (type $f) (i64.add (local.get 0) (i64.const 1)))
+                (elem declare func $inc)
+                (func (export "get") (result funcref) (ref.func $inc)))"#,
+        )?;
+        let instance = Instance::new(&mut store, &module, &[])?;
+        let apply = instance.get_typed_func::<(Option<Func>, i64), i64>(&mut store, "apply")?;
+        let tail = instance.get_typed_func::<(Option<Func>, i64), i64>(&mut store, "tail")?;
+        let state = Arc::new(3i64);
+        let host = Func::wrap(&mut store, move |value: i64| value * *state);
+        assert_eq!(apply.call(&mut store, (Some(host), 5))?, 15);
+        assert_eq!(tail.call(&mut store, (Some(host), 6))?, 18);
+        let inc = instance.get_func(&mut store, "inc").unwrap();
+        assert_eq!(apply.call(&mut store, (Some(inc), 5))?, 6);
+        let get = instance.get_typed_func::<(), Option<Func>>(&mut store, "get")?;
+        assert_eq!(get.call(&mut store, ())?, Some(inc));
+        let null = apply.call(&mut store, (None, 1)).unwrap_err();
+        assert_eq!(null.downcast_ref::<Trap>(), Some(&Trap::NullReference));
+        let wrong = Func::wrap(&mut store, || {});
+        assert!(apply.call(&mut store, (Some(wrong), 5)).is_err());
+        let direct = host.typed::<i64, i64>(&store)?;
+        assert_eq!(direct.call(&mut store.as_context_mut(), 7)?, 21);
+        assert!(
+            Func::wrap(&mut store, || -> Result<()> { anyhow::bail!("no") }).call(&mut store, &[], &mut []).is_err()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! Several instances: imports, exports, start functions, limits.
+
+use legato::{Extern, Instance, Linker, Module, Result, Store, StoreLimits, StoreLimitsBuilder, Trap};
+
+use crate::{engine, engines, instance};
+
+#[test]
+fn instances_share_what_they_export() -> Result<()> {
+    for engine in engines() {
+        let mut store = Store::new(&engine, ());
+        let library = Module::new(
+            &engine,
+            r#"(module
+                (memory (export "memory") 1)
+                (global (export "counter") (mut i32) (i32.const 0))
+                (table (export "table") 2 funcref)
+                (tag (export "tag") (param i32))
+                (func (export "throw") (param i32) (throw 0 (local.get 0)))
+                (func (export "store") (param i32 i32) (i32.store (local.get 0) (local.get 1))))"#,
+        )?;
+        let user = Module::new(
+            &engine,
+            r#"(module
+                (import "lib" "store" (func $store (param i32 i32)))
+                (import "lib" "memory" (memory 1))
+                (import "lib" "counter" (global $counter (mut i32)))
+                (import "lib" "table" (table 1 funcref))
+                (import "lib" "tag" (tag $tag (param i32)))
+                (import "lib" "throw" (func $throw (param i32)))
+                (elem (i32.const 1) $store)
+                (func (export "run") (result i32)
+                    (call $store (i32.const 0) (i32.const 77))
+                    (global.set $counter (i32.add (global.get $counter) (i32.const 1)))
+                    (i32.load (i32.const 0)))
+                (func (export "catch") (result i32)
+                    (block $handler (result i32)
+                        (try_table (catch $tag $handler) (call $throw (i32.const 5)))
+                        (i32.const 0))))"#,
+        )?;
+        let mut linker = Linker::new(&engine);
+        let lib = linker.instantiate(&mut store, &library)?;
+        linker.instance(&mut store, "lib", lib)?;
+        let instance = linker.instantiate(&mut store, &user)?;
+        assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "run")?.call(&mut store, ())?, 77);
+        assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "catch")?.call(&mut store, ())?, 5);
+        assert_eq!(lib.get_global(&mut store, "counter").unwrap().get(&mut store).i32(), Some(1));
+        let names: Vec<String> = lib.exports(&mut store).map(|export| export.name().to_string()).collect();
+        assert_eq!(names, ["memory", "counter", "table", "tag", "throw", "store"]);
+        let table = lib.get_table(&mut store, "table").unwrap();
+        assert!(table.get(&mut store, 1).unwrap().as_func().is_some());
+        assert!(lib.get_tag(&mut store, "tag").is_some() && lib.get_tag(&mut store, "table").is_none());
+        linker.alias_module("lib", "other")?;
+        assert!(linker.alias("lib", "store", "other", "store").is_err());
+        let pre = linker.instantiate_pre(&user)?;
+        pre.instantiate(&mut store)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn imports_that_do_not_fit() -> Result<()> {
+    let engine = &engines()[0];
+    let mut store = Store::new(engine, ());
+    let library = Module::new(
+        engine,
+        r#"(module
+            (type $base (sub (func))) (type $below (sub $base (func)))
+            (func (export "f") (type $below))
+            (memory (export "m") 2 5) (memory (export "m64") i64 1)
+            (table (export "t") 2 4 funcref)
+            (global (export "const") anyref (ref.null any))
+            (global (export "var") (mut i32) (i32.const 0))
+            (tag (export "tag") (param i32)))"#,
+    )?;
+    let mut linker = Linker::new(engine);
+    linker.module(&mut store, "l", &library)?;
+    let mut check = |import: &str| -> Result<Instance> {
+        let types = "(type $base (sub (func))) (type $below (sub $base (func))) (type $final (func))";
+        linker.instantiate(&mut store, &Module::new(engine, format!("(module {types} (import \"l\" {import}))"))?)
+    };
+    for fits in [
+        r#""f" (func (type $below))"#,
+        r#""f" (func (type $base))"#,
+        r#""m" (memory 1)"#,
+        r#""m" (memory 2 5)"#,
+        r#""m" (memory 0 9)"#,
+        r#""m64" (memory i64 1)"#,
+        r#""t" (table 1 4 funcref)"#,
+        r#""const" (global anyref)"#,
+        r#""var" (global (mut i32))"#,
+        r#""tag" (tag (param i32))"#,
+    ] {
+        check(fits)?;
+    }
+    for wrong in [
+        r#""f" (func (param i32))"#,
+        r#""f" (func (type $final))"#,
+        r#""f" (memory 1)"#,
+        r#""m" (memory 3)"#,
+        r#""m" (memory 1 4)"#,
+        r#""m" (memory i64 1)"#,
+        r#""m64" (memory 1)"#,
+        r#""t" (table 1 3 funcref)"#,
+        r#""t" (table 3 funcref)"#,
+        r#""t" (table 1 externref)"#,
+        r#""const" (global eqref)"#,
+        r#""const" (global (mut anyref))"#,
+        r#""var" (global i32)"#,
+        r#""var" (global (mut i64))"#,
+        r#""tag" (tag (param i64))"#,
+    ] {
+        let error = check(wrong).map(|_| ()).expect_err(wrong);
+        assert!(format!("{error:#}").contains("incompatible import type for `l::"), "{wrong}: {error:#}");
+    }
+    let error = check(r#""nothing" (func)"#).unwrap_err();
+    assert!(format!("{error:#}").contains("unknown import: `l::nothing`"), "{error:#}");
+    Ok(())
+}
+
+#[test]
+fn unknown_imports_may_trap_late() -> Result<()> {
+    let engine = &engines()[0];
+    let mut store = Store::new(engine, ());
+    let module = Module::new(
+        engine,
+        r#"(module (import "a" "b" (func $f (param i32) (result i32)))
+            (func (export "run") (result i32) (call $f (i32.const 1)))
+            (func (export "other") (result i32) (i32.const 1)))"#,
+    )?;
+    let mut linker = Linker::new(engine);
+    assert!(linker.instantiate(&mut store, &module).is_err());
+    linker.define_unknown_imports_as_traps(&module)?;
+    let instance = linker.instantiate(&mut store, &module)?;
+    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "other")?.call(&mut store, ())?, 1);
+    let error = instance.get_typed_func::<(), i32>(&mut store, "run")?.call(&mut store, ()).unwrap_err();
+    assert!(format!("{error:#}").contains("unknown import: `a::b`"), "{error:#}");
+    assert!(linker.func_wrap("a", "b", || {}).is_err());
+    linker.allow_shadowing(true).func_wrap("a", "b", |value: i32| value)?;
+    Ok(())
+}
+
+#[test]
+fn start_functions_and_failing_segments() -> Result<()> {
+    for engine in engines() {
+        let (mut store, started) = instance(
+            &engine,
+            (),
+            r#"(module
+                (global $g (export "g") (mut i32) (i32.const 1))
+                (func $start (global.set $g (i32.const 9)))
+                (start $start))"#,
+        )?;
+        assert_eq!(started.get_global(&mut store, "g").unwrap().get(&mut store).i32(), Some(9));
+
+        let trap = |text: &str| *instance(&engine, (), text).unwrap_err().downcast_ref::<Trap>().unwrap();
+        assert_eq!(trap("(module (func $f (unreachable)) (start $f))"), Trap::UnreachableCodeReached);
+        assert_eq!(trap(r#"(module (memory 1) (data (i32.const 65535) "ab"))"#), Trap::MemoryOutOfBounds);
+        assert_eq!(trap("(module (table 1 funcref) (func $f) (elem (i32.const 1) $f))"), Trap::TableOutOfBounds);
+
+        // What was written before the failure stays, functions included.
+        let memory = legato::Memory::new(&mut store, legato::MemoryType::new(1, None))?;
+        let table = started.module(&store).exports().len();
+        assert_eq!(table, 1);
+        let module = Module::new(
+            &engine,
+            r#"(module (import "" "" (memory 1)) (data (i32.const 0) "kept") (data (i32.const 70000) "lost"))"#,
+        )?;
+        assert!(Instance::new(&mut store, &module, &[Extern::Memory(memory)]).is_err());
+        assert_eq!(&memory.data(&store)[..4], b"kept");
+    }
+    Ok(())
+}
+
+#[test]
+fn constant_expressions() -> Result<()> {
+    for references in ["direct", "thin-handles"] {
+        let engine = engine(references, &[("stress", "1")]);
+        let (mut store, instance) = instance(
+            &engine,
+            (),
+            r#"(module
+                (type $point (struct (field i32) (field (mut f64)) (field i8)))
+                (type $points (array (mut (ref null $point))))
+                (type $bytes (array i8))
+                (global $two i64 (i64.mul (i64.const 2) (i64.sub (i64.const 3) (i64.const 2))))
+                (global $p (export "p") (ref $point) (struct.new $point (i32.const 5) (f64.const 1.5) (i32.const 300)))
+                (global $all (ref $points) (array.new_fixed $points 3
+                    (global.get $p) (struct.new_default $point) (global.get $p)))
+                (global $many (ref $points) (array.new $points (global.get $p) (i32.const 10)))
+                (global $bytes (ref $bytes) (array.new $bytes (i32.const 258) (i32.const 5)))
+                (global $number (ref i31) (ref.i31 (i32.const -7)))
+                (global $outer externref (extern.convert_any (global.get $number)))
+                (table $t 3 (ref null $point) (struct.new $point (i32.const 8) (f64.const 0) (i32.const 0)))
+                (func (export "two") (result i64) (global.get $two))
+                (func (export "x") (result i32) (i32.add
+                    (i32.add
+                        (struct.get $point 0 (array.get $points (global.get $all) (i32.const 2)))
+                        (struct.get $point 0 (array.get $points (global.get $many) (i32.const 9))))
+                    (i32.add
+                        (struct.get_u $point 2 (array.get $points (global.get $all) (i32.const 0)))
+                        (i32.add
+                            (array.get_u $bytes (global.get $bytes) (i32.const 4))
+                            (struct.get $point 0 (table.get $t (i32.const 2)))))))
+                (func (export "number") (result i32)
+                    (i31.get_s (ref.cast (ref i31) (any.convert_extern (global.get $outer))))))"#,
+        )?;
+        store.gc();
+        assert_eq!(instance.get_typed_func::<(), i64>(&mut store, "two")?.call(&mut store, ())?, 2);
+        assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "x")?.call(&mut store, ())?, 5 + 5 + 44 + 2 + 8);
+        assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "number")?.call(&mut store, ())?, -7);
+        let p = instance.get_global(&mut store, "p").unwrap().get(&mut store).unwrap_any_ref().unwrap();
+        assert_eq!(p.unwrap_struct(&store)?.field(&mut store, 1)?.f64(), Some(1.5));
+    }
+    Ok(())
+}
+
+#[test]
+fn limits_hold() -> Result<()> {
+    let engine = &engines()[0];
+    let limits: StoreLimits =
+        StoreLimitsBuilder::new().memory_size(2 << 16).table_elements(5).instances(3).memories(2).tables(1).build();
+    let mut store = Store::new(engine, limits);
+    store.limiter(|limits| limits);
+    let linker = Linker::new(engine);
+    let module = Module::new(
+        engine,
+        r#"(module (memory 1) (table 3 funcref)
+            (func (export "memory") (param i32) (result i32) (memory.grow (local.get 0)))
+            (func (export "table") (param i32) (result i32) (table.grow (ref.null func) (local.get 0))))"#,
+    )?;
+    let instance = linker.instantiate(&mut store, &module)?;
+    let memory = instance.get_typed_func::<i32, i32>(&mut store, "memory")?;
+    assert_eq!(memory.call(&mut store, 1)?, 1);
+    assert_eq!(memory.call(&mut store, 1)?, -1);
+    let table = instance.get_typed_func::<i32, i32>(&mut store, "table")?;
+    assert_eq!(table.call(&mut store, 2)?, 3);
+    assert_eq!(table.call(&mut store, 1)?, -1);
+    // The table is refused after the memory was made: what there is of the instance stays harmless.
+    let error = linker.instantiate(&mut store, &module).unwrap_err();
+    assert!(format!("{error:#}").contains("resource limit exceeded"), "{error:#}");
+    store.gc();
+    assert_eq!(memory.call(&mut store, 1)?, -1);
+    *store.data_mut() = StoreLimitsBuilder::new().memory_size(2 << 16).trap_on_grow_failure(true).instances(3).build();
+    let error = memory.call(&mut store, 1).unwrap_err();
+    assert!(format!("{error:#}").contains("may not grow"), "{error:#}");
+    let empty = Module::new(engine, "(module)")?;
+    linker.instantiate(&mut store, &empty)?;
+    linker.instantiate(&mut store, &empty)?;
+    assert!(linker.instantiate(&mut store, &empty).is_err());
+    Ok(())
+}
+
+#[test]
+fn things_of_another_store_are_refused() -> Result<()> {
+    let engine = &engines()[0];
+    let (mut a, one) = instance(engine, (), r#"(module (func (export "f")))"#)?;
+    let mut b = Store::new(engine, ());
+    let f = one.get_func(&mut a, "f").unwrap();
+    let module = Module::new(engine, r#"(module (import "" "" (func)))"#)?;
+    assert!(Instance::new(&mut b, &module, &[Extern::Func(f)]).is_err());
+    assert!(Linker::new(engine).define(&b, "x", "f", f).is_err());
+    let other = legato::Engine::default();
+    assert!(Instance::new(&mut Store::new(&other, ()), &module, &[]).is_err());
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! The embedding API, with modules in the text format, under every reference model.
+
+mod calls;
+mod gc;
+mod host;
+mod linking;
+mod modules;
+mod stops;
+
+use legato::{Config, Engine, Instance, Linker, Module, Result, Store};
+
+/// One engine for each reference model, with the heap verified after each collection.
+fn engines() -> Vec<Engine> {
+    ["direct", "thin-handles"].map(|references| engine(references, &[])).into()
+}
+
+/// An engine with a verified heap and these options.
+fn engine(references: &str, options: &[(&str, &str)]) -> Engine {
+    let mut config = Config::new();
+    config.compiler_verifier(true).heap_option("references", references).unwrap();
+    config.heap_option("verify", "on").unwrap();
+    for (key, value) in options {
+        config.heap_option(key, value).unwrap();
+    }
+    Engine::new(&config).unwrap()
+}
+
+/// A store with `data` and an instance of a module that imports nothing.
+fn instance<T: 'static>(engine: &Engine, data: T, text: &str) -> Result<(Store<T>, Instance)> {
+    let mut store = Store::new(engine, data);
+    let module = Module::new(engine, text)?;
+    let instance = Linker::new(engine).instantiate(&mut store, &module)?;
+    Ok((store, instance))
+}

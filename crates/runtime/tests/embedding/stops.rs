@@ -1,0 +1,203 @@
+//! Traps, interruption, deadlines, stack overflow.
+
+use std::time::{Duration, Instant};
+
+use legato::{Config, Engine, Linker, Module, Result, Store, Trap, WasmBacktrace};
+
+use crate::{engines, instance};
+
+fn trap(error: &legato::Error) -> Trap {
+    *error.downcast_ref::<Trap>().unwrap_or_else(|| panic!("no trap: {error:?}"))
+}
+
+#[test]
+fn every_trap_has_its_message() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(
+            &engine,
+            (),
+            r#"(module
+                (type $array (array (mut i32)))
+                (type $struct (struct (field i32)))
+                (func (export "unreachable") (unreachable))
+                (func (export "integer divide by zero") (drop (i32.div_s (i32.const 1) (i32.const 0))))
+                (func (export "integer overflow") (drop (i64.div_s (i64.const 0x8000000000000000) (i64.const -1))))
+                (func (export "invalid conversion to integer") (drop (i32.trunc_f32_s (f32.const nan))))
+                (func (export "out of bounds array access")
+                    (drop (array.get $array (array.new_default $array (i32.const 1)) (i32.const 1))))
+                (func (export "null reference") (drop (struct.get $struct 0 (ref.null $struct))))
+                (func (export "cast failure") (drop (ref.cast (ref $struct) (ref.i31 (i32.const 1))))))"#,
+        )?;
+        let names: Vec<String> = instance.exports(&mut store).map(|export| export.name().to_string()).collect();
+        for name in names {
+            let func = instance.get_typed_func::<(), ()>(&mut store, &name)?;
+            let error = func.call(&mut store, ()).unwrap_err();
+            assert!(trap(&error).to_string().contains(&name), "{error:?}");
+            assert_eq!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len(), 1);
+        }
+    }
+    Ok(())
+}
+
+const ENDLESS: &str = r#"(module
+    (global $g (mut i32) (i32.const 0))
+    (func $spin (export "loop")
+        (loop $again (global.set $g (i32.add (global.get $g) (i32.const 1))) (br $again)))
+    (func $empty (export "empty") (loop $again (br $again)))
+    (func $calls (export "calls") (loop $again (call $leaf) (call $leaf) (br $again)))
+    (func $tail (export "tail") (return_call $tail))
+    (func $leaf)
+    (func (export "fine") (result i32) (i32.const 1))
+    (func $deep (export "deep") (param i32) (result i32)
+        (if (result i32) (local.get 0)
+            (then (i32.add (i32.const 1) (call $deep (i32.sub (local.get 0) (i32.const 1)))))
+            (else (i32.const 0))))
+    (func $forever (export "forever") (result i32) (i32.add (i32.const 1) (call $forever)))
+    (func $mutual (export "mutual") (param i64 i64 f64) (result i64)
+        (i64.add (local.get 0) (call $mutual (local.get 1) (local.get 0) (local.get 2)))))"#;
+
+#[test]
+fn another_thread_interrupts() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(&engine, (), ENDLESS)?;
+        for name in ["loop", "empty", "calls", "tail"] {
+            let func = instance.get_typed_func::<(), ()>(&mut store, name)?;
+            let handle = store.interrupt_handle();
+            let thread = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                handle.interrupt();
+            });
+            let error = func.call(&mut store, ()).unwrap_err();
+            assert_eq!(trap(&error), Trap::Interrupt, "{name}");
+            thread.join().unwrap();
+            let fine = instance.get_typed_func::<(), i32>(&mut store, "fine")?;
+            assert_eq!(fine.call(&mut store, ())?, 1, "the interruption is answered once");
+        }
+        let handle = store.interrupt_handle();
+        drop(store);
+        handle.interrupt();
+    }
+    Ok(())
+}
+
+#[test]
+fn deadlines_pass_or_are_cancelled() -> Result<()> {
+    let engine = &engines()[0];
+    let (mut store, instance) = instance(engine, (), ENDLESS)?;
+    let spin = instance.get_typed_func::<(), ()>(&mut store, "loop")?;
+    let start = Instant::now();
+    let deadline = store.set_deadline(Duration::from_millis(30));
+    assert_eq!(trap(&spin.call(&mut store, ()).unwrap_err()), Trap::Interrupt);
+    assert!(start.elapsed() >= Duration::from_millis(30));
+    drop(deadline);
+    drop(store.set_deadline(Duration::from_millis(10)));
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "fine")?.call(&mut store, ())?, 1);
+    Ok(())
+}
+
+#[test]
+fn deep_recursion_is_a_trap() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(&engine, (), ENDLESS)?;
+        let deep = instance.get_typed_func::<i32, i32>(&mut store, "deep")?;
+        assert_eq!(deep.call(&mut store, 1000)?, 1000);
+        assert_eq!(trap(&deep.call(&mut store, 100_000_000).unwrap_err()), Trap::StackOverflow);
+        let forever = instance.get_typed_func::<(), i32>(&mut store, "forever")?;
+        let error = forever.call(&mut store, ()).unwrap_err();
+        assert_eq!(trap(&error), Trap::StackOverflow);
+        assert!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len() > 10);
+        let mutual = instance.get_typed_func::<(i64, i64, f64), i64>(&mut store, "mutual")?;
+        assert_eq!(trap(&mutual.call(&mut store, (1, 2, 3.0)).unwrap_err()), Trap::StackOverflow);
+        assert_eq!(deep.call(&mut store, 1000)?, 1000);
+    }
+    Ok(())
+}
+
+#[test]
+fn recursion_through_the_host_is_a_trap() -> Result<()> {
+    for engine in engines() {
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "again", |mut caller: legato::Caller<'_, ()>| -> Result<()> {
+            let run = caller.get_export("run").unwrap().into_func().unwrap();
+            run.call(&mut caller, &[], &mut [])
+        })?;
+        let module =
+            Module::new(&engine, r#"(module (import "h" "again" (func $again)) (func (export "run") (call $again)))"#)?;
+        let mut store = Store::new(&engine, ());
+        let instance = linker.instantiate(&mut store, &module)?;
+        let run = instance.get_typed_func::<(), ()>(&mut store, "run")?;
+        assert_eq!(trap(&run.call(&mut store, ()).unwrap_err()), Trap::StackOverflow);
+        assert_eq!(trap(&run.call(&mut store, ()).unwrap_err()), Trap::StackOverflow);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_stack_limit_is_the_configured_one() -> Result<()> {
+    let depth = |bytes: usize| -> Result<i32> {
+        let mut config = Config::new();
+        config.max_wasm_stack(bytes);
+        let engine = Engine::new(&config)?;
+        let (mut store, instance) = instance(&engine, (), ENDLESS)?;
+        let deep = instance.get_typed_func::<i32, i32>(&mut store, "deep")?;
+        let (mut low, mut high) = (1, 1_000_000);
+        while high - low > 100 {
+            let middle = (low + high) / 2;
+            if deep.call(&mut store, middle).is_ok() { low = middle } else { high = middle }
+        }
+        Ok(low)
+    };
+    let (small, large) = (depth(64 << 10)?, depth(256 << 10)?);
+    assert!(large > 3 * small && large < 6 * small, "{small} and {large}");
+    Ok(())
+}
+
+#[test]
+fn stores_move_between_threads() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(&engine, (), ENDLESS)?;
+        for _ in 0..3 {
+            let moved = std::thread::spawn(move || {
+                let deep = instance.get_typed_func::<i32, i32>(&mut store, "deep").unwrap();
+                assert_eq!(deep.call(&mut store, 500).unwrap(), 500);
+                assert_eq!(trap(&deep.call(&mut store, 100_000_000).unwrap_err()), Trap::StackOverflow);
+                store
+            });
+            store = moved.join().unwrap();
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn polls_under_stress_collect_and_still_interrupt() -> Result<()> {
+    for references in ["direct", "thin-handles"] {
+        let engine = crate::engine(references, &[("stress", "10"), ("stress-polls", "on")]);
+        let (mut store, instance) = instance(&engine, (), ENDLESS)?;
+        let spin = instance.get_typed_func::<(), ()>(&mut store, "empty")?;
+        for _ in 0..2 {
+            let before = store.heap_stats().collections;
+            let _deadline = store.set_deadline(Duration::from_millis(30));
+            assert_eq!(trap(&spin.call(&mut store, ()).unwrap_err()), Trap::Interrupt);
+            assert!(store.heap_stats().collections > before);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_threads_share_may_be_shared() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<Engine>();
+    shared::<Module>();
+    shared::<Linker<()>>();
+    shared::<legato::InstancePre<()>>();
+    shared::<legato::InterruptHandle>();
+    shared::<legato::Func>();
+    shared::<legato::Rooted<legato::AnyRef>>();
+    shared::<legato::OwnedRooted<legato::ExternRef>>();
+    shared::<legato::TypedFunc<i32, i32>>();
+    sent::<Store<std::cell::Cell<i32>>>();
+}
