@@ -1,0 +1,287 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::exit::UsageError;
+
+/// Runs WebAssembly GC programs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "legato",
+    version,
+    about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC",
+    long_about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC, on a memory manager whose \
+                  pauses and footprint you choose.",
+    after_help = "Run `legato help COMMAND` for a command's options and examples.",
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program
+    Run(RunArgs),
+    /// Compile a module to machine code ahead of time
+    Compile(CompileArgs),
+    /// Show what a module imports, exports and uses
+    Inspect(InspectArgs),
+}
+
+const RUN_HELP: &str = "\
+Options for legato stand before FILE; whatever follows it is the program's.
+
+Entry:
+  A command's `_start`, a reactor's `_initialize`, or the `run` of a Java program compiled by TeaVM: whichever the module
+  has. `--invoke NAME` calls an exported function instead; ARGS are then its arguments, and its results are printed.
+
+Host:
+  Modules get WASI preview 1 and, when they ask for it, the host of TeaVM. They reach the directories given with --dir and
+  nothing outside them.
+
+Exit status:
+  the program's own;  1 if it cannot be loaded or linked;  2 for a wrong command line;  124 after --timeout;
+  134 after a trap or an uncaught exception;  128 + N if it raised signal N
+
+Examples:
+  legato run hello.wasm                               a Kotlin or Java program
+  legato run --dir data::/data sort.wasm /data/words  with ./data visible to it as /data
+  legato run --invoke fib fib.wat 30                  one function of a module in text form
+  legato run --heap max=256M,references=thin-handles --gc-log trees.wasm
+  legato run --timeout 10s --max-memory 64M untrusted.wasm
+  legato compile big.wasm -o big.legato && legato run big.legato";
+
+const HEAP_HELP: &str = "\
+Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
+
+  collector=mark-sweep
+  references=direct|thin-handles
+  max=SIZE, min=SIZE     most memory; below min no collection starts by itself
+  growth=FACTOR          collect when the heap is FACTOR times what survived
+  verify=on|off          check the whole heap after each collection
+  stress=N|off           collect at every N-th allocation
+  stress-polls=on|off    under stress, count loop iterations too
+
+Sizes are bytes, or take K, M, G. Code is compiled for one kind of references: run a precompiled file with those it was
+compiled for.";
+
+/// Options that shape the engine.
+#[derive(Debug, Args)]
+pub struct EngineArgs {
+    /// Tune the garbage-collected heap: KEY=VALUE,... (see --help)
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = HEAP_HELP)]
+    pub heap: Vec<(String, String)>,
+}
+
+/// `legato run`.
+#[derive(Debug, Args)]
+#[command(override_usage = "legato run [OPTIONS] FILE [ARGS]...", after_help = RUN_HELP)]
+pub struct RunArgs {
+    /// Give the program a directory, which it knows as GUEST (by default as HOST)
+    #[arg(long = "dir", value_name = "HOST[::GUEST]", value_parser = dir)]
+    pub dirs: Vec<DirMapping>,
+
+    /// The same, but it cannot change anything there
+    #[arg(long = "dir-ro", value_name = "HOST[::GUEST]", value_parser = dir)]
+    pub read_only_dirs: Vec<DirMapping>,
+
+    /// Set an environment variable; without =VALUE take it over from this process
+    #[arg(long = "env", value_name = "KEY[=VALUE]", value_parser = env)]
+    pub env: Vec<(String, Option<String>)>,
+
+    /// Call this exported function with ARGS, and print its results
+    #[arg(long, value_name = "NAME")]
+    pub invoke: Option<String>,
+
+    #[command(flatten)]
+    pub engine: EngineArgs,
+
+    /// Stop the program after this time: 500ms, 10s, 2m, 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+
+    /// Stack for the program's calls
+    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = size)]
+    pub stack: usize,
+
+    /// The most linear memory the program may have, all its memories together
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_memory: Option<usize>,
+
+    /// Print a line to standard error for each garbage collection
+    #[arg(long)]
+    pub gc_log: bool,
+
+    /// The module (.wasm, .wat, or made by `legato compile`), then the program's arguments
+    // One list, so that what looks like an option after FILE is the program's.
+    #[arg(value_names = ["FILE", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
+    file_and_args: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// The module's file.
+    pub fn file(&self) -> &Path {
+        self.file_and_args.first().map_or(Path::new(""), Path::new)
+    }
+
+    /// The program's arguments.
+    ///
+    /// # Errors
+    ///
+    /// If one is not UTF-8, which a program could not be told.
+    pub fn args(&self) -> Result<Vec<&str>, UsageError> {
+        let text = |arg: &'_ OsString| {
+            let lossy = arg.to_string_lossy();
+            UsageError(format!("the argument `{lossy}` is not UTF-8"))
+        };
+        self.file_and_args.iter().skip(1).map(|arg| arg.to_str().ok_or_else(|| text(arg))).collect()
+    }
+}
+
+/// `legato compile`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The file runs on machines with the same kind of processor, by the same version of legato. It is trusted: its machine code
+is not checked when it is run.
+
+Example:
+  legato compile big.wasm -o big.legato && legato run big.legato")]
+pub struct CompileArgs {
+    #[command(flatten)]
+    pub engine: EngineArgs,
+
+    /// The module: .wasm or .wat
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Where to write the machine code
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+}
+
+/// `legato inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// The module: .wasm, .wat, or a file made by `legato compile`
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// A directory of the host and the guest's name for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirMapping {
+    /// The host's path.
+    pub host: PathBuf,
+    /// The guest's name.
+    pub guest: String,
+}
+
+fn dir(text: &str) -> Result<DirMapping, String> {
+    let (host, guest) = text.split_once("::").unwrap_or((text, text));
+    if host.is_empty() || guest.is_empty() {
+        return Err("expected HOST or HOST::GUEST".into());
+    }
+    Ok(DirMapping { host: host.into(), guest: guest.into() })
+}
+
+fn env(text: &str) -> Result<(String, Option<String>), String> {
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_string())),
+        None => (text, None),
+    };
+    if key.is_empty() {
+        return Err("expected KEY or KEY=VALUE".into());
+    }
+    Ok((key.into(), value))
+}
+
+fn heap_option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}
+
+/// A number and what follows it.
+fn number(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+    let value = text[..end].parse().ok()?;
+    Some((value, &text[end..]))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a number with a unit, such as 500ms, 10s, 2m or 1h".to_string();
+    let (value, unit) = number(text).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let wrong = || "expected a size in bytes, such as 65536, 512K, 8M or 1.5G".to_string();
+    let (value, unit) = number(text).ok_or_else(wrong)?;
+    let unit = match unit {
+        "" | "B" => 1.0,
+        "K" | "k" | "KiB" => 1024.0,
+        "M" | "m" | "MiB" => 1024.0 * 1024.0,
+        "G" | "g" | "GiB" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    let bytes = value * unit;
+    // Up to here every whole number is exact.
+    if bytes > (1u64 << 53) as f64 {
+        return Err("too large".into());
+    }
+    Ok(bytes as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_and_sizes() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "10", "s", "-1s", "1d", "1.2.3s", "99999999999999999999999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(size("8M"), Ok(8 << 20));
+        assert_eq!(size("1.5k"), Ok(1536));
+        assert_eq!(size("77"), Ok(77));
+        for wrong in ["", "M", "-1", "8X", "9999999999G"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn options_stop_at_the_file() {
+        let cli = Cli::try_parse_from(["legato", "run", "--dir", "a::/b", "x.wasm", "--dir", "-v", "--", "z"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("run was parsed as something else") };
+        assert_eq!(run.dirs, [DirMapping { host: "a".into(), guest: "/b".into() }]);
+        assert_eq!(run.file(), Path::new("x.wasm"));
+        assert_eq!(run.args().unwrap(), ["--dir", "-v", "--", "z"]);
+    }
+}

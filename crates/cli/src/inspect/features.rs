@@ -1,0 +1,146 @@
+//! Which of the language's features a module uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wasmparser::{HeapType, Operator, RefType, ValType};
+
+/// Features by name, each with what of it was seen.
+#[derive(Debug, Default)]
+pub struct Features {
+    used: BTreeMap<&'static str, BTreeSet<String>>,
+}
+
+/// How many examples of a feature are shown.
+const EXAMPLES: usize = 4;
+
+impl Features {
+    /// Notes that `what` was seen, which belongs to `feature`.
+    pub fn note(&mut self, feature: &'static str, what: &str) {
+        let seen = self.used.entry(feature).or_default();
+        if !seen.contains(what) {
+            seen.insert(what.to_string());
+        }
+    }
+
+    /// Notes what a type tells.
+    pub fn value_type(&mut self, ty: ValType) {
+        match ty {
+            ValType::V128 => self.note("simd", "v128"),
+            ValType::Ref(ty) => self.reference_type(ty),
+            _ => {}
+        }
+    }
+
+    /// Notes what a reference type tells.
+    pub fn reference_type(&mut self, ty: RefType) {
+        if ty == RefType::EXTERNREF {
+            return self.note("reference-types", "externref");
+        }
+        if ty == RefType::FUNCREF {
+            return;
+        }
+        match ty.heap_type() {
+            HeapType::Abstract {
+                ty: wasmparser::AbstractHeapType::Exn | wasmparser::AbstractHeapType::NoExn, ..
+            } => {
+                self.note("exception-handling", "exnref");
+            }
+            HeapType::Abstract {
+                ty: wasmparser::AbstractHeapType::Func | wasmparser::AbstractHeapType::Extern,
+                ..
+            } => {
+                self.note("function-references", "non-null references");
+            }
+            HeapType::Abstract { .. } => self.note("gc", "abstract reference types"),
+            // A reference to a struct or array belongs to gc, which the type itself shows.
+            HeapType::Concrete(_) | HeapType::Exact(_) => self.note("function-references", "typed references"),
+        }
+    }
+
+    /// Notes what an instruction tells.
+    pub fn operator(&mut self, operator: &Operator<'_>) {
+        let (proposal, visitor) = classify(operator);
+        let feature = match proposal {
+            "mvp" => return,
+            "bulk_memory" => "bulk-memory",
+            "exceptions" => "exception-handling",
+            "function_references" => "function-references",
+            "legacy_exceptions" => "legacy-exceptions",
+            "reference_types" => "reference-types",
+            "relaxed_simd" => "relaxed-simd",
+            "saturating_float_to_int" => "saturating-conversions",
+            "sign_extension" => "sign-extension",
+            "tail_call" => "tail-call",
+            other => other,
+        };
+        self.note(feature, &instruction_name(visitor));
+    }
+
+    /// One line for each feature: its name, whether Legato runs it, and what was seen of it.
+    pub fn lines(&self) -> Vec<String> {
+        self.used
+            .iter()
+            .map(|(feature, seen)| {
+                let shown: Vec<_> = seen.iter().map(String::as_str).take(EXAMPLES).collect();
+                let more = match seen.len() - shown.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let remark = match remark(feature, seen) {
+                    "" => String::new(),
+                    remark => format!("  [{remark}]"),
+                };
+                format!("{feature:<24}{}{more}{remark}", shown.join(", "))
+            })
+            .collect()
+    }
+}
+
+fn remark(feature: &str, seen: &BTreeSet<String>) -> &'static str {
+    match feature {
+        "simd" if seen.len() == 1 && seen.contains("v128") => "in types only, which runs",
+        "bulk-memory"
+        | "exception-handling"
+        | "extended-const"
+        | "function-references"
+        | "gc"
+        | "memory64"
+        | "multi-memory"
+        | "multi-value"
+        | "mutable-globals"
+        | "reference-types"
+        | "saturating-conversions"
+        | "sign-extension"
+        | "table64"
+        | "tail-call" => "",
+        _ => "not supported by Legato",
+    }
+}
+
+/// An instruction's name in text form, from that of `wasmparser`'s visitor.
+fn instruction_name(visitor: &str) -> String {
+    let name = visitor.strip_prefix("visit_").unwrap_or(visitor);
+    match name.split_once('_') {
+        Some((namespace, rest)) if NAMESPACES.contains(&namespace) => format!("{namespace}.{rest}"),
+        _ => name.to_string(),
+    }
+}
+
+/// What stands before the dot in instructions' names.
+const NAMESPACES: &[&str] = &[
+    "any", "array", "data", "elem", "extern", "f32", "f32x4", "f64", "f64x2", "global", "i16x8", "i31", "i32", "i32x4",
+    "i64", "i64x2", "i8x16", "local", "memory", "ref", "struct", "table", "v128",
+];
+
+/// The proposal that an instruction came with, and the name of its visitor.
+fn classify(operator: &Operator<'_>) -> (&'static str, &'static str) {
+    macro_rules! arms {
+        ($(@$proposal:ident $op:ident $({ $($arg:ident: $ty:ty),* })? => $visit:ident ($($ann:tt)*))*) => {
+            match operator {
+                $(Operator::$op { .. } => (stringify!($proposal), stringify!($visit)),)*
+                _ => ("unknown", "unknown"),
+            }
+        };
+    }
+    wasmparser::for_each_operator!(arms)
+}

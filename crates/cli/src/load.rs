@@ -1,0 +1,105 @@
+//! Reading modules, told apart by content.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use legato::{Engine, Module};
+
+/// What a file holds.
+pub enum Content {
+    /// A module's binary form, translated from text where the file has that.
+    Wasm(Vec<u8>),
+    /// Machine code made by `legato compile`.
+    Precompiled(Vec<u8>),
+}
+
+const WASM_MAGIC: &[u8] = b"\0asm";
+
+/// Reads a file and says what it is.
+///
+/// # Errors
+///
+/// If it cannot be read, is none of the forms that we know, or is text with a mistake in it.
+pub fn read(path: &Path) -> Result<Content> {
+    let name = path.display();
+    if path.is_dir() {
+        bail!("{name} is a directory: name a module in it (.wasm, .wat or a precompiled file)");
+    }
+    let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    if bytes.is_empty() {
+        bail!("{name} is empty: expected a module (.wasm, .wat or a precompiled file)");
+    }
+    if Module::is_precompiled(&bytes) {
+        return Ok(Content::Precompiled(bytes));
+    }
+    if bytes.starts_with(WASM_MAGIC) {
+        // After the magic: version 1, layer 0 for modules, layer 1 for components.
+        if bytes.get(6..8) == Some(&[1, 0]) {
+            bail!("{name} is a WebAssembly component: legato runs core modules, so compile for WASI preview 1 instead");
+        }
+        return Ok(Content::Wasm(bytes));
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if looks_like_text(text) => match wat::parse_str(text) {
+            Ok(bytes) => Ok(Content::Wasm(bytes)),
+            Err(mut error) => {
+                error.set_path(path);
+                Err(anyhow::Error::new(error).context(format!("{name} has a mistake in its text")))
+            }
+        },
+        _ => {
+            let shown: Vec<_> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            bail!(
+                "{name} is no WebAssembly: it begins with the bytes {}, but a module begins with 00 61 73 6d (.wasm) or with \
+                 a parenthesis (.wat)",
+                shown.join(" ")
+            )
+        }
+    }
+}
+
+/// Whether the first thing in the text, comments and space apart, is a parenthesis.
+fn looks_like_text(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    loop {
+        if let Some(comment) = rest.strip_prefix(";;") {
+            rest = comment.split_once('\n').map_or("", |(_, after)| after).trim_start();
+        } else if rest.starts_with("(;") {
+            return true;
+        } else {
+            return rest.starts_with('(');
+        }
+    }
+}
+
+/// Compiles a module, or takes it as it was compiled.
+///
+/// # Errors
+///
+/// If it is invalid, uses what the engine does not support, or was compiled for another engine, machine or version.
+pub fn module(engine: &Engine, path: &Path, content: &Content) -> Result<Module> {
+    let name = path.display();
+    match content {
+        Content::Wasm(bytes) => Module::new(engine, bytes).with_context(|| format!("cannot compile {name}")),
+        Content::Precompiled(bytes) => {
+            // SAFETY: whoever names a precompiled file on the command line trusts it, as the help says.
+            unsafe { Module::deserialize(engine, bytes) }.with_context(|| format!("cannot load {name}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looks_like_text;
+
+    #[test]
+    fn text_is_recognised_after_comments() {
+        for text in ["(module)", "  ;; hello\n(module)", "(; (; ;) ;) (module)", ";;\n;;\n\n ( module)"] {
+            assert!(looks_like_text(text), "{text}");
+        }
+        for text in ["", "hello", ";; only a comment", "#!/bin/sh\n(x)"] {
+            assert!(!looks_like_text(text), "{text}");
+        }
+    }
+}

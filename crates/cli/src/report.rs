@@ -1,0 +1,85 @@
+//! Errors as the user sees them, and the exit status that they mean.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anyhow::{Context, Error, Result};
+use legato::{ThrownException, Trap, WasmBacktrace};
+use legato_wasi::{I32Exit, RaisedSignal};
+
+use crate::exit;
+
+/// Prints a line to standard error. If nobody reads it, there is nobody to tell that.
+pub fn complain(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints to standard output.
+///
+/// # Errors
+///
+/// If it cannot be written, except that a reader who has seen enough, as `head` has, is no error.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The exit status of a command that succeeded or failed, after printing why.
+pub fn status(result: Result<()>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(error) => failure(&error),
+    }
+}
+
+/// Prints an error that is not the guest's own end, and says what exit status it means. A guest that ended itself only has
+/// a status.
+pub fn failure(error: &Error) -> i32 {
+    if let Some(exit) = error.downcast_ref::<I32Exit>() {
+        return exit.process_exit_code();
+    }
+    if let Some(raised) = error.downcast_ref::<RaisedSignal>() {
+        complain(format_args!("legato: {raised}"));
+        return raised.process_exit_code();
+    }
+    if let Some(usage) = error.downcast_ref::<exit::UsageError>() {
+        complain(format_args!("error: {usage}\n\nFor more information, try '--help'."));
+        return exit::USAGE;
+    }
+    if let Some(trap) = error.downcast_ref::<Trap>() {
+        complain(format_args!("legato: {trap}"));
+        backtrace(error);
+        return exit::TRAP;
+    }
+    if error.downcast_ref::<ThrownException>().is_some() {
+        complain(format_args!("legato: uncaught exception"));
+        backtrace(error);
+        return exit::TRAP;
+    }
+    complain(format_args!("legato: error: {}", sentence(error)));
+    backtrace(error);
+    exit::FAILURE
+}
+
+/// Where in the guest it happened, as far as known.
+pub fn backtrace(error: &Error) {
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        let text = backtrace.to_string();
+        if !text.trim().is_empty() {
+            complain(format_args!("{}", text.trim_end()));
+        }
+    }
+}
+
+/// The error and its causes, without the backtrace among them.
+fn sentence(error: &Error) -> String {
+    let backtrace = error.downcast_ref::<WasmBacktrace>().map(ToString::to_string);
+    let parts: Vec<_> =
+        error.chain().map(ToString::to_string).filter(|part| Some(part) != backtrace.as_ref()).collect();
+    parts.join(": ")
+}

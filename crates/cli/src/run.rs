@@ -1,0 +1,220 @@
+//! `legato run`.
+
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use legato::{
+    Config, Engine, ExternType, GcEvent, GcObserver, Instance, InterruptHandle, Linker, Module, Store, ThrownException,
+    Val,
+};
+use legato_teavm::TeaVmCtx;
+use legato_wasi::{Access, WasiCtx, WasiCtxBuilder};
+
+use crate::args::RunArgs;
+use crate::exit::{self, UsageError};
+use crate::{compile, invoke, limits::MemoryLimit, load, report};
+
+/// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
+const HOST_STACK: usize = 4 << 20;
+
+/// How long a guest that was told to stop may take, if it sits in a call of the host, before the process ends without it.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What host functions work on.
+struct Host {
+    wasi: WasiCtx,
+    teavm: TeaVmCtx,
+    limit: MemoryLimit,
+}
+
+/// What the guest's thread tells.
+enum Event {
+    /// The guest begins to run.
+    Started(InterruptHandle),
+    Ended(Result<()>),
+}
+
+/// Runs a program and returns the exit status. Errors have been printed by then.
+pub fn run(args: RunArgs) -> i32 {
+    let timeout = args.timeout;
+    let file = args.file().display().to_string();
+    let (sender, receiver) = mpsc::channel();
+    let stack = args.stack.saturating_add(HOST_STACK);
+    // The guest's calls lie on a stack of a size that we choose.
+    let spawned = thread::Builder::new().name("guest".into()).stack_size(stack).spawn(move || {
+        let result = guest(&args, &sender);
+        // If nobody listens any more, the time was over.
+        let _ = sender.send(Event::Ended(result));
+    });
+    if let Err(error) = spawned {
+        report::complain(format_args!(
+            "legato: error: cannot make a thread with a stack of {stack} bytes (--stack): {error}"
+        ));
+        return exit::FAILURE;
+    }
+    let mut interrupt: Option<InterruptHandle> = None;
+    loop {
+        let event = match (&interrupt, timeout) {
+            (Some(_), Some(timeout)) => receiver.recv_timeout(timeout),
+            _ => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match event {
+            Ok(Event::Started(handle)) => interrupt = Some(handle),
+            Ok(Event::Ended(result)) => return report::status(result),
+            Err(RecvTimeoutError::Timeout) => break,
+            // The thread is gone without a word: it panicked, and has said so on standard error.
+            Err(RecvTimeoutError::Disconnected) => return exit::FAILURE,
+        }
+    }
+    if let Some(handle) = interrupt {
+        handle.interrupt();
+    }
+    let last = receiver.recv_timeout(GRACE);
+    let shown = timeout.unwrap_or_default();
+    report::complain(format_args!("legato: error: {file} did not end within {shown:?} (--timeout)"));
+    if let Ok(Event::Ended(Err(error))) = last {
+        report::backtrace(&error);
+    }
+    exit::TIMEOUT
+}
+
+/// The guest's life, on its own thread.
+fn guest(args: &RunArgs, events: &Sender<Event>) -> Result<()> {
+    let mut config = Config::new();
+    config.max_wasm_stack(args.stack);
+    let engine = compile::engine(&mut config, &args.engine)?;
+    let content = load::read(args.file())?;
+    let module = load::module(&engine, args.file(), &content)?;
+    // The binary is not needed any more, and large programs are large.
+    drop(content);
+
+    let host = Host { wasi: wasi(args)?, teavm: TeaVmCtx::inherit_stdio(), limit: MemoryLimit::new(args.max_memory) };
+    let mut store = Store::try_new(&engine, host)?;
+    store.limiter(|host| &mut host.limit);
+    if args.gc_log {
+        store.set_gc_observer(Box::new(GcLog));
+    }
+    let linker = linker(&engine, &mut store, &module)?;
+    // If nobody listens any more, this thread's days are over too.
+    let _ = events.send(Event::Started(store.interrupt_handle()));
+    let result = start(args, &mut store, &linker, &module);
+    let flushed = store.data_mut().teavm.flush().and(store.data_mut().wasi.flush());
+    let results = result?;
+    flushed.context("cannot write the program's output")?;
+    report::print(&results)
+}
+
+/// Instantiates and calls; returns what is to be printed as the results.
+fn start(args: &RunArgs, store: &mut Store<Host>, linker: &Linker<Host>, module: &Module) -> Result<String> {
+    let instance = linker.instantiate(&mut *store, module).map_err(|error| during_instantiation(error, args.file()))?;
+    let result = match &args.invoke {
+        Some(name) => invoke::invoke(store, &instance, name, &args.args()?),
+        None => call_entry(args.file(), store, &instance, module).map(|()| String::new()),
+    };
+    result.map_err(|error| describe_exception(error, store, &instance))
+}
+
+/// Says of a failed instantiation what failed, unless it was the guest's start function that ended.
+fn during_instantiation(error: anyhow::Error, file: &Path) -> anyhow::Error {
+    let guests_own = error.downcast_ref::<legato::Trap>().is_some()
+        || error.downcast_ref::<ThrownException>().is_some()
+        || error.downcast_ref::<legato_wasi::I32Exit>().is_some()
+        || error.downcast_ref::<legato_wasi::RaisedSignal>().is_some();
+    if guests_own { error } else { error.context(format!("cannot instantiate {}", file.display())) }
+}
+
+/// Prints what an uncaught exception of a Java program says; any other only has a backtrace.
+fn describe_exception(error: anyhow::Error, store: &mut Store<Host>, instance: &Instance) -> anyhow::Error {
+    if error.downcast_ref::<ThrownException>().is_some()
+        && let Some(exception) = store.take_pending_exception()
+        && let Some(message) = legato_teavm::exception_message(&mut *store, instance, exception)
+    {
+        // What the program has printed before comes first.
+        let _ = store.data_mut().teavm.flush();
+        report::complain(format_args!("legato: exception: {message}"));
+    }
+    error
+}
+
+fn wasi(args: &RunArgs) -> Result<WasiCtx> {
+    let mut builder = WasiCtxBuilder::new();
+    builder.inherit_stdio();
+    let name = args.file().file_name().unwrap_or(args.file().as_os_str());
+    builder.arg(name.to_string_lossy());
+    builder.args(args.args()?);
+    for (key, value) in &args.env {
+        let value = match value {
+            Some(value) => value.clone(),
+            None => std::env::var(key)
+                .map_err(|_| UsageError(format!("--env {key}: this process has no such variable in UTF-8")))?,
+        };
+        builder.env(key, value);
+    }
+    let writable = args.dirs.iter().map(|dir| (dir, Access::ReadWrite));
+    let read_only = args.read_only_dirs.iter().map(|dir| (dir, Access::ReadOnly));
+    for (dir, access) in writable.chain(read_only) {
+        builder
+            .preopened_dir(&dir.host, &dir.guest, access)
+            .map_err(|error| UsageError(format!("--dir {}: {error:#}", dir.host.display())))?;
+    }
+    Ok(builder.build())
+}
+
+fn linker(engine: &Engine, store: &mut Store<Host>, module: &Module) -> Result<Linker<Host>> {
+    let mut linker = Linker::new(engine);
+    legato_wasi::add_to_linker(&mut linker, |host: &mut Host| &mut host.wasi)?;
+    if legato_teavm::is_teavm_module(module) {
+        legato_teavm::add_to_linker(&mut linker, store, module, |host: &mut Host| &mut host.teavm)?;
+    }
+    Ok(linker)
+}
+
+/// Calls what the module offers as its entry.
+fn call_entry(file: &Path, store: &mut Store<Host>, instance: &Instance, module: &Module) -> Result<()> {
+    let entries: &[&str] = if legato_teavm::is_teavm_module(module) { &["run"] } else { &["_start", "_initialize"] };
+    let found = entries.iter().find_map(|name| instance.get_func(&mut *store, name).map(|function| (name, function)));
+    let Some((name, function)) = found else { return no_entry(file, module, entries) };
+    let ty = function.ty(&*store);
+    if ty.params().len() > 0 {
+        let text = format!(
+            "`{name}` of {} takes parameters, so it is no entry: call it with --invoke {name} ARGS",
+            file.display()
+        );
+        return Err(UsageError(text).into());
+    }
+    let mut results = vec![Val::I32(0); ty.results().len()];
+    function.call(store, &[], &mut results)
+}
+
+/// A module without an entry: fine if it exports nothing to call, so that its start function was all of it.
+fn no_entry(file: &Path, module: &Module, entries: &[&str]) -> Result<()> {
+    let functions: Vec<_> = module
+        .exports()
+        .filter(|export| matches!(export.ty(), ExternType::Func(_)))
+        .map(|export| format!("`{}`", export.name()))
+        .collect();
+    if functions.is_empty() {
+        return Ok(());
+    }
+    let wanted: Vec<_> = entries.iter().map(|name| format!("`{name}`")).collect();
+    let shown = functions.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
+    let more = if functions.len() > 10 { " and more" } else { "" };
+    let text = format!(
+        "{} exports no {}: choose a function with --invoke NAME; it exports {shown}{more}",
+        file.display(),
+        wanted.join(" or ")
+    );
+    Err(UsageError(text).into())
+}
+
+/// `--gc-log`.
+struct GcLog;
+
+impl GcObserver for GcLog {
+    fn event(&mut self, event: &GcEvent) {
+        report::complain(format_args!("gc {event}"));
+    }
+}

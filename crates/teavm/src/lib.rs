@@ -1,0 +1,37 @@
+//! The host of Java programs that TeaVM compiled to Wasm GC (target `WEBASSEMBLY_GC`), without JavaScript.
+//!
+//! Such a module imports a memory, a console, a clock, mathematics and, where the program uses them, weak references. It
+//! exports its entry as `run`. [`is_teavm_module`] recognises one, [`add_to_linker`] provides what it imports.
+//!
+//! ```no_run
+//! use legato::{Engine, Linker, Module, Store};
+//! use legato_teavm::TeaVmCtx;
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let engine = Engine::default();
+//! let module = Module::from_file(&engine, "program.wasm")?;
+//! let mut store = Store::new(&engine, TeaVmCtx::inherit_stdio());
+//! let mut linker = Linker::new(&engine);
+//! legato_teavm::add_to_linker(&mut linker, &mut store, &module, |ctx| ctx)?;
+//! let instance = linker.instantiate(&mut store, &module)?;
+//! instance.get_typed_func::<(), ()>(&mut store, "run")?.call(&mut store, ())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Weak references
+//!
+//! The heap has no weak roots yet. A `java.lang.ref.WeakReference` therefore keeps its target alive for as long as it lives
+//! itself, and its queue is never told. Both die together: nothing is held by the host, so that nothing leaks that the
+//! program itself has let go of. Caches built on weak references grow.
+
+mod console;
+mod exception;
+mod imports;
+mod math;
+mod memory;
+mod weak;
+
+pub use console::TeaVmCtx;
+pub use exception::exception_message;
+pub use imports::{add_to_linker, is_teavm_module};

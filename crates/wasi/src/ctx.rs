@@ -1,0 +1,195 @@
+//! A guest's context, and how it is made.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::Context;
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+
+use crate::clocks::{Clocks, HostClocks};
+use crate::dir::OpenDir;
+use crate::stdio::{Console, Input, Output, Stream};
+use crate::table::{Descriptor, FdTable, Object};
+use crate::types::Rights;
+
+/// What a guest may do in a directory that it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Look and read.
+    ReadOnly,
+    /// Change too.
+    ReadWrite,
+}
+
+/// Fills a buffer with random bytes.
+pub type RandomSource = Box<dyn FnMut(&mut [u8]) -> io::Result<()> + Send>;
+
+/// Everything that one guest has of its host: arguments, environment, open descriptors, clocks, randomness.
+///
+/// The calls of preview 1 are methods named as there; they take the guest's memory and raw arguments and answer with an
+/// [`Errno`](crate::Errno). Pending output is flushed when the context is dropped.
+pub struct WasiCtx {
+    pub(crate) args: Vec<String>,
+    /// As `KEY=VALUE`.
+    pub(crate) env: Vec<String>,
+    pub(crate) table: FdTable,
+    pub(crate) input: Input,
+    pub(crate) console: Console,
+    pub(crate) clocks: Box<dyn Clocks>,
+    pub(crate) random: RandomSource,
+}
+
+impl WasiCtx {
+    /// Begins a context.
+    pub fn builder() -> WasiCtxBuilder {
+        WasiCtxBuilder::new()
+    }
+
+    /// Lets out gathered output.
+    ///
+    /// # Errors
+    ///
+    /// The host's, such as a closed pipe.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.console.flush()
+    }
+}
+
+/// Makes a [`WasiCtx`]. At first there is nothing: no arguments, no environment, empty input, output to nowhere, no
+/// directory; the clocks and randomness are the host's.
+pub struct WasiCtxBuilder {
+    args: Vec<String>,
+    env: Vec<String>,
+    stdin: Input,
+    stdout: Output,
+    stderr: Output,
+    dirs: Vec<Descriptor>,
+    clocks: Box<dyn Clocks>,
+    random: RandomSource,
+}
+
+impl Default for WasiCtxBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl WasiCtxBuilder {
+    /// A context with nothing in it.
+    pub fn new() -> Self {
+        WasiCtxBuilder {
+            args: Vec::new(),
+            env: Vec::new(),
+            stdin: Input::Null,
+            stdout: Output::Null,
+            stderr: Output::Null,
+            dirs: Vec::new(),
+            clocks: Box::new(HostClocks::new()),
+            random: Box::new(|buffer| getrandom::fill(buffer).map_err(io::Error::other)),
+        }
+    }
+
+    /// Adds an argument. The first is by custom the program's name.
+    pub fn arg(&mut self, arg: impl Into<String>) -> &mut Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: Into<String>>(&mut self, args: impl IntoIterator<Item = A>) -> &mut Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds an environment variable.
+    pub fn env(&mut self, key: impl AsRef<str>, value: impl AsRef<str>) -> &mut Self {
+        self.env.push(format!("{}={}", key.as_ref(), value.as_ref()));
+        self
+    }
+
+    /// Chooses standard input.
+    pub fn stdin(&mut self, input: Input) -> &mut Self {
+        self.stdin = input;
+        self
+    }
+
+    /// Chooses standard output.
+    pub fn stdout(&mut self, output: Output) -> &mut Self {
+        self.stdout = output;
+        self
+    }
+
+    /// Chooses standard error.
+    pub fn stderr(&mut self, output: Output) -> &mut Self {
+        self.stderr = output;
+        self
+    }
+
+    /// Gives the guest the host process's standard streams.
+    pub fn inherit_stdio(&mut self) -> &mut Self {
+        self.stdin(Input::Inherit).stdout(Output::Inherit).stderr(Output::Inherit)
+    }
+
+    /// Opens the host's directory `host` for the guest, which knows it as `guest`. The guest gets at what lies below it
+    /// and at nothing else. Descriptors are numbered from 3 in the order of these calls.
+    ///
+    /// # Errors
+    ///
+    /// If `host` cannot be opened as a directory.
+    pub fn preopened_dir(
+        &mut self,
+        host: impl AsRef<Path>,
+        guest: impl Into<String>,
+        access: Access,
+    ) -> anyhow::Result<&mut Self> {
+        let host = host.as_ref();
+        let dir = Dir::open_ambient_dir(host, ambient_authority())
+            .with_context(|| format!("cannot open the directory {}", host.display()))?;
+        let denied = match access {
+            Access::ReadOnly => Rights::MUTATING,
+            Access::ReadWrite => Rights::empty(),
+        };
+        self.dirs.push(Descriptor {
+            object: Object::Dir(OpenDir::new(dir, Some(guest.into()))),
+            rights: Rights::DIRECTORY - denied,
+            inheriting: (Rights::DIRECTORY | Rights::FILE) - denied,
+        });
+        Ok(self)
+    }
+
+    /// Replaces the clocks.
+    pub fn clocks(&mut self, clocks: impl Clocks + 'static) -> &mut Self {
+        self.clocks = Box::new(clocks);
+        self
+    }
+
+    /// Replaces the source of randomness.
+    pub fn random(&mut self, source: RandomSource) -> &mut Self {
+        self.random = source;
+        self
+    }
+
+    /// The context.
+    pub fn build(self) -> WasiCtx {
+        let stream = |object, right| Descriptor { object, rights: Rights::STREAM | right, inheriting: Rights::empty() };
+        let mut table = FdTable::default();
+        let standard = [
+            stream(Object::Input, Rights::FD_READ),
+            stream(Object::Output(Stream::Out), Rights::FD_WRITE),
+            stream(Object::Output(Stream::Err), Rights::FD_WRITE),
+        ];
+        for descriptor in standard.into_iter().chain(self.dirs) {
+            table.insert(descriptor).expect("fewer than 2^31 descriptors are opened here");
+        }
+        WasiCtx {
+            args: self.args,
+            env: self.env,
+            table,
+            input: self.stdin,
+            console: Console::new(self.stdout, self.stderr),
+            clocks: self.clocks,
+            random: self.random,
+        }
+    }
+}
