@@ -1,0 +1,26 @@
+//! Experiments with Legato: what it is measured by, and what it is checked against.
+//!
+//! * [`generate`] builds modules that are hard for a compiler; [`mutate`] builds modules that are wrong.
+//! * [`measure`], [`stats`], [`machine`] and [`report`] are the instruments: alternating runs, medians and intervals.
+//! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `fuzz` (same feature)
+//!   runs generated modules in both and compares what they do.
+//!
+//! The feature `peers` is off by default: nothing else in the workspace builds another engine.
+
+/// Exit code of the command when it could not do its work: not the same as a negative result, which is 1.
+pub const FAILED: i32 = 2;
+
+pub mod engines;
+pub mod generate;
+pub mod machine;
+pub mod measure;
+pub mod mutate;
+pub mod random;
+pub mod report;
+pub mod stats;
+pub mod wasi;
+
+#[cfg(feature = "peers")]
+pub mod fuzz;
+#[cfg(feature = "peers")]
+pub mod peers;
