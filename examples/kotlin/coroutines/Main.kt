@@ -1,0 +1,10 @@
+fun main() = runToEnd {
+    interleaving()
+    structure()
+    failures()
+    channels()
+    flows()
+    timing()
+    sharedState()
+    load()
+}

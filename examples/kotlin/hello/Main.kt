@@ -1,0 +1,4 @@
+fun main() {
+    println("Hello from Kotlin!")
+    println("¡Hola! Γειά σου! こんにちは 🎼")
+}

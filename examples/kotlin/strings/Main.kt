@@ -1,0 +1,9 @@
+fun main() {
+    building()
+    splitting()
+    unicode()
+    numbers()
+    patterns()
+    caesarAndPalindromes()
+    levenshtein()
+}
