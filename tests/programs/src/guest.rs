@@ -1,0 +1,62 @@
+//! Runs one program as the command would, with its output in memory.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use legato::{Config, Engine, HeapConfig, Linker, Module, Store};
+use legato_teavm::TeaVmCtx;
+use legato_wasi::{Access, I32Exit, Output, OutputPipe, WasiCtx, WasiCtxBuilder};
+
+/// What a program's host functions work on.
+struct Host {
+    wasi: WasiCtx,
+    teavm: TeaVmCtx,
+}
+
+/// What a program did.
+pub struct Ended {
+    /// What it printed to standard output.
+    pub output: Vec<u8>,
+    /// Collections during its life.
+    pub collections: u64,
+}
+
+/// Runs the module at `path` (binary or text) on a heap of this configuration, to its end.
+///
+/// If there is a folder `data` among the sources of the same name, the guest may read it.
+///
+/// # Errors
+/// Those of compilation and linking; a trap, an uncaught exception, or an exit code other than 0.
+pub fn run(path: &Path, heap: HeapConfig) -> Result<Ended> {
+    let engine = Engine::new(Config::new().heap(heap))?;
+    let module = Module::from_file(&engine, path)?;
+
+    let output = OutputPipe::new();
+    let mut wasi = WasiCtxBuilder::new();
+    wasi.arg(path.file_name().context("a file")?.to_string_lossy());
+    wasi.stdout(Output::Pipe(output.clone())).stderr(Output::Inherit);
+    let stem = path.file_stem().context("a file")?;
+    let data = path.ancestors().nth(3).context("a path below examples/")?.join("kotlin").join(stem).join("data");
+    if data.is_dir() {
+        wasi.preopened_dir(&data, "/", Access::ReadOnly)?;
+    }
+    let teavm = TeaVmCtx::new(output.clone(), std::io::stderr());
+    let mut store = Store::new(&engine, Host { wasi: wasi.build(), teavm });
+    let mut linker = Linker::new(&engine);
+    legato_wasi::add_to_linker(&mut linker, |host: &mut Host| &mut host.wasi)?;
+    let entry = if legato_teavm::is_teavm_module(&module) {
+        legato_teavm::add_to_linker(&mut linker, &mut store, &module, |host: &mut Host| &mut host.teavm)?;
+        "run"
+    } else {
+        "_start"
+    };
+    let instance = linker.instantiate(&mut store, &module)?;
+    let start = instance.get_typed_func::<(), ()>(&mut store, entry)?;
+    if let Err(error) = start.call(&mut store, ()) {
+        let exit = error.downcast_ref::<I32Exit>().map(|exit| exit.0);
+        ensure!(exit == Some(0), error);
+    }
+    store.data_mut().wasi.flush()?;
+    store.data_mut().teavm.flush()?;
+    Ok(Ended { output: output.contents(), collections: store.heap_stats().collections })
+}

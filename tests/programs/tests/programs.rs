@@ -1,0 +1,70 @@
+//! Every example program prints what it must, under every heap configuration.
+
+use legato_program_tests::examples::{self, Program};
+use legato_program_tests::guest;
+use legato_program_tests::matrix::{Row, STRESSED, VERIFIED};
+
+/// Runs the programs under each configuration; the number of collections must be at least one in all.
+fn check(programs: &[Program], rows: &[Row]) {
+    for row in rows {
+        let mut collections = 0;
+        let mut failures = Vec::new();
+        for program in programs {
+            match guest::run(&program.module, row.heap()) {
+                Ok(ended) => {
+                    collections += ended.collections;
+                    if ended.output != program.expected {
+                        failures.push(format!("{}: {}", program.name, difference(&ended.output, &program.expected)));
+                    }
+                }
+                Err(error) => failures.push(format!("{}: {error:?}", program.name)),
+            }
+        }
+        assert!(failures.is_empty(), "under `{}`:\n{}", row.name, failures.join("\n"));
+        assert!(programs.is_empty() || collections > 0, "under `{}`: no program collected", row.name);
+    }
+}
+
+/// Names the first line that differs.
+fn difference(actual: &[u8], expected: &[u8]) -> String {
+    let (actual, expected) = (String::from_utf8_lossy(actual), String::from_utf8_lossy(expected));
+    let (mut actual, mut expected) = (actual.lines(), expected.lines());
+    for line in 1.. {
+        match (actual.next(), expected.next()) {
+            (None, None) => break,
+            (a, b) if a == b => {}
+            (a, b) => return format!("line {line} is {a:?}, expected {b:?}"),
+        }
+    }
+    "line ends differ".to_string()
+}
+
+#[test]
+fn text_programs_verified() {
+    check(&examples::text_programs(), &VERIFIED);
+}
+
+#[test]
+fn text_programs_under_stress() {
+    check(&examples::text_programs(), &STRESSED);
+}
+
+#[test]
+fn kotlin_programs_verified() {
+    check(&examples::compiled_programs("kotlin"), &VERIFIED);
+}
+
+#[test]
+fn kotlin_programs_under_stress() {
+    check(&examples::compiled_programs("kotlin"), &STRESSED);
+}
+
+#[test]
+fn java_programs_verified() {
+    check(&examples::compiled_programs("java"), &VERIFIED);
+}
+
+#[test]
+fn java_programs_under_stress() {
+    check(&examples::compiled_programs("java"), &STRESSED);
+}
