@@ -1,15 +1,17 @@
 //! Reading and writing objects from the host: raw bits, with the size and bounds of each object respected.
 //!
 //! Every access is checked against the object's own size, so that a wrong offset is a panic here and not a corrupted heap. A
-//! reference to an object that has died reads whatever its cell holds now.
+//! reference to an object that has died reads whatever its cell holds now. The store barrier is the caller's.
 
-use crate::collector::mark_sweep::{MarkSweep, array_object_bytes, elements_offset};
-use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET};
+use crate::core::Core;
+use crate::layout::{
+    ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET, array_object_bytes, elements_offset,
+};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::types::{TypeId, TypeKind, TypeShape};
 
-impl<M: ReferenceModel> MarkSweep<M> {
+impl<M: ReferenceModel> Core<M> {
     /// The object's offset, checked to lie in accessible memory.
     #[inline]
     pub(crate) fn object(&self, reference: Reference) -> u32 {
@@ -67,7 +69,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
 
     pub(crate) fn store(&mut self, reference: Reference, offset: u32, kind: StorageKind, bits: u128) {
         let address = self.range(reference, offset as u64, kind.bytes() as u64);
-        // SAFETY: the range lies in the object. Mark-sweep needs no barrier.
+        // SAFETY: the range lies in the object.
         unsafe { std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize) };
     }
 
@@ -95,19 +97,71 @@ impl<M: ReferenceModel> MarkSweep<M> {
     pub(crate) fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) {
         let address = self.elements(array, start, length);
         let size = self.element_kind(array).bytes() as usize;
-        let bytes = bits.to_le_bytes();
-        let length = length as usize;
-        // SAFETY: the elements lie in the array, each aligned to its size up to 8. Mark-sweep needs no barrier.
+        // SAFETY: the elements lie in the array, each aligned to its size up to 8.
+        unsafe { fill(address, size, bits, length as usize) }
+    }
+
+    /// `length` elements of an array from `start` on: their address, the size of each and whether they are references. `None` where
+    /// the array has fewer.
+    ///
+    /// # Safety
+    /// `array` refers to an array of this heap.
+    #[inline(always)]
+    unsafe fn trusted_elements(&self, array: Reference, start: u32, length: u32) -> Option<(*mut u8, usize, bool)> {
+        // SAFETY: the object has a header with its type, and a length.
         unsafe {
-            match size {
-                1 => std::ptr::write_bytes(address, bytes[0], length),
-                2 => std::slice::from_raw_parts_mut(address.cast::<u16>(), length).fill(bits as u16),
-                4 => std::slice::from_raw_parts_mut(address.cast::<u32>(), length).fill(bits as u32),
-                8 => std::slice::from_raw_parts_mut(address.cast::<u64>(), length).fill(bits as u64),
-                _ => (0..length).for_each(|index| {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), address.add(index * size), size);
-                }),
+            let object = M::object(&self.pool.cage, array);
+            let record = self.types.record_unchecked(TypeId(self.pool.cage.read(object + TYPE_ID_OFFSET)));
+            debug_assert_eq!(record.kind, TypeKind::Array as u32);
+            let all = self.pool.cage.read(object + ARRAY_LENGTH_OFFSET);
+            if start as u64 + length as u64 > all as u64 {
+                return None;
             }
+            let offset = elements_offset(record.bytes) as usize + record.bytes as usize * start as usize;
+            let address = self.pool.cage.address(object).wrapping_add(offset);
+            Some((address, record.bytes as usize, record.reference_map != 0))
+        }
+    }
+
+    /// As [`array_fill`](Self::array_fill). Returns whether the elements are references; `None` where the range lies outside of the
+    /// array, and nothing is written.
+    ///
+    /// # Safety
+    /// As for [`trusted_elements`](Self::trusted_elements).
+    pub(crate) unsafe fn trusted_fill(
+        &mut self,
+        array: Reference,
+        start: u32,
+        bits: u128,
+        length: u32,
+    ) -> Option<bool> {
+        // SAFETY: by the contract; the elements lie in the array.
+        unsafe {
+            let (address, size, references) = self.trusted_elements(array, start, length)?;
+            fill(address, size, bits, length as usize);
+            Some(references)
+        }
+    }
+
+    /// As [`array_copy`](Self::array_copy). Returns whether the elements are references; `None` where a range lies outside of its
+    /// array, and nothing is written.
+    ///
+    /// # Safety
+    /// As for [`trusted_elements`](Self::trusted_elements); the arrays' elements are of one size.
+    pub(crate) unsafe fn trusted_copy(
+        &mut self,
+        destination: Reference,
+        destination_start: u32,
+        source: Reference,
+        source_start: u32,
+        length: u32,
+    ) -> Option<bool> {
+        // SAFETY: by the contract; both ranges lie in their arrays; they may overlap.
+        unsafe {
+            let (to, size, references) = self.trusted_elements(destination, destination_start, length)?;
+            let (from, ..) = self.trusted_elements(source, source_start, length)?;
+            std::ptr::copy(from, to, size * length as usize);
+            Some(references)
         }
     }
 
@@ -123,7 +177,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         assert!(kind.bytes() == self.element_kind(source).bytes(), "arrays of different element sizes");
         let to = self.elements(destination, destination_start, length);
         let from = self.elements(source, source_start, length);
-        // SAFETY: both ranges lie in their arrays; they may overlap. Mark-sweep needs no barrier.
+        // SAFETY: both ranges lie in their arrays; they may overlap.
         unsafe { std::ptr::copy(from, to, kind.bytes() as usize * length as usize) };
     }
 
@@ -142,5 +196,25 @@ impl<M: ReferenceModel> MarkSweep<M> {
     pub(crate) fn external_slot(&self, reference: Reference) -> Option<u32> {
         let is_external = reference.is_object() && self.type_of(reference) == crate::TypeTable::EXTERNAL;
         is_external.then(|| self.load(reference, HEADER_BYTES, StorageKind::I32) as u32)
+    }
+}
+
+/// Writes the low bits of `bits` to `length` elements of `size` bytes.
+///
+/// # Safety
+/// The elements are memory to be written, each aligned to its size up to 8.
+unsafe fn fill(address: *mut u8, size: usize, bits: u128, length: usize) {
+    let bytes = bits.to_le_bytes();
+    // SAFETY: by the contract.
+    unsafe {
+        match size {
+            1 => std::ptr::write_bytes(address, bytes[0], length),
+            2 => std::slice::from_raw_parts_mut(address.cast::<u16>(), length).fill(bits as u16),
+            4 => std::slice::from_raw_parts_mut(address.cast::<u32>(), length).fill(bits as u32),
+            8 => std::slice::from_raw_parts_mut(address.cast::<u64>(), length).fill(bits as u64),
+            _ => (0..length).for_each(|index| {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), address.add(index * size), size);
+            }),
+        }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) enum BlockKind {
     Immortal,
     /// Handles.
     Handles,
+    /// Young objects of any size, one after the other.
+    Nursery,
 }
 
 /// The side-table entry of a block.
@@ -55,9 +57,11 @@ pub(crate) struct BlockInfo {
     /// `Handles`: whether the block is on the list of blocks with free handles.
     pub(crate) queued: bool,
     /// `Small`: bytes from the block's start up to which cells have been swept and handed out. Beyond it a cell is
-    /// allocated where it is marked; before it, where its header is not zero.
+    /// allocated where it is marked; before it, where its header is not zero. `Nursery`: bytes from the start up to which the
+    /// marked objects alone are allocated; beyond, objects lie one after the other.
     pub(crate) swept: u32,
     /// `LargeHead`: blocks of the object. `LargeTail`: the head's block. `Handles`: free handles outside of the run.
+    /// `Nursery`: bytes from the start up to which objects lie; not kept up to date for the block being allocated in.
     pub(crate) extent: u32,
 }
 
@@ -81,6 +85,11 @@ pub(crate) struct BlockPool {
     used: u32,
     dirty_free: u32,
     maximum: u32,
+    /// Whether the cage has a card table.
+    has_cards: bool,
+    /// Takes left before every further one fails.
+    #[cfg(test)]
+    pub(crate) takes_left: Option<u32>,
 }
 
 /// Offset of a block's first byte.
@@ -110,9 +119,27 @@ impl BlockPool {
             used: 0,
             dirty_free: 0,
             maximum: (max_bytes.min(MAX_HEAP_BYTES) / BLOCK_BYTES as u64) as u32,
+            has_cards: false,
+            #[cfg(test)]
+            takes_left: None,
         };
         pool.marks.cover(FIRST_BLOCK);
         Ok(pool)
+    }
+
+    /// Gives the cage a card table. Cards of blocks are clean when they are taken from now on.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses memory.
+    pub(crate) fn add_cards(&mut self) -> Result<(), HeapError> {
+        self.cage.commit_cards()?;
+        self.has_cards = true;
+        Ok(())
+    }
+
+    /// Blocks that can still be taken, one at a time.
+    pub(crate) fn available(&self) -> u32 {
+        self.maximum - self.used
     }
 
     /// One past the highest block ever taken.
@@ -145,8 +172,12 @@ impl BlockPool {
     /// Takes `count` consecutive blocks. Their entries carry the kind (the first one's `first`, the others' `rest`) and whether
     /// they are dirty. `None` where the maximum is reached, no gap is long enough, or the system refuses memory.
     pub(crate) fn take(&mut self, count: u32, first: BlockKind, rest: BlockKind) -> Option<u32> {
-        if count > self.maximum - self.used {
+        if count > self.available() {
             return None;
+        }
+        #[cfg(test)]
+        if let Some(left) = &mut self.takes_left {
+            *left = left.checked_sub(1)?;
         }
         let found = self.free.iter().find(|&(_, &length)| length >= count).map(|(&start, _)| start);
         let start = match found {
@@ -164,6 +195,9 @@ impl BlockPool {
             let kind = if block == start { first } else { rest };
             *info = BlockInfo { dirty: info.dirty, ..BlockInfo::new(kind) };
             self.marks.clear_block(block);
+        }
+        if self.has_cards {
+            self.cage.clean_cards(start, count);
         }
         self.used += count;
         Some(start)

@@ -44,10 +44,16 @@ impl Cage {
         self.reservation.base().wrapping_add(GUARD_BELOW)
     }
 
+    /// Reading and writing by offset, without the reservation at hand.
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> Memory {
+        Memory { base: self.base() }
+    }
+
     /// The address of an offset.
     #[inline(always)]
     pub(crate) fn address(&self, offset: u32) -> *mut u8 {
-        self.base().wrapping_add(offset as usize)
+        self.memory().address(offset)
     }
 
     /// Makes `[start, start + bytes)` accessible.
@@ -57,6 +63,15 @@ impl Cage {
     pub(crate) fn commit(&self, start: u32, bytes: usize) -> Result<(), HeapError> {
         assert!(start >= NULL_GUARD_BYTES && start as u64 + bytes as u64 <= CAGE_BYTES, "commit outside of the cage");
         self.reservation.commit(GUARD_BELOW + start as usize, bytes)
+    }
+
+    /// Makes the `bytes` that start `distance` below the cage's base accessible.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses.
+    pub(crate) fn commit_below(&self, distance: usize, bytes: usize) -> Result<(), HeapError> {
+        assert!(distance <= GUARD_BELOW && bytes <= distance, "commit outside of the guard");
+        self.reservation.commit(GUARD_BELOW - distance, bytes)
     }
 
     /// Gives memory back to the system; it reads as zero if this returns true.
@@ -70,8 +85,8 @@ impl Cage {
     /// `offset` lies in committed memory and is a multiple of 4.
     #[inline(always)]
     pub(crate) unsafe fn read(&self, offset: u32) -> u32 {
-        // SAFETY: by the contract; any bits are a `u32`.
-        unsafe { self.address(offset).cast::<u32>().read() }
+        // SAFETY: by the contract.
+        unsafe { self.memory().read(offset) }
     }
 
     /// Writes the word at `offset`.
@@ -81,7 +96,7 @@ impl Cage {
     #[inline(always)]
     pub(crate) unsafe fn write(&self, offset: u32, value: u32) {
         // SAFETY: by the contract.
-        unsafe { self.address(offset).cast::<u32>().write(value) }
+        unsafe { self.memory().write(offset, value) }
     }
 
     /// Zeroes `[start, start + bytes)`.
@@ -92,5 +107,39 @@ impl Cage {
     pub(crate) unsafe fn zero(&self, start: u32, bytes: usize) {
         // SAFETY: by the contract.
         unsafe { std::ptr::write_bytes(self.address(start), 0, bytes) }
+    }
+}
+
+/// The base of a cage alone, for inner loops. As long-lived as the cage's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    base: *mut u8,
+}
+
+impl Memory {
+    /// The address of an offset.
+    #[inline(always)]
+    pub(crate) fn address(self, offset: u32) -> *mut u8 {
+        self.base.wrapping_add(offset as usize)
+    }
+
+    /// Reads the word at `offset`.
+    ///
+    /// # Safety
+    /// `offset` lies in committed memory of a living cage and is a multiple of 4.
+    #[inline(always)]
+    pub(crate) unsafe fn read(self, offset: u32) -> u32 {
+        // SAFETY: by the contract; any bits are a `u32`.
+        unsafe { self.address(offset).cast::<u32>().read() }
+    }
+
+    /// Writes the word at `offset`.
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read), and the heap's invariants allow the value there.
+    #[inline(always)]
+    pub(crate) unsafe fn write(self, offset: u32, value: u32) {
+        // SAFETY: by the contract.
+        unsafe { self.address(offset).cast::<u32>().write(value) }
     }
 }

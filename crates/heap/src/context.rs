@@ -1,6 +1,6 @@
 //! The heap's own access to the [`MutatorContext`] that it shares with compiled code and with interrupting threads.
 
-use crate::plan::{BumpRun, MAX_SIZE_CLASSES, MutatorContext};
+use crate::plan::{BumpRun, MAX_SIZE_CLASSES, MutatorContext, StoreBufferWords};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -17,6 +17,7 @@ impl Context {
         let context = Box::new(MutatorContext {
             stack_limit: AtomicUsize::new(0),
             poll: AtomicU32::new(0),
+            store_buffer: StoreBufferWords::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
         });
@@ -41,6 +42,18 @@ impl Context {
     pub(crate) fn handle_run(&mut self) -> &mut BumpRun {
         // SAFETY: as for `run`.
         unsafe { &mut (*self.0.as_ptr()).handle_run }
+    }
+
+    /// The words of the store buffer.
+    pub(crate) fn store_buffer(&mut self) -> &mut StoreBufferWords {
+        // SAFETY: as for `run`.
+        unsafe { &mut (*self.0.as_ptr()).store_buffer }
+    }
+
+    /// A copy of the words of the store buffer.
+    pub(crate) fn store_buffer_now(&self) -> StoreBufferWords {
+        // SAFETY: as for `run`.
+        unsafe { (&raw const (*self.0.as_ptr()).store_buffer).read() }
     }
 
     /// A copy of a class's run.

@@ -1,5 +1,5 @@
 //! Host values: an object of type [`TypeTable::EXTERNAL`](crate::TypeTable::EXTERNAL) holds the index of a slot outside of the
-//! heap. After marking, the slots of dead objects are emptied; the values are dropped when the collection is over,
+//! heap. After a collection, the slots of dead objects are emptied; the values are dropped when the collection is over,
 //! since their destructors are foreign code.
 
 use std::any::Any;
@@ -12,6 +12,19 @@ pub(crate) type HostValue = Box<dyn Any + Send + Sync>;
 pub(crate) struct Externals {
     slots: Vec<Option<(HostValue, u32)>>,
     free: Vec<u32>,
+    /// Slots whose object may be young.
+    young: Vec<u32>,
+}
+
+/// What a nursery collection did to an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// It was copied, and is old now.
+    Moved(u32),
+    /// It stays where it is, still young.
+    Young,
+    /// It was not reached.
+    Dead,
 }
 
 impl Externals {
@@ -35,6 +48,31 @@ impl Externals {
         Some(&mut self.slots.get_mut(slot as usize)?.as_mut()?.0)
     }
 
+    /// Says that a slot's object is young.
+    pub(crate) fn add_young(&mut self, slot: u32) {
+        self.young.push(slot);
+    }
+
+    /// Follows the young objects after a nursery collection, and takes the values out of those that are dead.
+    pub(crate) fn take_dead_young(&mut self, fate: impl Fn(u32) -> Fate) -> Vec<HostValue> {
+        let mut dead = Vec::new();
+        let (slots, free) = (&mut self.slots, &mut self.free);
+        self.young.retain(|&index| {
+            let slot = &mut slots[index as usize];
+            let Some((_, object)) = slot else { unreachable!("a young slot is occupied") };
+            match fate(*object) {
+                Fate::Moved(to) => *object = to,
+                Fate::Young => return true,
+                Fate::Dead => {
+                    dead.extend(slot.take().map(|(value, _)| value));
+                    free.push(index);
+                }
+            }
+            false
+        });
+        dead
+    }
+
     /// Takes the values out whose object is not live.
     pub(crate) fn take_dead(&mut self, is_live: impl Fn(u32) -> bool) -> Vec<HostValue> {
         let mut dead = Vec::new();
@@ -44,6 +82,7 @@ impl Externals {
                 self.free.push(index as u32);
             }
         }
+        self.young.retain(|&index| self.slots[index as usize].is_some());
         dead
     }
 

@@ -2,8 +2,10 @@
 //! at once for each call; everything below is generic over it.
 
 use crate::collector::Collector;
+use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::config::HeapConfig;
+use crate::core::Contents;
 use crate::error::{AllocationError, HeapError};
 use crate::layout::StorageKind;
 use crate::observer::{Cause, GcObserver, HeapStats};
@@ -28,15 +30,17 @@ use std::sync::Arc;
 pub struct Heap(Inner);
 
 enum Inner {
-    Direct(MarkSweep<Direct>),
-    ThinHandles(MarkSweep<ThinHandles>),
+    MarkSweepDirect(MarkSweep<Direct>),
+    MarkSweepThinHandles(MarkSweep<ThinHandles>),
+    Generational(Box<Generational>),
 }
 
 macro_rules! dispatch {
     ($self:expr, $heap:ident => $result:expr) => {
         match $self {
-            Inner::Direct($heap) => $result,
-            Inner::ThinHandles($heap) => $result,
+            Inner::MarkSweepDirect($heap) => $result,
+            Inner::MarkSweepThinHandles($heap) => $result,
+            Inner::Generational($heap) => $result,
         }
     };
 }
@@ -49,30 +53,33 @@ impl Heap {
     pub fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Heap, HeapError> {
         config.validate()?;
         Ok(Heap(match (config.collector, config.references) {
-            (Collector::MarkSweep, References::Direct) => Inner::Direct(MarkSweep::new(config, types)?),
-            (Collector::MarkSweep, References::ThinHandles) => Inner::ThinHandles(MarkSweep::new(config, types)?),
+            (Collector::MarkSweep, References::Direct) => Inner::MarkSweepDirect(MarkSweep::new(config, types)?),
+            (Collector::MarkSweep, References::ThinHandles) => {
+                Inner::MarkSweepThinHandles(MarkSweep::new(config, types)?)
+            }
+            (Collector::Generational, _) => Inner::Generational(Box::new(Generational::new(config, types)?)),
         }))
     }
 
     /// The configuration that the heap was made with.
     pub fn config(&self) -> &HeapConfig {
-        dispatch!(&self.0, heap => &heap.config)
+        dispatch!(&self.0, heap => &heap.core.config)
     }
 
     /// The type table.
     pub fn types(&self) -> &Arc<TypeTable> {
-        dispatch!(&self.0, heap => &heap.types)
+        dispatch!(&self.0, heap => &heap.core.types)
     }
 
     /// The address of offset 0 of the cage. Constant for the heap's life.
     pub fn cage_base(&self) -> *mut u8 {
-        dispatch!(&self.0, heap => heap.pool.cage.base())
+        dispatch!(&self.0, heap => heap.core.pool.cage.base())
     }
 
     /// The context that compiled code and the heap share. Constant for the heap's life; other threads may access its atomic
     /// words.
     pub fn mutator_context(&self) -> *mut MutatorContext {
-        dispatch!(&self.0, heap => heap.context.address())
+        dispatch!(&self.0, heap => heap.core.context.address())
     }
 
     /// Allocates a zeroed struct or exception. May collect. Panics where the type is neither.
@@ -93,7 +100,25 @@ impl Heap {
         length: u32,
         roots: &mut dyn Roots,
     ) -> Result<Reference, AllocationError> {
-        dispatch!(&mut self.0, heap => heap.allocate_array(id, length, roots))
+        dispatch!(&mut self.0, heap => heap.allocate_array(id, length, Contents::Zeroed, roots))
+    }
+
+    /// Allocates an array of `length` elements whose contents are whatever the memory held. May collect. Panics where the type is
+    /// no array.
+    ///
+    /// # Safety
+    /// The caller writes every element before the next call that may collect. (Elements of references hold no references
+    /// until then.)
+    ///
+    /// # Errors
+    /// As for [`allocate_array`](Self::allocate_array).
+    pub unsafe fn allocate_array_uninitialised(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        dispatch!(&mut self.0, heap => heap.allocate_array(id, length, Contents::Unwritten, roots))
     }
 
     /// Puts a host value behind a reference, an object of type [`TypeTable::EXTERNAL`]. The value is dropped at the end of
@@ -120,14 +145,14 @@ impl Heap {
 
     /// The host value behind a reference; `None` where the reference is null, an immediate or another object.
     pub fn external(&self, reference: Reference) -> Option<&(dyn Any + Send + Sync)> {
-        dispatch!(&self.0, heap => Some(heap.externals.get(heap.external_slot(reference)?)?.as_ref()))
+        dispatch!(&self.0, heap => Some(heap.core.externals.get(heap.core.external_slot(reference)?)?.as_ref()))
     }
 
     /// As [`external`](Self::external), to be changed.
     pub fn external_mut(&mut self, reference: Reference) -> Option<&mut (dyn Any + Send + Sync)> {
         dispatch!(&mut self.0, heap => {
-            let slot = heap.external_slot(reference)?;
-            Some(heap.externals.get_mut(slot)?.as_mut())
+            let slot = heap.core.external_slot(reference)?;
+            Some(heap.core.externals.get_mut(slot)?.as_mut())
         })
     }
 
@@ -143,37 +168,45 @@ impl Heap {
 
     /// The exact type of an object.
     pub fn type_of(&self, reference: Reference) -> TypeId {
-        dispatch!(&self.0, heap => heap.type_of(reference))
+        dispatch!(&self.0, heap => heap.core.type_of(reference))
     }
 
     /// The length of an array in elements. Panics for other objects.
     pub fn array_length(&self, array: Reference) -> u32 {
-        dispatch!(&self.0, heap => heap.array_length(array))
+        dispatch!(&self.0, heap => heap.core.array_length(array))
     }
 
     /// The element kind of an array. Panics for other objects.
     pub fn array_element_kind(&self, array: Reference) -> StorageKind {
-        dispatch!(&self.0, heap => heap.element_kind(array))
+        dispatch!(&self.0, heap => heap.core.element_kind(array))
     }
 
     /// The address of an object's header, until the next safepoint.
     pub fn object_address(&self, reference: Reference) -> *mut u8 {
-        dispatch!(&self.0, heap => heap.pool.cage.address(heap.object(reference)))
+        dispatch!(&self.0, heap => heap.core.pool.cage.address(heap.core.object(reference)))
     }
 
     /// Reads the value of `kind` at `offset` bytes from the object's start: its bits, zero-extended.
     pub fn load(&self, reference: Reference, offset: u32, kind: StorageKind) -> u128 {
-        dispatch!(&self.0, heap => heap.load(reference, offset, kind))
+        dispatch!(&self.0, heap => heap.core.load(reference, offset, kind))
     }
 
     /// Writes the low bits of `bits` as a value of `kind` at `offset` bytes from the object's start, with the store barrier.
     pub fn store(&mut self, reference: Reference, offset: u32, kind: StorageKind, bits: u128) {
-        dispatch!(&mut self.0, heap => heap.store(reference, offset, kind, bits))
+        dispatch!(&mut self.0, heap => {
+            heap.core.store(reference, offset, kind, bits);
+            if kind == StorageKind::Ref {
+                heap.stored(reference, offset);
+            }
+        })
     }
 
     /// Writes the low bits of `bits` to `length` elements from `start` on.
     pub fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) {
-        dispatch!(&mut self.0, heap => heap.array_fill(array, start, bits, length))
+        dispatch!(&mut self.0, heap => {
+            heap.core.array_fill(array, start, bits, length);
+            heap.stored_elements(array, start, length);
+        })
     }
 
     /// Copies `length` elements between arrays of equal element size, or within one; the ranges may overlap.
@@ -186,14 +219,62 @@ impl Heap {
         length: u32,
     ) {
         dispatch!(&mut self.0, heap => {
-            heap.array_copy(destination, destination_start, source, source_start, length)
+            heap.core.array_copy(destination, destination_start, source, source_start, length);
+            heap.stored_elements(destination, destination_start, length);
+        })
+    }
+
+    /// As [`array_fill`](Self::array_fill), for compiled code: returns false, and writes nothing, where the range lies outside of
+    /// the array.
+    ///
+    /// # Safety
+    /// `array` refers to an array of this heap.
+    pub unsafe fn trusted_array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) -> bool {
+        dispatch!(&mut self.0, heap => {
+            // SAFETY: by the contract.
+            let filled = unsafe { heap.core.trusted_fill(array, start, bits, length) };
+            if filled == Some(true) {
+                heap.stored_references(array, start, length);
+            }
+            filled.is_some()
+        })
+    }
+
+    /// As [`array_copy`](Self::array_copy), for compiled code: returns false, and writes nothing, where a range lies outside of
+    /// its array.
+    ///
+    /// # Safety
+    /// Both refer to arrays of this heap, with elements of one size.
+    pub unsafe fn trusted_array_copy(
+        &mut self,
+        destination: Reference,
+        destination_start: u32,
+        source: Reference,
+        source_start: u32,
+        length: u32,
+    ) -> bool {
+        dispatch!(&mut self.0, heap => {
+            // SAFETY: by the contract.
+            let copied = unsafe {
+                heap.core.trusted_copy(destination, destination_start, source, source_start, length)
+            };
+            if copied == Some(true) {
+                heap.stored_references(destination, destination_start, length);
+            }
+            copied.is_some()
         })
     }
 
     /// Writes raw little-endian bytes, a whole number of elements, over the elements from `start_element` on. Not for arrays
     /// of references.
     pub fn array_write_bytes(&mut self, array: Reference, start_element: u32, bytes: &[u8]) {
-        dispatch!(&mut self.0, heap => heap.array_write_bytes(array, start_element, bytes))
+        dispatch!(&mut self.0, heap => heap.core.array_write_bytes(array, start_element, bytes))
+    }
+
+    /// The cold path of the store barrier [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer): empties the
+    /// buffer.
+    pub fn flush_store_buffer(&mut self) {
+        dispatch!(&mut self.0, heap => heap.flush_store_buffer())
     }
 
     /// Running totals.
@@ -203,7 +284,7 @@ impl Heap {
 
     /// Reports every collection to `observer` from now on.
     pub fn set_observer(&mut self, observer: Box<dyn GcObserver>) {
-        dispatch!(&mut self.0, heap => heap.observer = Some(observer))
+        dispatch!(&mut self.0, heap => heap.core.observer = Some(observer))
     }
 
     /// Walks the whole heap and checks its invariants; with `roots`, checks them too.

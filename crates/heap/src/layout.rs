@@ -96,6 +96,19 @@ pub const fn array_bytes(kind: StorageKind, length: u32) -> Option<u32> {
     if bytes > u32::MAX as u64 { None } else { Some(bytes as u32) }
 }
 
+/// Offset of the first element of `element_bytes`.
+#[inline(always)]
+pub(crate) const fn elements_offset(element_bytes: u32) -> u32 {
+    if element_bytes >= 8 { ARRAY_LENGTH_OFFSET + 8 } else { ARRAY_LENGTH_OFFSET + 4 }
+}
+
+/// Bytes of an array object with elements of `element_bytes`.
+#[inline(always)]
+pub(crate) const fn array_object_bytes(element_bytes: u32, length: u32) -> u64 {
+    let end = elements_offset(element_bytes) as u64 + element_bytes as u64 * length as u64;
+    (end + 7) & !7
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +131,9 @@ mod tests {
         assert_eq!(array_elements_offset(StorageKind::F64), 16);
         assert_eq!(array_bytes(StorageKind::I8, 0), Some(16));
         assert_eq!(array_bytes(StorageKind::I64, u32::MAX), None);
+        for kind in [StorageKind::I8, StorageKind::I16, StorageKind::Ref, StorageKind::I64, StorageKind::V128] {
+            assert_eq!(elements_offset(kind.bytes()), array_elements_offset(kind));
+            assert_eq!(array_object_bytes(kind.bytes(), 77), array_bytes(kind, 77).unwrap() as u64);
+        }
     }
 }

@@ -54,6 +54,12 @@ impl MarkBits {
         self.words[(object >> 9) as usize] >> (object >> 3 & 63) & 1 == 1
     }
 
+    /// The bits of the 512 bytes that `offset` lies in, those of the lowest address lowest.
+    #[inline(always)]
+    pub(crate) fn of_card(&self, offset: u32) -> u64 {
+        self.words[(offset >> 9) as usize]
+    }
+
     /// How many bits of a block are set.
     pub(crate) fn count(&self, block: u32) -> u32 {
         let start = block as usize * WORDS;

@@ -1,13 +1,17 @@
 //! What a heap reports: one event for each collection, and running totals.
 
+use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
 
 /// Why a collection happened.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The heap reached its threshold.
-    Threshold,
+    /// The heap reached its limit.
+    Limit,
+    /// The nursery is full.
+    Nursery,
     /// An allocation found no memory below the maximum.
     Exhaustion,
     /// The embedder or the program asked for it.
@@ -19,7 +23,8 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Cause::Threshold => "threshold",
+            Cause::Limit => "limit",
+            Cause::Nursery => "nursery",
             Cause::Exhaustion => "exhaustion",
             Cause::Requested => "requested",
             Cause::Stress => "stress",
@@ -28,8 +33,11 @@ impl fmt::Display for Cause {
 }
 
 /// How much of the heap was collected.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CollectionKind {
+    /// The young objects.
+    Nursery,
     /// Everything.
     Full,
 }
@@ -37,13 +45,14 @@ pub enum CollectionKind {
 impl fmt::Display for CollectionKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
+            CollectionKind::Nursery => "nursery",
             CollectionKind::Full => "full",
         })
     }
 }
 
 /// One finished collection. Sizes in bytes, cells counted whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct GcEvent {
     /// 1 for the heap's first collection.
     pub number: u64,
@@ -51,18 +60,35 @@ pub struct GcEvent {
     pub cause: Cause,
     /// What was collected.
     pub kind: CollectionKind,
+    /// When the mutator was stopped, since the heap was made.
+    pub start: Duration,
     /// Live after the last collection, plus what was handed out for allocation since.
     pub before_bytes: u64,
     /// Live now.
     pub after_bytes: u64,
-    /// Size at which the next collection starts.
-    pub threshold_bytes: u64,
+    /// Size at which the next full collection starts.
+    pub limit_bytes: u64,
+    /// Handed out for allocation since the last collection.
+    pub allocated_bytes: u64,
     /// Memory held from the operating system after the collection.
     pub committed_bytes: u64,
     /// How long the mutator stood still (verification not counted).
     pub pause: Duration,
-    /// Objects found live.
+    /// The pause's parts. What is not named in one of them is bookkeeping.
+    pub phases: PhaseTimes,
+    /// How long the mutator has zeroed memory, or waited for memory being zeroed, since the last collection. Not part
+    /// of the pause. Zeroing inline in compiled code is not seen here.
+    pub zeroing: Duration,
+    /// How long the helper thread has zeroed memory since the last collection.
+    pub concurrent_zeroing: Duration,
+    /// Objects found live: all of them in a full collection, the survivors of a nursery collection.
     pub marked_objects: u64,
+    /// Bytes copied into the mature space.
+    pub promoted_bytes: u64,
+    /// Objects copied into the mature space.
+    pub promoted_objects: u64,
+    /// Bytes of young blocks whose survivors stay young, where they are.
+    pub aging_bytes: u64,
     /// Handles freed since the last event; lazy sweeping frees most of them after the collection that found their
     /// objects dead.
     pub freed_handles: u64,
@@ -70,20 +96,55 @@ pub struct GcEvent {
     pub dropped_externals: u64,
 }
 
+/// How long each part of a pause took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct PhaseTimes {
+    /// Visiting the roots: frames, globals, tables, host handles, with what was copied at once.
+    pub roots: Duration,
+    /// Visiting remembered objects and cards.
+    pub remembered: Duration,
+    /// Copying and scanning young objects.
+    pub evacuate: Duration,
+    /// Marking.
+    pub mark: Duration,
+    /// Sweeping, as far as it is not lazy, and freeing large objects.
+    pub sweep: Duration,
+    /// Returning memory to the operating system.
+    pub release: Duration,
+}
+
+impl PhaseTimes {
+    /// Each part with its name.
+    pub fn named(&self) -> [(&'static str, Duration); 6] {
+        [
+            ("roots", self.roots),
+            ("remembered", self.remembered),
+            ("evacuate", self.evacuate),
+            ("mark", self.mark),
+            ("sweep", self.sweep),
+            ("release", self.release),
+        ]
+    }
+}
+
+/// One line for people and for `grep`: sizes in KiB, rounded up, times in milliseconds, the start in seconds since the
+/// heap was made.
 impl fmt::Display for GcEvent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = |bytes: u64| bytes.div_ceil(1024);
         write!(
             formatter,
-            "#{} {} ({}): {}K -> {}K (next at {}K, committed {}K), {} objects, {:.3} ms",
+            "#{} {} ({}) at {:.3} s: {}K -> {}K (limit {}K, committed {}K), promoted {}K, zeroing {:.3} ms, pause {:.3} ms",
             self.number,
             self.kind,
             self.cause,
+            self.start.as_secs_f64(),
             kib(self.before_bytes),
             kib(self.after_bytes),
-            kib(self.threshold_bytes),
+            kib(self.limit_bytes),
             kib(self.committed_bytes),
-            self.marked_objects,
+            kib(self.promoted_bytes),
+            self.zeroing.as_secs_f64() * 1e3,
             self.pause.as_secs_f64() * 1e3,
         )
     }
@@ -96,13 +157,15 @@ pub trait GcObserver: Send {
 }
 
 /// Running totals of one heap. Sizes in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HeapStats {
     /// Collections so far.
     pub collections: u64,
-    /// Live after the last collection.
+    /// Of these, full ones.
+    pub full_collections: u64,
+    /// Live after the last collection; old objects count until a full collection finds them dead.
     pub live_bytes: u64,
-    /// Objects that the last collection found live.
+    /// Objects that the last collection found live; old ones count until a full collection finds them dead.
     pub live_objects: u64,
     /// Handed out for allocation since the heap was made (cells and blocks counted whole).
     pub allocated_bytes: u64,
@@ -110,8 +173,10 @@ pub struct HeapStats {
     pub used_bytes: u64,
     /// Memory held from the operating system.
     pub committed_bytes: u64,
-    /// Size at which the next collection starts.
-    pub threshold_bytes: u64,
+    /// Size at which the next full collection starts.
+    pub limit_bytes: u64,
+    /// Copied into the mature space so far.
+    pub promoted_bytes: u64,
     /// Taken by immortal records.
     pub immortal_bytes: u64,
     /// In blocks of handles.
@@ -126,4 +191,8 @@ pub struct HeapStats {
     pub pause_total_us: u64,
     /// The longest pause, in microseconds.
     pub pause_max_us: u64,
+    /// What the mutator has spent on zeroing or on waiting for it, in microseconds; inline zeroing apart.
+    pub zeroing_us: u64,
+    /// What the helper thread has spent on zeroing, in microseconds.
+    pub concurrent_zeroing_us: u64,
 }

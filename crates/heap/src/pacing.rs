@@ -1,32 +1,39 @@
-//! When to collect: at a size of `live x growth`, at least `min_bytes`, at most the maximum.
+//! When to collect the whole heap: when what is live and what has been handed out reach the limit that the axis `sizing` sets.
 
 use crate::config::HeapConfig;
+use crate::sizing::HeapSize;
+use std::time::{Duration, Instant};
 
 /// Bytes handed out, and when that is enough. What is handed out counts at once, whether the mutator has used it or not.
 #[derive(Debug)]
 pub(crate) struct Pacer {
-    minimum: u64,
-    maximum: u64,
-    growth: f64,
-    /// Live after the last collection.
+    sizing: HeapSize,
+    /// Live after the last full collection.
     pub(crate) live: u64,
-    /// Handed out since.
+    /// Handed out since. In a generational heap: copied into the mature space, and large objects that have become old.
     pub(crate) allocated: u64,
-    /// Handed out before the last collection.
+    /// Handed out before the last full collection.
     allocated_before: u64,
-    /// Size at which the next collection starts.
-    pub(crate) threshold: u64,
+    /// Pauses since the last full collection.
+    pauses: Duration,
+    /// When it ended.
+    since: Instant,
 }
 
 impl Pacer {
     /// A pacer for an empty heap.
     pub(crate) fn new(config: &HeapConfig) -> Pacer {
-        let (minimum, maximum) = (config.min_bytes, config.maximum());
-        let threshold = minimum.min(maximum);
-        Pacer { minimum, maximum, growth: config.growth, live: 0, allocated: 0, allocated_before: 0, threshold }
+        Pacer {
+            sizing: HeapSize::new(config),
+            live: 0,
+            allocated: 0,
+            allocated_before: 0,
+            pauses: Duration::ZERO,
+            since: Instant::now(),
+        }
     }
 
-    /// Live after the last collection plus handed out since, in bytes.
+    /// Live after the last full collection plus handed out since, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.live + self.allocated
     }
@@ -36,10 +43,20 @@ impl Pacer {
         self.allocated_before + self.allocated
     }
 
+    /// Size at which the next full collection starts, in bytes.
+    pub(crate) fn limit(&self) -> u64 {
+        self.sizing.limit()
+    }
+
+    /// How much the heap may grow before the next full collection, in bytes.
+    pub(crate) fn room(&self) -> u64 {
+        self.limit().saturating_sub(self.size())
+    }
+
     /// Whether handing out `bytes` more calls for a collection first. Never right after one, so that allocation makes
     /// progress.
     pub(crate) fn is_due(&self, bytes: u64) -> bool {
-        self.allocated > 0 && self.size() + bytes > self.threshold
+        self.allocated > 0 && self.size() + bytes > self.limit()
     }
 
     /// Counts bytes handed out.
@@ -47,31 +64,49 @@ impl Pacer {
         self.allocated += bytes;
     }
 
-    /// Sets the next threshold after a collection.
-    pub(crate) fn collected(&mut self, live: u64) {
+    /// Counts the pause of a nursery collection.
+    pub(crate) fn paused(&mut self, pause: Duration) {
+        self.pauses += pause;
+    }
+
+    /// Sets the next limit after a full collection that found `live` bytes, and has stopped the mutator for `pause` so far.
+    pub(crate) fn collected(&mut self, live: u64, pause: Duration) {
         self.live = live;
-        self.allocated_before += self.allocated;
-        self.allocated = 0;
-        let grown = (live as f64 * self.growth) as u64;
-        self.threshold = grown.max(self.minimum).min(self.maximum);
+        self.allocated_before += std::mem::take(&mut self.allocated);
+        let gc = std::mem::take(&mut self.pauses) + pause;
+        let now = Instant::now();
+        let mutator = now.duration_since(std::mem::replace(&mut self.since, now)).saturating_sub(gc);
+        self.sizing.collected(live, gc, mutator);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sizing;
 
     #[test]
-    fn the_threshold_follows_what_survives() {
-        let config = HeapConfig { min_bytes: 1000, growth: 2.0, max_bytes: 1 << 20, ..HeapConfig::default() };
+    fn a_collection_is_due_at_the_limit() {
+        let config =
+            HeapConfig { min_bytes: 1000, max_bytes: 1 << 20, sizing: Sizing::GcRatio, ..HeapConfig::default() };
         let mut pacer = Pacer::new(&config);
         assert!(!pacer.is_due(5000), "an empty heap has nothing to collect");
         pacer.charge(900);
         assert!(!pacer.is_due(100) && pacer.is_due(101));
-        pacer.collected(800);
-        assert_eq!(pacer.threshold, 1600);
-        pacer.collected(1 << 20);
-        assert_eq!(pacer.threshold, 1 << 20);
-        assert_eq!(pacer.allocated_total(), 900);
+        assert_eq!((pacer.size(), pacer.room()), (900, 100));
+        pacer.paused(Duration::from_millis(1));
+        pacer.collected(800, Duration::from_millis(1));
+        assert!((1000..=1600).contains(&pacer.limit()), "{}", pacer.limit());
+        assert_eq!((pacer.size(), pacer.allocated_total()), (800, 900));
+        pacer.collected(1 << 20, Duration::ZERO);
+        assert_eq!(pacer.limit(), 1 << 20);
+    }
+
+    #[test]
+    fn a_fixed_limit_is_the_maximum() {
+        let config = HeapConfig { max_bytes: 1 << 20, sizing: Sizing::Fixed, ..HeapConfig::default() };
+        let mut pacer = Pacer::new(&config);
+        pacer.collected(10, Duration::ZERO);
+        assert_eq!(pacer.limit(), config.maximum());
     }
 }

@@ -15,6 +15,9 @@ pub struct AccessPlan {
     pub arrays: ArrayPlan,
     /// The inline allocation sequence.
     pub allocation: AllocationPlan,
+    /// Whether the memory between cursor and limit of a run is already zero, so that only the header and the non-zero
+    /// fields of a new object need to be written.
+    pub fresh_memory_is_zero: bool,
     /// What a store of a reference into an object must do besides.
     pub store_barrier: BarrierPlan,
     /// Whether the bits of a reference may change at a safepoint. Where they may not, frames need only be readable by
@@ -42,38 +45,94 @@ pub enum ArrayPlan {
     Contiguous,
 }
 
-/// The inline allocation sequence.
-///
-/// Objects of one cell size are taken by bumping a cursor through a run of free memory. All `u32` fields named here lie
-/// in the [`MutatorContext`]. If `limit - cursor < cell bytes` the slow path is called instead.
+/// The inline allocation sequence. All `u32` fields named here lie in the [`MutatorContext`]; if
+/// `limit - cursor < bytes` of the [`BumpRun`] in question, the slow path is called instead.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub struct AllocationPlan {
-    /// Cell size of each class in bytes, ascending. An object takes the first class that holds it; a larger one always
-    /// takes the slow path.
-    pub cell_bytes: Vec<u32>,
-    /// Offset in the [`MutatorContext`] of the first class's [`BumpRun`]; the others follow, 8 bytes each.
-    pub runs_offset: u32,
-    /// Whether the memory between cursor and limit is already zero, so that only the header and the non-zero fields
-    /// need to be written.
-    pub cells_are_zero: bool,
-    /// With handles: offset in the [`MutatorContext`] of the [`BumpRun`] of free handles (4 bytes each), taken in the
-    /// same way. `None` for direct references.
-    pub handle_run_offset: Option<u32>,
+pub enum AllocationPlan {
+    /// Objects of one cell size are taken by bumping a cursor through a run of free cells.
+    SizeClasses {
+        /// Cell size of each class in bytes, ascending. An object takes the first class that holds it; a larger one
+        /// always takes the slow path.
+        cell_bytes: Vec<u32>,
+        /// Offset in the [`MutatorContext`] of the first class's [`BumpRun`]; the others follow, 8 bytes each.
+        runs_offset: u32,
+        /// With handles: offset in the [`MutatorContext`] of the [`BumpRun`] of free handles (4 bytes each), taken in
+        /// the same way. `None` for direct references.
+        handle_run_offset: Option<u32>,
+    },
+    /// Objects of every size are taken by bumping one cursor, rounded up to
+    /// [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT).
+    Bump {
+        /// Offset in the [`MutatorContext`] of the [`BumpRun`].
+        run_offset: u32,
+        /// A larger object always takes the slow path, in bytes.
+        max_bytes: u32,
+    },
 }
 
 impl AllocationPlan {
-    /// The size class for an object of `bytes`, or `None` where only the slow path can allocate it.
-    pub fn class_of(&self, bytes: u32) -> Option<usize> {
-        let class = self.cell_bytes.partition_point(|&cell| cell < bytes);
-        (class < self.cell_bytes.len()).then_some(class)
+    /// Where an object of `bytes` is allocated inline, and how many bytes it takes; `None` where only the slow path
+    /// can allocate it.
+    pub fn inline_run(&self, bytes: u32) -> Option<InlineRun> {
+        match self {
+            AllocationPlan::SizeClasses { cell_bytes, runs_offset, .. } => {
+                let class = cell_bytes.partition_point(|&cell| cell < bytes);
+                let run_offset = runs_offset + (class * size_of::<BumpRun>()) as u32;
+                cell_bytes.get(class).map(|&cell| InlineRun { run_offset, cell_bytes: cell })
+            }
+            AllocationPlan::Bump { run_offset, max_bytes } => (bytes <= *max_bytes).then(|| InlineRun {
+                run_offset: *run_offset,
+                cell_bytes: bytes.next_multiple_of(crate::layout::OBJECT_ALIGNMENT),
+            }),
+        }
+    }
+
+    /// Offset of the [`BumpRun`] of free handles, where the reference model has them.
+    pub fn handle_run_offset(&self) -> Option<u32> {
+        match self {
+            AllocationPlan::SizeClasses { handle_run_offset, .. } => *handle_run_offset,
+            AllocationPlan::Bump { .. } => None,
+        }
     }
 }
 
-/// What a store of a reference into an object must do besides.
+/// Where one object is allocated inline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InlineRun {
+    /// Offset of the [`BumpRun`] in the [`MutatorContext`].
+    pub run_offset: u32,
+    /// Bytes to bump by.
+    pub cell_bytes: u32,
+}
+
+/// What a store of a reference into an object must do besides. Stores into an object that no safepoint has passed since its
+/// allocation need no barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum BarrierPlan {
     /// Nothing: the collector stops the mutator and traces everything.
     None,
+    /// Where the value stored is young, sets the byte of the card that the object's header (structs) or the element (arrays)
+    /// lies in to 1.
+    Cards(RememberedPlan),
+    /// Structs: where the value stored is young and the object old, pushes the slot's cage offset to the sequential store
+    /// buffer, and calls the cold path when that is full. Arrays: as for `Cards`. The number is the offset of the
+    /// [`StoreBufferWords`] in the [`MutatorContext`].
+    StoreBuffer(RememberedPlan, u32),
+}
+
+/// Where the tables of a remembered set lie: for cage offset `o`, the age at
+/// `cage base - ages_below + (o >> block_log2)` and the card at `cage base - cards_below + (o >> card_log2)`, a byte each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct RememberedPlan {
+    /// Distance in bytes from the table of ages up to the cage's base. An age is not 0 where objects are young; null is old, and
+    /// an immediate may be taken for either.
+    pub ages_below: u32,
+    /// Binary logarithm of a block's bytes.
+    pub block_log2: u8,
+    /// Distance in bytes from the card table up to the cage's base.
+    pub cards_below: u32,
+    /// Binary logarithm of a card's bytes.
+    pub card_log2: u8,
 }
 
 /// A run of free memory that allocation bumps through. Cage offsets in bytes; empty when both are equal.
@@ -84,6 +143,17 @@ pub struct BumpRun {
     pub cursor: u32,
     /// The end of the run.
     pub limit: u32,
+}
+
+/// The sequential store buffer as compiled code sees it: `u32` cage offsets of slots are written from `cursor` up to `limit`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreBufferWords {
+    /// Address of the next free entry.
+    pub cursor: usize,
+    /// Address behind the last entry. Whoever makes the cursor equal to it calls
+    /// [`Heap::flush_store_buffer`](crate::Heap::flush_store_buffer).
+    pub limit: usize,
 }
 
 /// The most size classes a heap may have.
@@ -98,9 +168,11 @@ pub struct MutatorContext {
     pub stack_limit: std::sync::atomic::AtomicUsize,
     /// Loop back-edges call the `poll` builtin when this is not zero.
     pub poll: std::sync::atomic::AtomicU32,
+    /// The store buffer ([`BarrierPlan::StoreBuffer`] only).
+    pub store_buffer: StoreBufferWords,
     /// Free handles (handle models only).
     pub handle_run: BumpRun,
-    /// Free memory for each size class.
+    /// Free memory for each size class; with [`AllocationPlan::Bump`], the first one is the only one.
     pub runs: [BumpRun; MAX_SIZE_CLASSES],
 }
 
@@ -109,6 +181,8 @@ impl MutatorContext {
     pub const STACK_LIMIT_OFFSET: u32 = std::mem::offset_of!(MutatorContext, stack_limit) as u32;
     /// Offset of [`poll`](Self::poll), 4 bytes.
     pub const POLL_OFFSET: u32 = std::mem::offset_of!(MutatorContext, poll) as u32;
+    /// Offset of [`store_buffer`](Self::store_buffer).
+    pub const STORE_BUFFER_OFFSET: u32 = std::mem::offset_of!(MutatorContext, store_buffer) as u32;
     /// Offset of [`handle_run`](Self::handle_run).
     pub const HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, handle_run) as u32;
     /// Offset of [`runs`](Self::runs).

@@ -54,6 +54,12 @@ impl SizeClasses {
         if bytes > MAX_SMALL_BYTES { None } else { Some(self.of_words[bytes.div_ceil(8) as usize] as usize) }
     }
 
+    /// The class that holds an object of `bytes`, which is no large one.
+    #[inline(always)]
+    pub(crate) fn of_small(&self, bytes: u32) -> usize {
+        self.of_words[bytes.div_ceil(8) as usize] as usize
+    }
+
     /// Bytes of a cell of `class`.
     #[inline]
     pub(crate) fn cell(&self, class: usize) -> u32 {
@@ -90,9 +96,11 @@ mod tests {
     #[test]
     fn both_look_ups_agree() {
         let classes = SizeClasses::new();
-        let plan = crate::HeapConfig::default().access_plan().allocation;
+        let config = crate::HeapConfig { collector: crate::Collector::MarkSweep, ..crate::HeapConfig::default() };
+        let plan = config.access_plan().allocation;
         for bytes in 8..=MAX_SMALL_BYTES + 8 {
-            assert_eq!(classes.of(bytes), plan.class_of(bytes));
+            let inline = plan.inline_run(bytes).map(|run| run.cell_bytes);
+            assert_eq!(classes.of(bytes).map(|class| classes.cell(class)), inline);
         }
     }
 }

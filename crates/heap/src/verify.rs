@@ -1,22 +1,20 @@
-//! Walks the whole heap and checks every invariant that can be checked. Trusts nothing but the side tables' sizes.
+//! Walks the heap and checks every invariant that can be checked. Trusts nothing but the side tables' sizes.
 //!
-//! Checked: every allocated object has a registered type with objects, fits its cell and belongs to its class; every traced
-//! slot and every root is null, an immediate, or leads to the start of an allocated object; mark bits lie on the starts of allocated
-//! objects alone; handles and objects point at each other, free handles are counted and queued once; host slots and
-//! their objects agree; the mutator's runs are zero and lie in swept cells of their class; blocks are free or used as the
-//! pool counts, and each unfinished block is queued once. Right after a collection "allocated" means "marked", so
-//! the same walk then shows that nothing live was lost.
+//! Here is what holds under every collector: an allocated object has a registered type with objects, fits its cell and belongs
+//! to its class; a traced slot or root is null, an immediate, or leads to the start of an allocated object; host slots and
+//! their objects agree; a large object's blocks belong to it; blocks with cells to be swept are queued once. Each collector's own `verify`
+//! module says which offsets hold allocated objects, and adds what it promises besides.
 
 use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};
-use crate::collector::mark_sweep::{MarkSweep, array_object_bytes};
-use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET, array_elements_offset};
-use crate::layout::{StorageKind, TYPE_ID_OFFSET as HEADER};
+use crate::core::Core;
+use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::{RootVisitor, Roots};
 use crate::spaces::large;
 use crate::type_table::TypeTable;
-use crate::types::{TypeId, TypeKind};
+use crate::types::{TypeId, TypeKind, TypeRecord};
 use std::collections::HashMap;
 
 /// A broken invariant, described.
@@ -24,43 +22,38 @@ use std::collections::HashMap;
 #[error("{0}")]
 pub struct VerifyError(pub String);
 
-type Check = Result<(), String>;
+/// The result of one check.
+pub(crate) type Check = Result<(), String>;
 
-impl<M: ReferenceModel> MarkSweep<M> {
-    /// Checks the heap, and the roots if given.
-    pub(crate) fn verify(&self, roots: Option<&mut dyn Roots>) -> Result<(), VerifyError> {
-        self.check_all(roots).map_err(VerifyError)
-    }
+/// Where an object lies, and so which sizes it may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// In a cell of this class.
+    Cell(usize),
+    /// In blocks of its own.
+    Large,
+    /// In the nursery, before this offset.
+    Nursery(u32),
+}
 
-    fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
-        self.pool.check()?;
-        self.check_queues()?;
-        self.check_runs()?;
-        let mut externals: HashMap<u32, u32> = self.externals.iter().map(|(slot, object)| (object, slot)).collect();
-        for block in 0..self.pool.frontier() {
-            self.check_block(block, &mut externals).map_err(|problem| format!("block {block}: {problem}"))?;
-        }
-        if let Some((object, slot)) = externals.iter().next() {
-            return Err(format!("host slot {slot} belongs to {object:#x}, which is no allocated external"));
-        }
-        self.model.check(&self.pool, &self.context, &|object| self.is_allocated(object) || self.is_unswept(object))?;
-        if let Some(roots) = roots {
-            let mut visitor = RootCheck { heap: self, problem: None, index: 0 };
-            roots.visit_roots(&mut visitor);
-            if let Some(problem) = visitor.problem {
-                return Err(problem);
-            }
-        }
-        Ok(())
-    }
+/// One walk over a heap.
+pub(crate) struct Walk<'a, M> {
+    pub(crate) core: &'a Core<M>,
+    /// Whether an allocated object starts at an offset.
+    pub(crate) is_allocated: &'a dyn Fn(u32) -> bool,
+    /// Host slots by object, of objects that have not been met yet.
+    externals: HashMap<u32, u32>,
+}
 
-    fn word(&self, offset: u32) -> u32 {
+impl<M: ReferenceModel> Core<M> {
+    /// The word at an offset of a taken block.
+    pub(crate) fn word(&self, offset: u32) -> u32 {
         // SAFETY: only words of taken blocks are asked for.
         unsafe { self.pool.cage.read(offset) }
     }
 
     /// Whether `object` is the first byte of a cell or large object.
-    fn is_start(&self, object: u32) -> bool {
+    pub(crate) fn is_start(&self, object: u32) -> bool {
         let block = block_of(object);
         if block >= self.pool.frontier() {
             return false;
@@ -76,23 +69,8 @@ impl<M: ReferenceModel> MarkSweep<M> {
         }
     }
 
-    /// Whether an allocated object starts at `object`.
-    fn is_allocated(&self, object: u32) -> bool {
-        if !self.is_start(object) {
-            return false;
-        }
-        let info = self.pool.info(block_of(object));
-        let by_header = info.kind == BlockKind::LargeHead || object - block_start(block_of(object)) < info.swept;
-        if by_header { self.word(object + HEADER) != 0 } else { self.pool.marks.get(object) }
-    }
-
-    /// Whether a dead object lies at `object` that has not been swept.
-    fn is_unswept(&self, object: u32) -> bool {
-        self.is_start(object) && !self.is_allocated(object) && self.word(object + TYPE_ID_OFFSET) != 0
-    }
-
-    /// A block with cells to be swept is queued once.
-    fn check_queues(&self) -> Check {
+    /// Every block with cells to be swept is queued once.
+    pub(crate) fn check_queues(&self) -> Check {
         let mut queued = HashMap::new();
         for (class, block) in self.small.unfinished() {
             let info = self.pool.info(block);
@@ -119,138 +97,145 @@ impl<M: ReferenceModel> MarkSweep<M> {
         Ok(())
     }
 
-    /// The mutator's runs hold zeros in swept cells of their class.
-    fn check_runs(&self) -> Check {
-        for class in 0..self.small.classes.count() {
-            let (run, cell) = (self.context.run_now(class), self.small.classes.cell(class));
-            if run.cursor == run.limit {
-                continue;
+    /// A run of free cells lies in swept cells of its class.
+    pub(crate) fn check_run(&self, class: usize, run: BumpRun) -> Check {
+        let cell = self.small.classes.cell(class);
+        let block = block_of(run.cursor);
+        let belongs = run.cursor < run.limit && block < self.pool.frontier() && {
+            let (info, start) = (self.pool.info(block), block_start(block));
+            info.kind == BlockKind::Small
+                && info.class as usize == class
+                && run.limit <= start + info.swept
+                && (run.cursor - start).is_multiple_of(cell)
+                && (run.limit - start).is_multiple_of(cell)
+        };
+        if belongs {
+            return Ok(());
+        }
+        Err(format!("the run {:#x}..{:#x} does not belong to class {class}", run.cursor, run.limit))
+    }
+
+    /// The blocks of the large object at `head`, or the head of the tail at `block`, agree.
+    pub(crate) fn check_large(&self, block: u32) -> Check {
+        let info = self.pool.info(block);
+        if info.kind == BlockKind::LargeHead {
+            for tail in block + 1..block + info.extent {
+                let part = (tail < self.pool.frontier()).then(|| self.pool.info(tail));
+                if part.is_none_or(|part| part.kind != BlockKind::LargeTail || part.extent != block) {
+                    return Err(format!("its {} blocks do not all belong to it", info.extent));
+                }
             }
-            let block = block_of(run.cursor);
-            let belongs = run.cursor < run.limit && block < self.pool.frontier() && {
-                let (info, start) = (self.pool.info(block), block_start(block));
-                info.kind == BlockKind::Small
-                    && info.class as usize == class
-                    && run.limit <= start + info.swept
-                    && (run.cursor - start) % cell == 0
-                    && (run.limit - start) % cell == 0
-            };
-            if !belongs {
-                return Err(format!("the run {:#x}..{:#x} does not belong to class {class}", run.cursor, run.limit));
-            }
-            if let Some(dirty) = (run.cursor..run.limit).step_by(4).find(|&word| self.word(word) != 0) {
-                return Err(format!("the run {:#x}..{:#x} is not zero at {dirty:#x}", run.cursor, run.limit));
+        } else {
+            let head = (info.extent < block).then(|| self.pool.info(info.extent));
+            if head.is_none_or(|head| head.kind != BlockKind::LargeHead || info.extent + head.extent <= block) {
+                return Err(format!("its head {} is none", info.extent));
             }
         }
         Ok(())
     }
+}
 
-    fn check_block(&self, block: u32, externals: &mut HashMap<u32, u32>) -> Check {
-        let (info, start) = (self.pool.info(block), block_start(block));
-        let mut marked = 0;
-        match info.kind {
-            BlockKind::Small => {
-                let cell = self.small.classes.cell(info.class as usize);
-                for object in (start..=start + BLOCK_BYTES - cell).step_by(cell as usize) {
-                    marked += self.pool.marks.get(object) as u32;
-                    if self.is_allocated(object) {
-                        self.check_object(object, Some(info.class as usize), externals)?;
-                    } else if self.pool.marks.get(object) {
-                        return Err(format!("{object:#x} is marked, but free"));
-                    }
-                }
-            }
-            BlockKind::LargeHead => {
-                let tails = start / BLOCK_BYTES + 1..block + info.extent;
-                for tail in tails {
-                    let part = (tail < self.pool.frontier()).then(|| self.pool.info(tail));
-                    if part.is_none_or(|part| part.kind != BlockKind::LargeTail || part.extent != block) {
-                        return Err(format!("its {} blocks do not all belong to it", info.extent));
-                    }
-                }
-                marked = self.pool.marks.get(start) as u32;
-                self.check_object(start, None, externals)?;
-            }
-            BlockKind::LargeTail => {
-                let head = (info.extent < block).then(|| self.pool.info(info.extent));
-                if head.is_none_or(|head| head.kind != BlockKind::LargeHead || info.extent + head.extent <= block) {
-                    return Err(format!("its head {} is none", info.extent));
-                }
-            }
-            BlockKind::Guard | BlockKind::Free | BlockKind::Immortal | BlockKind::Handles => {}
-        }
-        if self.pool.marks.count(block) != marked {
-            return Err("mark bits are set elsewhere than on starts of objects".to_string());
-        }
-        Ok(())
+impl<'a, M: ReferenceModel> Walk<'a, M> {
+    /// A walk that takes for allocated what `is_allocated` says.
+    pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
+        let externals = core.externals.iter().map(|(slot, object)| (object, slot)).collect();
+        Walk { core, is_allocated, externals }
     }
 
-    fn check_object(&self, object: u32, class: Option<usize>, externals: &mut HashMap<u32, u32>) -> Check {
-        let id = TypeId(self.word(object + TYPE_ID_OFFSET));
-        if !self.types.contains(id) {
+    /// The type, size in bytes, and (for arrays) length of an object.
+    pub(crate) fn shape(&self, object: u32) -> Result<(TypeId, &'a TypeRecord, u64, u32), String> {
+        let id = TypeId(self.core.word(object + TYPE_ID_OFFSET));
+        if !self.core.types.contains(id) {
             return Err(format!("the object at {object:#x} has the unknown {id:?}"));
         }
-        let record = self.types.record(id);
-        let is_array = record.kind == TypeKind::Array as u32;
-        let length = if is_array { self.word(object + ARRAY_LENGTH_OFFSET) } else { 0 };
-        let bytes = if is_array { array_object_bytes(record.bytes, length) } else { record.bytes as u64 };
-        let describe = || format!("the object at {object:#x} of {id:?} and {bytes} bytes");
+        let record = self.core.types.record(id);
         if record.kind == TypeKind::Function as u32 {
-            return Err(format!("{}: functions have no objects", describe()));
+            return Err(format!("the object at {object:#x} of {id:?}: functions have no objects"));
         }
-        let fits = u32::try_from(bytes).is_ok_and(|bytes| match class {
-            Some(_) => self.small.classes.of(bytes) == class,
-            None => {
-                let blocks = self.pool.info(block_of(object)).extent;
-                self.small.classes.of(bytes).is_none() && large::blocks_for(bytes) == blocks
+        let is_array = record.kind == TypeKind::Array as u32;
+        let length = if is_array { self.core.word(object + ARRAY_LENGTH_OFFSET) } else { 0 };
+        let bytes = if is_array { layout::array_object_bytes(record.bytes, length) } else { record.bytes as u64 };
+        Ok((id, record, bytes, length))
+    }
+
+    /// Checks an allocated object; `slot` is called with the offset of each traced slot and the object that it leads to.
+    pub(crate) fn check_object(
+        &mut self,
+        object: u32,
+        place: Place,
+        slot: &mut dyn FnMut(u32, Reference) -> Check,
+    ) -> Check {
+        let (id, record, bytes, length) = self.shape(object)?;
+        let describe = || format!("the object at {object:#x} of {id:?} and {bytes} bytes");
+        let classes = &self.core.small.classes;
+        let fits = u32::try_from(bytes).is_ok_and(|bytes| match place {
+            Place::Cell(class) => classes.of(bytes) == Some(class),
+            Place::Nursery(end) => classes.of(bytes).is_some() && object + bytes <= end,
+            Place::Large => {
+                let blocks = self.core.pool.info(block_of(object)).extent;
+                classes.of(bytes).is_none() && large::blocks_for(bytes) == blocks
             }
         });
         if !fits {
-            return Err(format!("{} does not belong to class {class:?}", describe()));
+            return Err(format!("{} does not fit its place, {place:?}", describe()));
         }
-        if id == TypeTable::EXTERNAL && externals.remove(&object) != Some(self.word(object + HEADER_BYTES)) {
+        if id == TypeTable::EXTERNAL && self.externals.remove(&object) != Some(self.core.word(object + HEADER_BYTES)) {
             return Err(format!("{} and its host slot disagree", describe()));
         }
         // SAFETY: the object is allocated.
-        let identity = unsafe { M::reference(&self.pool.cage, object) };
-        match M::check_reference(&self.pool, identity) {
+        let identity = unsafe { M::reference(&self.core.pool.cage, object) };
+        match M::check_reference(&self.core.pool, identity) {
             Ok(back) if back == object => {}
             Ok(back) => return Err(format!("{}: its handle names {back:#x}", describe())),
             Err(problem) => return Err(format!("{}: {identity:?}: {problem}", describe())),
         }
-        let check = |offset: u32| {
-            self.check_reference(Reference(self.word(object + offset)))
+        let mut check = |offset: u32| {
+            let reference = Reference(self.core.word(object + offset));
+            self.check_reference(reference)
+                .and_then(|()| if reference.is_object() { slot(object + offset, reference) } else { Ok(()) })
                 .map_err(|problem| format!("{}, at byte {offset}: {problem}", describe()))
         };
-        if is_array && record.reference_map != 0 {
+        if record.kind == TypeKind::Array as u32 && record.reference_map != 0 {
             let elements = array_elements_offset(StorageKind::Ref);
             return (0..length).try_for_each(|index| check(elements + 4 * index));
         }
-        self.types.reference_offsets(id).iter().try_for_each(|&offset| check(offset))
+        self.core.types.reference_offsets(id).iter().try_for_each(|&offset| check(offset))
     }
 
-    fn check_reference(&self, reference: Reference) -> Check {
+    /// Checks that a reference is null, an immediate, or leads to an allocated object.
+    pub(crate) fn check_reference(&self, reference: Reference) -> Check {
         if !reference.is_object() {
             return Ok(());
         }
-        match M::check_reference(&self.pool, reference) {
-            Ok(object) if self.is_allocated(object) => Ok(()),
+        match M::check_reference(&self.core.pool, reference) {
+            Ok(object) if (self.is_allocated)(object) => Ok(()),
             Ok(object) => Err(format!("{reference:?} leads to {object:#x}, where no allocated object starts")),
             Err(problem) => Err(format!("{reference:?}: {problem}")),
         }
     }
+
+    /// Checks the roots, and that every host slot's object has been met.
+    pub(crate) fn finish(&self, roots: Option<&mut dyn Roots>) -> Check {
+        if let Some((object, slot)) = self.externals.iter().next() {
+            return Err(format!("host slot {slot} belongs to {object:#x}, which is no allocated external"));
+        }
+        let Some(roots) = roots else { return Ok(()) };
+        let mut visitor = RootCheck { walk: self, problem: None, index: 0 };
+        roots.visit_roots(&mut visitor);
+        visitor.problem.map_or(Ok(()), Err)
+    }
 }
 
 /// Checks each root slot; keeps the first problem.
-struct RootCheck<'a, M> {
-    heap: &'a MarkSweep<M>,
+struct RootCheck<'a, 'b, M> {
+    walk: &'a Walk<'b, M>,
     problem: Option<String>,
     index: usize,
 }
 
-impl<M: ReferenceModel> RootVisitor for RootCheck<'_, M> {
+impl<M: ReferenceModel> RootVisitor for RootCheck<'_, '_, M> {
     fn visit(&mut self, slot: &mut Reference) {
-        if let Err(problem) = self.heap.check_reference(*slot)
+        if let Err(problem) = self.walk.check_reference(*slot)
             && self.problem.is_none()
         {
             self.problem = Some(format!("root {}: {problem}", self.index));

@@ -2,17 +2,23 @@
 
 mod common;
 
-use common::{allocate_inline, both, register};
+use common::{all, allocate_inline, both, register};
+use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Cause, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable,
+    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_list_of_ten_million_nodes_survives() {
-    for config in both(HeapConfig::default()) {
+    let mut configs = both(HeapConfig::default());
+    for nursery in [Nursery::Fixed(4 << 20), Nursery::Appel] {
+        let generational = GenerationalParams { nursery, ..GenerationalParams::default() };
+        configs.push(HeapConfig { collector: Collector::Generational, generational, ..HeapConfig::default() });
+    }
+    for config in configs {
         let types = TypeTable::new().unwrap();
         let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
         let mut heap = Heap::new(&config, types).unwrap();
@@ -37,7 +43,7 @@ fn a_list_of_ten_million_nodes_survives() {
 
 #[test]
 fn wide_arrays_are_traced_in_slices() {
-    for config in both(HeapConfig { verify: true, ..HeapConfig::default() }) {
+    for config in all(HeapConfig { verify: true, ..HeapConfig::default() }) {
         let types = TypeTable::new().unwrap();
         let leaf = register(&types, TypeShape::Struct(vec![StorageKind::I64]));
         let array = register(&types, TypeShape::Array(StorageKind::Ref));
@@ -55,7 +61,7 @@ fn wide_arrays_are_traced_in_slices() {
 
 #[test]
 fn exhaustion_is_an_error_and_the_heap_lives_on() {
-    for config in both(HeapConfig { max_bytes: 4 << 20, min_bytes: 1 << 20, verify: true, ..HeapConfig::default() }) {
+    for config in all(HeapConfig { max_bytes: 4 << 20, min_bytes: 1 << 20, verify: true, ..HeapConfig::default() }) {
         let types = TypeTable::new().unwrap();
         let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref, StorageKind::V128]));
         let bytes = register(&types, TypeShape::Array(StorageKind::I8));
@@ -102,7 +108,7 @@ fn immortal_records_count_and_stay() {
 
 #[test]
 fn large_objects_reuse_fragmented_space() {
-    for config in both(HeapConfig { max_bytes: 8 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
+    for config in all(HeapConfig { max_bytes: 8 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let types = TypeTable::new().unwrap();
         let bytes = register(&types, TypeShape::Array(StorageKind::I8));
         let mut heap = Heap::new(&config, types).unwrap();
@@ -144,7 +150,7 @@ fn host_values_die_with_their_last_reference() {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    for config in both(HeapConfig { verify: true, ..HeapConfig::default() }) {
+    for config in all(HeapConfig { verify: true, ..HeapConfig::default() }) {
         let types = TypeTable::new().unwrap();
         let cell = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
         let mut heap = Heap::new(&config, types).unwrap();
@@ -156,6 +162,7 @@ fn host_values_die_with_their_last_reference() {
         roots[1] = heap.allocate_external(Box::new(Value(dropped.clone(), 2)), &mut roots).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
+        let held = Reference(heap.load(roots[0], 8, StorageKind::Ref) as u32);
         heap.external_mut(held).unwrap().downcast_mut::<Value>().unwrap().1 = 3;
         assert_eq!(heap.external(held).unwrap().downcast_ref::<Value>().unwrap().1, 3);
         assert!(heap.external(roots[0]).is_none() && heap.external(Reference::from_i31(5)).is_none());
@@ -193,11 +200,11 @@ fn the_observer_sees_every_collection() {
         let events = events.lock().unwrap();
         assert_eq!(events.len() as u64, heap.stats().collections);
         assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
-        assert!(events[..3].iter().all(|event| event.cause == Cause::Threshold && event.after_bytes == 0));
+        assert!(events[..3].iter().all(|event| event.cause == Cause::Limit && event.after_bytes == 0));
         assert!(events[0].before_bytes > 1000 << 10 && events[0].before_bytes <= 1 << 20, "{}", events[0]);
         assert_eq!(events[3].cause, Cause::Requested);
         let freed: u64 = events.iter().map(|event| event.freed_handles).sum();
-        let handles = config.access_plan().allocation.handle_run_offset.is_some();
+        let handles = config.access_plan().allocation.handle_run_offset().is_some();
         assert_eq!(freed, if handles { 200_000 } else { 0 });
     }
 }
@@ -224,7 +231,7 @@ fn verification_finds_damage() {
             address.write(id + 4);
             assert!(heap.verify(None).unwrap_err().to_string().contains("unknown"));
             address.write(id);
-            if config.access_plan().allocation.handle_run_offset.is_some() {
+            if config.access_plan().allocation.handle_run_offset().is_some() {
                 let handle = address.add(1).read();
                 address.add(1).write(handle + 4);
                 assert!(heap.verify(None).is_err());

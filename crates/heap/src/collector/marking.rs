@@ -7,6 +7,7 @@
 //! Hosking and Vitek 2004): a reference waits among [`EDGES`] others while its handle or mark bit is fetched, an object taken off
 //! the stack among [`OBJECTS`] others while its header is.
 
+use super::delay::Delay;
 use crate::arch::prefetch;
 use crate::blocks::BlockPool;
 use crate::cage::NULL_GUARD_BYTES;
@@ -26,26 +27,6 @@ const EDGES: usize = 16;
 /// Objects that wait for their header. A power of two.
 const OBJECTS: usize = 8;
 
-/// A queue of fixed length: what goes in comes out `N` turns later. 0 stands for nothing.
-#[derive(Debug)]
-struct Delay<const N: usize> {
-    waiting: [u32; N],
-    next: usize,
-}
-
-impl<const N: usize> Delay<N> {
-    const fn new() -> Delay<N> {
-        Delay { waiting: [0; N], next: 0 }
-    }
-
-    #[inline(always)]
-    fn exchange(&mut self, value: u32) -> u32 {
-        let slot = &mut self.waiting[self.next % N];
-        self.next = self.next.wrapping_add(1);
-        std::mem::replace(slot, value)
-    }
-}
-
 /// The stacks, kept between collections for their memory.
 #[derive(Debug)]
 pub(crate) struct MarkStack {
@@ -53,8 +34,8 @@ pub(crate) struct MarkStack {
     objects: Vec<u32>,
     /// Arrays of which elements from an index on have not been scanned.
     slices: Vec<(u32, u32)>,
-    edges: Delay<EDGES>,
-    heads: Delay<OBJECTS>,
+    edges: Delay<u32, EDGES>,
+    heads: Delay<u32, OBJECTS>,
 }
 
 impl MarkStack {

@@ -1,5 +1,6 @@
-//! The only module that calls the operating system: reserving, committing and returning memory.
+//! The only module that calls the operating system: reserving, committing and returning memory, and processors.
 
+pub(crate) mod processors;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]

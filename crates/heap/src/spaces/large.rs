@@ -2,18 +2,27 @@
 
 use super::small::Survivors;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
+use crate::core::Contents;
 use crate::references::ReferenceModel;
+use crate::size_classes::MAX_SMALL_BYTES;
 
 /// Blocks that an object of `bytes` takes.
 pub(crate) fn blocks_for(bytes: u32) -> u32 {
     bytes.div_ceil(BLOCK_BYTES)
 }
 
-/// Takes zeroed blocks for an object of `bytes`; `None` where the pool has no such run.
-pub(crate) fn allocate(pool: &mut BlockPool, bytes: u32) -> Option<u32> {
+/// Bytes of the blocks that an object of `bytes` takes if it is large; 0 if it is small.
+pub(crate) fn size_of(bytes: u32) -> u64 {
+    if bytes > MAX_SMALL_BYTES { blocks_for(bytes) as u64 * BLOCK_BYTES as u64 } else { 0 }
+}
+
+/// Takes blocks for an object of `bytes`; `None` where the pool has no such run. Blocks that are known to be zero are not zeroed again.
+pub(crate) fn allocate(pool: &mut BlockPool, bytes: u32, contents: Contents) -> Option<u32> {
     let count = blocks_for(bytes);
     let head = pool.take(count, BlockKind::LargeHead, BlockKind::LargeTail)?;
-    pool.zero_blocks(head, count);
+    if contents == Contents::Zeroed {
+        pool.zero_blocks(head, count);
+    }
     pool.info_mut(head).extent = count;
     for tail in head + 1..head + count {
         pool.info_mut(tail).extent = head;

@@ -2,4 +2,5 @@
 
 pub(crate) mod immortal;
 pub(crate) mod large;
+pub(crate) mod nursery;
 pub(crate) mod small;

@@ -13,6 +13,7 @@
 //! classes have free cells.
 
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
+use crate::core::Contents;
 use crate::layout::TYPE_ID_OFFSET;
 use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
 use crate::references::ReferenceModel;
@@ -51,13 +52,13 @@ impl SmallSpace {
         }
     }
 
-    /// The next run of free, zeroed cells of a class: from queued blocks, then from a fresh one. `None` where the pool has
-    /// none.
+    /// The next run of free cells of a class: from queued blocks, then from a fresh one. `None` where the pool has none.
     pub(crate) fn next_run<M: ReferenceModel>(
         &mut self,
         class: usize,
         pool: &mut BlockPool,
         model: &mut M,
+        contents: Contents,
     ) -> Option<BumpRun> {
         loop {
             let block = match self.current[class].or_else(|| self.unswept[class].pop()) {
@@ -72,7 +73,7 @@ impl SmallSpace {
                     block
                 }
             };
-            let run = self.sweep_run(block, class, pool, model);
+            let run = self.sweep_run(block, class, pool, model, contents);
             self.current[class] = run.map(|_| block);
             if run.is_some() {
                 return run;
@@ -87,6 +88,7 @@ impl SmallSpace {
         class: usize,
         pool: &mut BlockPool,
         model: &mut M,
+        contents: Contents,
     ) -> Option<BumpRun> {
         let cell = self.classes.cell(class);
         let start = block_start(block);
@@ -107,7 +109,7 @@ impl SmallSpace {
         if cursor == limit {
             return None;
         }
-        if pool.info(block).dirty {
+        if pool.info(block).dirty && contents == Contents::Zeroed {
             // SAFETY: the cells are free, and their block is taken.
             unsafe { pool.cage.zero(cursor, (limit - cursor) as usize) };
         }

@@ -1,0 +1,235 @@
+//! When the generational heap collects, and in which order.
+
+use super::ages::Age;
+use super::scavenge::{FORWARDED, Scavenger, Tally};
+use super::{Count, Generational, Nursery};
+use crate::blocks::BLOCK_BYTES;
+use crate::external::{Fate, HostValue};
+use crate::layout::TYPE_ID_OFFSET;
+use crate::observer::{Cause, CollectionKind, GcEvent, PhaseTimes};
+use crate::plan::BumpRun;
+use crate::roots::Roots;
+use crate::spaces::large;
+use std::time::Instant;
+
+/// A nursery below this size is not worth a cycle: an Appel nursery that would be smaller calls for a full collection.
+const LEAST_APPEL_BYTES: u64 = 512 << 10;
+/// The nursery takes at most this part of the heap's maximum.
+const NURSERY_PART: u64 = 4;
+/// The smallest nursery: a block to allocate in, and one to go on in.
+const LEAST_BYTES: u64 = 2 * BLOCK_BYTES as u64;
+
+/// What is known of a collection under way.
+#[derive(Default)]
+struct Progress {
+    phases: PhaseTimes,
+    promoted: Count,
+    /// Host values to be dropped in the end.
+    dead_values: Vec<HostValue>,
+    /// Objects found live.
+    survivors: u64,
+    lacked_memory: bool,
+}
+
+impl Generational {
+    /// The least size of an Appel nursery, in bytes.
+    fn least_appel_bytes(&self) -> u64 {
+        LEAST_APPEL_BYTES.min(self.core.config.maximum() / (2 * NURSERY_PART)).max(LEAST_BYTES)
+    }
+
+    /// How much may be allocated in a cycle, in bytes.
+    pub(super) fn nursery_bytes(&self) -> u64 {
+        let most = (self.core.config.maximum() / NURSERY_PART).max(LEAST_BYTES);
+        match self.core.config.generational.nursery {
+            Nursery::Fixed(bytes) => bytes.min(most),
+            Nursery::Appel => (self.core.pacer.room() / 2).max(self.least_appel_bytes()),
+        }
+    }
+
+    /// Whether the mature space with `bytes` more calls for a full collection first. Never right after one, so that
+    /// allocation makes progress.
+    pub(super) fn is_full_due(&self, bytes: u64) -> bool {
+        let young = self.nursery.used_bytes();
+        let room = match self.core.config.generational.nursery {
+            Nursery::Fixed(_) => bytes,
+            Nursery::Appel => bytes.max(self.least_appel_bytes()),
+        };
+        let size = self.core.pacer.size() + self.nursery.large_bytes();
+        (self.core.pacer.allocated > 0 || young > 0) && size + room > self.core.pacer.limit()
+    }
+
+    /// Gives the next cycle its blocks.
+    pub(super) fn start_cycle(&mut self) {
+        let bytes = self.nursery_bytes();
+        self.nursery.start_cycle(&mut self.core.pool, bytes);
+    }
+
+    /// Collects the nursery, and everything where that is due before `bytes` more are allocated; says whether it was.
+    pub(super) fn collect_young(&mut self, bytes: u32, roots: &mut dyn Roots) -> bool {
+        let large = large::size_of(bytes);
+        self.run(Cause::Nursery, CollectionKind::Nursery, large, roots) == CollectionKind::Full
+    }
+
+    /// Collects the nursery because `stress` asks for it.
+    pub(super) fn collect_stressed(&mut self, roots: &mut dyn Roots) {
+        self.run(Cause::Stress, CollectionKind::Nursery, 0, roots);
+    }
+
+    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        self.run(cause, CollectionKind::Full, 0, roots);
+    }
+
+    /// One collection of the kind `wanted` at least; says what kind it was.
+    fn run(&mut self, cause: Cause, wanted: CollectionKind, request: u64, roots: &mut dyn Roots) -> CollectionKind {
+        if self.core.config.verify && self.core.config.stress.is_some() {
+            self.verify_or_panic("before", None);
+        }
+        let start = Instant::now();
+        let before_bytes = self.live_bytes() + self.allocated;
+        let mut progress = Progress::default();
+        let (mut cause, mut kind) = (cause, wanted);
+        let aging = if wanted == CollectionKind::Full { 0 } else { self.core.config.generational.aging };
+        self.scavenge(aging, &mut progress, roots);
+        self.core.pacer.charge(progress.promoted.bytes);
+        if kind == CollectionKind::Nursery {
+            if progress.lacked_memory {
+                (kind, cause) = (CollectionKind::Full, Cause::Exhaustion);
+            } else if self.is_full_due(request) {
+                (kind, cause) = (CollectionKind::Full, Cause::Limit);
+            }
+        }
+        if kind == CollectionKind::Full {
+            self.mark_and_sweep(start, &mut progress, roots);
+        }
+        self.start_cycle();
+        if kind == CollectionKind::Full {
+            let start = Instant::now();
+            let room = self.core.pacer.room();
+            self.core.pool.release_to_system(room.saturating_sub(self.nursery.held_bytes()));
+            progress.phases.release = start.elapsed();
+        }
+        let pause = start.elapsed();
+        let zeroing = self.nursery.take_zeroing_times();
+
+        let core = &mut self.core;
+        if kind == CollectionKind::Nursery {
+            core.pacer.paused(pause);
+        }
+        core.stats.full_collections += (kind == CollectionKind::Full) as u64;
+        core.stats.promoted_bytes += progress.promoted.bytes;
+        core.stats.zeroing_us += zeroing.mutator.as_micros() as u64;
+        core.stats.concurrent_zeroing_us += zeroing.helper.as_micros() as u64;
+        let event = GcEvent {
+            number: 0,
+            cause,
+            kind,
+            start: start.duration_since(core.made),
+            before_bytes,
+            after_bytes: self.live_bytes(),
+            limit_bytes: self.core.pacer.limit(),
+            allocated_bytes: self.allocated,
+            committed_bytes: self.core.pool.committed_bytes(),
+            pause,
+            phases: progress.phases,
+            zeroing: zeroing.mutator,
+            concurrent_zeroing: zeroing.helper,
+            marked_objects: progress.survivors,
+            promoted_bytes: progress.promoted.bytes,
+            promoted_objects: progress.promoted.objects,
+            aging_bytes: self.nursery.kept_bytes(),
+            freed_handles: 0,
+            dropped_externals: progress.dead_values.len() as u64,
+        };
+        self.allocated_before += std::mem::take(&mut self.allocated);
+        if self.core.config.verify {
+            self.verify_or_panic("after", Some(roots));
+        }
+        self.core.report(event);
+        drop(progress.dead_values);
+        kind
+    }
+
+    /// Evacuates the nursery: afterwards every survivor is old, or lies in a kept block.
+    fn scavenge(&mut self, aging: u32, progress: &mut Progress, roots: &mut dyn Roots) {
+        let start = Instant::now();
+        let core = &mut self.core;
+        let slots = self.store_buffer.take(&mut core.context);
+        self.nursery.start_collection(&mut core.pool, &core.context, aging);
+        let mut scavenger = Scavenger {
+            memory: core.pool.cage.memory(),
+            pool: &mut core.pool,
+            types: &core.types,
+            small: &mut core.small,
+            nursery: &mut self.nursery,
+            work: &mut self.work,
+            runs: &mut self.runs,
+            tally: Tally::default(),
+        };
+        roots.visit_roots(&mut scavenger);
+        let visited = Instant::now();
+        scavenger.scan_slots(&slots);
+        scavenger.scan_cards();
+        let remembered = Instant::now();
+        scavenger.drain();
+        let tally = scavenger.tally;
+        self.store_buffer.recycle(slots);
+        self.work.trim();
+        let drained = Instant::now();
+
+        let (pool, ages) = (&core.pool, &self.nursery.ages);
+        progress.dead_values.extend(core.externals.take_dead_young(|object| {
+            // SAFETY: the object was allocated before the collection; its header is there, or the record of its copy.
+            let header = unsafe { pool.cage.read(object + TYPE_ID_OFFSET) };
+            if header & FORWARDED != 0 {
+                Fate::Moved(header & !FORWARDED)
+            } else if ages.of(object) == Age::Kept && pool.marks.get(object) {
+                Fate::Young
+            } else {
+                Fate::Dead
+            }
+        }));
+        let large = self.nursery.finish_collection(&mut core.pool, &mut core.context);
+        self.kept = Count { objects: tally.kept_objects, bytes: tally.kept_bytes };
+        self.old_objects += tally.promoted_objects + large.objects;
+        progress.promoted.objects += tally.promoted_objects;
+        progress.promoted.bytes += tally.promoted_bytes;
+        progress.survivors = tally.promoted_objects + tally.kept_objects + large.objects;
+        progress.lacked_memory |= tally.lacked_memory;
+        core.pacer.charge(large.bytes);
+        progress.phases.roots += visited - start;
+        progress.phases.remembered += remembered - visited;
+        progress.phases.evacuate += drained - remembered;
+        progress.phases.sweep += drained.elapsed();
+    }
+
+    /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
+    fn mark_and_sweep(&mut self, collection: Instant, progress: &mut Progress, roots: &mut dyn Roots) {
+        self.runs.fill(BumpRun::default());
+        self.core.mark(roots, &mut progress.phases);
+        let start = Instant::now();
+        let core = &mut self.core;
+        let marks = &core.pool.marks;
+        progress.dead_values.extend(core.externals.take_dead(|object| marks.get(object)));
+        let small = core.small.collected(&mut core.pool, &mut core.model);
+        let large = large::collected(&mut core.pool, &mut core.model);
+        if core.config.verify {
+            core.small.release_all_dead(&mut core.pool, &mut core.model, true);
+        }
+        self.old_objects = small.objects + large.objects;
+        progress.phases.sweep += start.elapsed();
+        let promoted_before = progress.promoted.bytes;
+        if self.nursery.kept_bytes() > 0 {
+            self.scavenge(0, progress, roots);
+        }
+        let core = &mut self.core;
+        let live = small.bytes + large.bytes + progress.promoted.bytes - promoted_before;
+        core.pacer.collected(live, collection.elapsed());
+        progress.survivors = self.old_objects + self.kept.objects;
+    }
+
+    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
+        if let Err(error) = self.verify(roots) {
+            panic!("verification {when} a collection after {} others: {error}", self.core.stats.collections);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The `generational` collector: objects are born in a nursery, whose survivors are copied into a mature space that is marked and
+//! swept.
+//!
+//! A *nursery collection* copies the young objects that the roots and the remembered slots of old objects reach, and takes the
+//! nursery's blocks back whole: its pause grows with what survives, with the remembered slots, and slightly with the number of
+//! mature blocks, whose cards it looks at. Between two collections old objects are exactly the marked ones of the mature space,
+//! for a copy is marked when it is made and sweeping is lazy. A *full collection* does the same, then clears the marks, marks from
+//! the roots and sweeps like mark-sweep.
+//!
+//! No memory is set aside for copies. Where there is none, an object stays in place and its block becomes *kept*: still young,
+//! it is tried again at the next collection; the collection that lacked memory becomes a full one. `aging` keeps the
+//! youngest blocks in the same way, once, so that objects have time to die and none is ever copied twice.
+//!
+//! Large objects are never copied. They are young until the first collection that they live through, so that the stores of their
+//! initialisation need no barrier.
+//!
+//! Sources: generational collection by survival and promotion (Lieberman and Hewitt 1983, Ungar 1984), card marking (Wilson and
+//! Moher 1989), sequential store buffers (Hosking, Moss and Stefanovic 1992), nursery sizes (Appel 1989), prefetching while copying (Cher,
+//! Hosking and Vitek 2004). Limits: stop-the-world; the mature space is not compacted; a card scan finds dead old objects too,
+//! whose young ones then live until the next full collection.
+
+mod ages;
+mod collect;
+mod params;
+mod remembered;
+mod scavenge;
+mod store_buffer;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub(crate) use ages::{AGE_TABLE_BELOW, Age, Ages};
+pub use params::{Barrier, GenerationalParams, Nursery};
+
+use crate::blocks::BLOCK_BYTES;
+use crate::config::HeapConfig;
+use crate::core::{Contents, Core};
+use crate::error::{AllocationError, HeapError};
+use crate::external::HostValue;
+use crate::layout::{COLLECTOR_WORD_OFFSET, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use crate::observer::{Cause, HeapStats};
+use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
+use crate::reference::Reference;
+use crate::references::direct::Direct;
+use crate::roots::Roots;
+use crate::size_classes::MAX_SMALL_BYTES;
+use crate::spaces::large;
+use crate::spaces::nursery;
+use crate::type_table::TypeTable;
+use crate::types::{TypeId, TypeKind};
+use scavenge::Work;
+use std::sync::Arc;
+use store_buffer::StoreBuffer;
+
+/// Under `stress`, every so many-th collection is a full one.
+const FULL_UNDER_STRESS: u64 = 4;
+
+/// A heap with this collector.
+pub(crate) struct Generational {
+    /// Dropped before the core: its helper thread may be writing to the memory that the core owns.
+    nursery: nursery::Nursery,
+    pub(crate) core: Core<Direct>,
+    work: Work,
+    /// The mature cells that objects are copied to next, by size class.
+    runs: [BumpRun; MAX_SIZE_CLASSES],
+    /// Slots that compiled code has stored young references in (store buffer).
+    store_buffer: StoreBuffer,
+    /// Objects of the mature space and old large ones, dead ones included since the last full collection.
+    old_objects: u64,
+    /// Young objects that the last collection has left, with their bytes.
+    kept: Count,
+    /// Handed out to the mutator since the last collection, and before it, in bytes.
+    allocated: u64,
+    allocated_before: u64,
+}
+
+/// Objects and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    objects: u64,
+    bytes: u64,
+}
+
+impl Generational {
+    /// An empty heap. The configuration is valid.
+    pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Generational, HeapError> {
+        let mut core = Core::<Direct>::new(config, types)?;
+        core.pool.add_cards()?;
+        Ok(Generational {
+            nursery: nursery::Nursery::new(config, &core.pool.cage)?,
+            store_buffer: StoreBuffer::new(&mut core.context),
+            core,
+            work: Work::default(),
+            runs: [BumpRun::default(); MAX_SIZE_CLASSES],
+            old_objects: 0,
+            kept: Count::default(),
+            allocated: 0,
+            allocated_before: 0,
+        })
+    }
+
+    /// Allocates an object of `bytes` with its header; for arrays, the caller writes the length before the next allocation.
+    fn allocate(
+        &mut self,
+        id: TypeId,
+        bytes: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<u32, AllocationError> {
+        self.core.check_size(bytes)?;
+        self.tick(roots);
+        let object = match self.try_allocate(bytes, contents) {
+            Some(object) => object,
+            None => self.allocate_after_collection(bytes, contents, roots)?,
+        };
+        self.core.stats.slow_allocations += 1;
+        self.core.stats.large_allocations += (bytes > MAX_SMALL_BYTES) as u64;
+        // SAFETY: the memory is free and large enough.
+        unsafe {
+            self.core.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
+            self.core.pool.cage.write(object + COLLECTOR_WORD_OFFSET, 0);
+        }
+        Ok(object)
+    }
+
+    /// Collects, as much as is needed, until there is memory.
+    #[cold]
+    fn allocate_after_collection(
+        &mut self,
+        bytes: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<u32, AllocationError> {
+        let was_full = self.collect_young(bytes, roots);
+        if !(was_full && self.core.is_exhausted(self.live_bytes()))
+            && let Some(object) = self.try_allocate(bytes, contents)
+        {
+            return Ok(object);
+        }
+        if !was_full {
+            self.collect(Cause::Exhaustion, roots);
+            if !self.core.is_exhausted(self.live_bytes())
+                && let Some(object) = self.try_allocate(bytes, contents)
+            {
+                return Ok(object);
+            }
+        }
+        Err(self.core.out_of_memory(bytes, self.live_bytes() + self.allocated))
+    }
+
+    /// Finds memory; `None` where a collection is due, or would be the only help.
+    fn try_allocate(&mut self, bytes: u32, contents: Contents) -> Option<u32> {
+        if bytes > MAX_SMALL_BYTES {
+            return self.try_allocate_large(bytes, contents);
+        }
+        if !self.nursery.has_started() {
+            self.start_cycle();
+        }
+        let used_before = self.nursery.used_bytes();
+        let may_open = used_before == 0 || used_before < self.nursery_bytes();
+        let (pool, context) = (&mut self.core.pool, &mut self.core.context);
+        let object = self.nursery.allocate(pool, context, bytes, contents, may_open)?;
+        self.allocated += self.nursery.used_bytes() - used_before;
+        Some(object)
+    }
+
+    /// Large objects count for the nursery's size and for the heap's limit.
+    fn try_allocate_large(&mut self, bytes: u32, contents: Contents) -> Option<u32> {
+        let size = large::blocks_for(bytes) as u64 * BLOCK_BYTES as u64;
+        let used = self.nursery.used_bytes();
+        let is_over = used > 0 && used + size > self.nursery_bytes();
+        if is_over || self.is_full_due(size) {
+            return None;
+        }
+        let pool = &mut self.core.pool;
+        let mut found = large::allocate(pool, bytes, contents);
+        if found.is_none() && self.nursery.release_unused(pool) {
+            found = large::allocate(pool, bytes, contents);
+        }
+        let object = found?;
+        self.nursery.add_large(pool, object);
+        self.allocated += size;
+        Some(object)
+    }
+
+    /// Counts an allocation or a poll under `stress`.
+    fn tick(&mut self, roots: &mut dyn Roots) {
+        if self.core.is_stressed() {
+            match (self.core.stats.collections + 1).is_multiple_of(FULL_UNDER_STRESS) {
+                true => self.collect(Cause::Stress, roots),
+                false => self.collect_stressed(roots),
+            }
+        }
+    }
+
+    pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
+        self.tick(roots);
+        if self.core.config.stress_polls {
+            self.core.context.raise_poll();
+        }
+    }
+
+    pub(crate) fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
+        self.allocate(id, self.core.struct_bytes(id), Contents::Zeroed, roots).map(Reference)
+    }
+
+    pub(crate) fn allocate_array(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        let array = self.allocate(id, self.core.array_bytes(id, length)?, contents, roots)?;
+        self.core.set_array_length(array, length);
+        Ok(Reference(array))
+    }
+
+    pub(crate) fn allocate_external(
+        &mut self,
+        value: HostValue,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        let bytes = self.core.types.record(TypeTable::EXTERNAL).bytes;
+        let object = self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?;
+        let slot = self.core.bind_external(object, value);
+        self.core.externals.add_young(slot);
+        Ok(Reference(object))
+    }
+
+    pub(crate) fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
+        let pool = &mut self.core.pool;
+        let mut record = self.core.immortal.allocate(pool, bytes);
+        if record.is_none() && self.nursery.release_unused(pool) {
+            record = self.core.immortal.allocate(pool, bytes);
+        }
+        record.ok_or_else(|| self.core.out_of_memory(bytes, self.live_bytes() + self.allocated))
+    }
+
+    /// The barrier of a reference stored at byte `offset` of an object.
+    pub(crate) fn stored(&mut self, object: Reference, offset: u32) {
+        let record = self.core.types.record(self.core.type_of(object));
+        let is_element = record.kind == TypeKind::Array as u32;
+        self.core.pool.cage.mark_card(if is_element { object.0 + offset } else { object.0 });
+    }
+
+    /// The barrier of `length` elements written from `start` on.
+    pub(crate) fn stored_elements(&mut self, array: Reference, start: u32, length: u32) {
+        if self.core.element_kind(array) == StorageKind::Ref {
+            self.stored_references(array, start, length);
+        }
+    }
+
+    /// The barrier of `length` elements written from `start` on, which are references.
+    pub(crate) fn stored_references(&mut self, array: Reference, start: u32, length: u32) {
+        if self.nursery.ages.of(array.0) == Age::Old {
+            let first = array.0 + array_elements_offset(StorageKind::Ref) + 4 * start;
+            self.core.pool.cage.mark_cards(first, 4 * length);
+        }
+    }
+
+    /// Empties the store buffer.
+    pub(crate) fn flush_store_buffer(&mut self) {
+        let (pool, small, types) = (&self.core.pool, &self.core.small, &self.core.types);
+        self.store_buffer.flush(&mut self.core.context, |slot| {
+            pool.cage.mark_card(remembered::card_of_slot(pool, small, types, slot));
+        });
+    }
+
+    /// Bytes found live by the last collection, and copied since the last full one.
+    fn live_bytes(&self) -> u64 {
+        self.core.pacer.size() + self.kept.bytes
+    }
+
+    pub(crate) fn stats(&self) -> HeapStats {
+        HeapStats {
+            live_bytes: self.live_bytes(),
+            live_objects: self.old_objects + self.kept.objects,
+            allocated_bytes: self.allocated_before + self.allocated,
+            ..self.core.stats()
+        }
+    }
+}

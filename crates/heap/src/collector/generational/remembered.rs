@@ -1,0 +1,145 @@
+//! The remembered set: which slots of old objects may lead to young ones.
+//!
+//! Dirty cards and the store buffer are both consumed by a collection; what then still leads to a young object (of a kept block) is
+//! remembered anew, by its card. The objects of a card are found by the mark bits, which in a generational heap tell where the objects of the
+//! mature space start: one card has just one word of them.
+
+use super::ages::Age;
+use super::scavenge::Scavenger;
+use crate::arch::prefetch;
+use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, FIRST_BLOCK, block_of, block_start};
+use crate::cards::{CARD_BYTES, GROUP_BYTES};
+use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use crate::spaces::small::SmallSpace;
+use crate::type_table::TypeTable;
+use crate::types::{TypeId, TypeKind};
+
+/// How far ahead of the scan slots and cards are fetched.
+const SLOTS_AHEAD: usize = 16;
+const CARDS_AHEAD: usize = 4;
+const LINE_BYTES: usize = 64;
+const ELEMENTS: u32 = array_elements_offset(StorageKind::Ref);
+
+/// The offset whose card a store into the slot marks: the slot itself in an array, the object's start in a struct. The slot is one of
+/// an old object.
+#[cold]
+pub(super) fn card_of_slot(pool: &BlockPool, small: &SmallSpace, types: &TypeTable, slot: u32) -> u32 {
+    let block = block_of(slot);
+    let info = pool.info(block);
+    let start = match info.kind {
+        BlockKind::Small => {
+            let cell = small.classes.cell(info.class as usize);
+            block_start(block) + (slot - block_start(block)) / cell * cell
+        }
+        BlockKind::LargeHead => block_start(block),
+        BlockKind::LargeTail => block_start(info.extent),
+        other => panic!("the remembered slot {slot:#x} lies in a block that is {other:?}"),
+    };
+    // SAFETY: an old object starts there.
+    let record = types.record(TypeId(unsafe { pool.cage.read(start + TYPE_ID_OFFSET) }));
+    if record.kind == TypeKind::Array as u32 { slot } else { start }
+}
+
+impl Scavenger<'_> {
+    /// Visits slots from the store buffer.
+    pub(super) fn scan_slots(&mut self, slots: &[u32]) {
+        for (index, &slot) in slots.iter().enumerate() {
+            if let Some(&ahead) = slots.get(index + SLOTS_AHEAD) {
+                prefetch(self.pool.cage.address(ahead));
+            }
+            self.visit_slot(slot, 0);
+        }
+    }
+
+    /// Visits the slots of every dirty card, and cleans it. Dirty cards lie anywhere in the heap: their memory is fetched ahead.
+    pub(super) fn scan_cards(&mut self) {
+        let cards = self.take_dirty_cards();
+        for (index, &card) in cards.iter().enumerate() {
+            if let Some(&ahead) = cards.get(index + CARDS_AHEAD) {
+                self.pool.marks.prefetch(ahead);
+                for line in (ahead..ahead + CARD_BYTES).step_by(LINE_BYTES) {
+                    prefetch(self.pool.cage.address(line));
+                }
+            }
+            self.scan_card(card);
+        }
+        self.work.cards = cards;
+    }
+
+    /// The dirty cards of old blocks by their offsets, which are clean from now on.
+    fn take_dirty_cards(&mut self) -> Vec<u32> {
+        let mut dirty = std::mem::take(&mut self.work.cards);
+        dirty.clear();
+        let frontier = self.pool.frontier();
+        let mut block = FIRST_BLOCK;
+        while block < frontier {
+            let info = *self.pool.info(block);
+            let mut count = 1;
+            match info.kind {
+                BlockKind::Small => self.take_cards_of(block, 1, &mut dirty),
+                BlockKind::LargeHead => {
+                    count = info.extent;
+                    if self.nursery.ages.of_block(block) == Age::YoungLarge {
+                        self.pool.cage.clean_cards(block, count);
+                    } else {
+                        self.take_cards_of(block, count, &mut dirty);
+                    }
+                }
+                _ => {}
+            }
+            block += count;
+        }
+        dirty
+    }
+
+    fn take_cards_of(&self, block: u32, count: u32, dirty: &mut Vec<u32>) {
+        let start = block_start(block);
+        for group in (start..start + count * BLOCK_BYTES).step_by(GROUP_BYTES as usize) {
+            let cards = self.pool.cage.take_cards(group);
+            if u64::from_ne_bytes(cards) != 0 {
+                let offsets = (group..).step_by(CARD_BYTES as usize).zip(cards);
+                dirty.extend(offsets.filter(|&(_, card)| card != 0).map(|(offset, _)| offset));
+            }
+        }
+    }
+
+    /// Visits the slots that a card stands for.
+    fn scan_card(&mut self, card: u32) {
+        let block = block_of(card);
+        let info = *self.pool.info(block);
+        let before = match info.kind {
+            BlockKind::Small => {
+                let cell = self.small.classes.cell(info.class as usize);
+                block_start(block) + (card - block_start(block)) / cell * cell
+            }
+            BlockKind::LargeTail => block_start(info.extent),
+            _ => block_start(block),
+        };
+        if before < card && self.pool.marks.get(before) {
+            let (_, record) = self.record(before);
+            if record.kind == TypeKind::Array as u32 && record.reference_map != 0 {
+                self.scan_elements(before, card);
+            }
+        }
+        let mut starts = self.pool.marks.of_card(card);
+        while starts != 0 {
+            let object = card + 8 * starts.trailing_zeros();
+            starts &= starts - 1;
+            let (id, record) = self.record(object);
+            if record.kind != TypeKind::Array as u32 {
+                self.scan_struct(object, id, record);
+            } else if record.reference_map != 0 {
+                self.scan_elements(object, card);
+            }
+        }
+    }
+
+    /// Visits the elements of an array of references that lie in a card.
+    fn scan_elements(&mut self, array: u32, card: u32) {
+        let first = array + ELEMENTS;
+        let end = first + 4 * self.word(array + ARRAY_LENGTH_OFFSET);
+        for element in (first.max(card)..end.min(card + CARD_BYTES)).step_by(4) {
+            self.visit_slot(element, element);
+        }
+    }
+}

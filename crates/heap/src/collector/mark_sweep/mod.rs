@@ -1,0 +1,254 @@
+//! The `mark-sweep` collector: stop the mutator, mark precisely, sweep lazily (small objects) or at once (large objects, host
+//! values, empty blocks). Nothing moves, so no reference ever changes.
+//!
+//! A collection retires the mutator's runs, clears the mark bits, marks from the roots, drops dead host values, sorts the
+//! blocks (see [`SmallSpace`](crate::spaces::small::SmallSpace)), sets the next threshold and returns memory that the next cycle will not need. Its pause grows
+//! with what is live and with the number of blocks.
+//!
+//! The classical design (McCarthy 1960; lazy sweeping after Hughes 1982); segregated size classes and runs of free
+//! cells so that compiled code allocates by bumping. Limits: stop-the-world, fragmentation within size classes.
+
+mod verify;
+
+use crate::blocks::BLOCK_BYTES;
+use crate::config::HeapConfig;
+use crate::core::{Contents, Core};
+use crate::error::{AllocationError, HeapError};
+use crate::external::HostValue;
+use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
+use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, PhaseTimes};
+use crate::plan::BumpRun;
+use crate::reference::Reference;
+use crate::references::ReferenceModel;
+use crate::roots::Roots;
+use crate::spaces::large;
+use crate::type_table::TypeTable;
+use crate::types::TypeId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A heap with this collector and reference model `M`.
+pub(crate) struct MarkSweep<M> {
+    pub(crate) core: Core<M>,
+}
+
+impl<M: ReferenceModel> MarkSweep<M> {
+    /// An empty heap. The configuration is valid.
+    pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<MarkSweep<M>, HeapError> {
+        Ok(MarkSweep { core: Core::new(config, types)? })
+    }
+
+    /// Allocates an object of `bytes` with its header, zeroed but for large ones with other contents; for arrays, the caller writes
+    /// the length before the next allocation.
+    fn allocate(
+        &mut self,
+        id: TypeId,
+        bytes: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        self.core.check_size(bytes)?;
+        self.tick(roots);
+        let class = self.core.small.classes.of(bytes);
+        let size = self.charge_for(class, bytes);
+        let mut collected = false;
+        if self.needs_memory(class) && self.core.pacer.is_due(size) {
+            self.collect(Cause::Limit, roots);
+            collected = true;
+        }
+        loop {
+            if let Some(object) = self.try_take(class, bytes, contents) {
+                let core = &mut self.core;
+                core.stats.slow_allocations += 1;
+                core.stats.large_allocations += class.is_none() as u64;
+                // SAFETY: the cell is free and large enough, and the model was prepared.
+                return Ok(unsafe {
+                    core.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
+                    core.pool.cage.write(object + COLLECTOR_WORD_OFFSET, 0);
+                    core.model.bind(&core.pool.cage, &mut core.context, object)
+                });
+            }
+            if !collected {
+                self.collect(Cause::Exhaustion, roots);
+                collected = true;
+                if !self.core.is_exhausted(self.core.pacer.live) {
+                    continue;
+                }
+            }
+            return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
+        }
+    }
+
+    /// Whether the object will need memory beyond the current runs.
+    fn needs_memory(&mut self, class: Option<usize>) -> bool {
+        class.is_none_or(|class| {
+            let run = self.core.context.run(class);
+            run.cursor == run.limit
+        })
+    }
+
+    /// What an allocation counts for the threshold: large objects whole, others a cell.
+    fn charge_for(&self, class: Option<usize>, bytes: u32) -> u64 {
+        match class {
+            Some(class) => self.core.small.classes.cell(class) as u64,
+            None => large::blocks_for(bytes) as u64 * BLOCK_BYTES as u64,
+        }
+    }
+
+    /// Takes a free cell, with the model prepared; `None` where there is no memory for one of them.
+    fn try_take(&mut self, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
+        let core = &mut self.core;
+        if !core.model.prepare(&mut core.pool, &mut core.context) {
+            // Dead objects that have not been swept still own handles.
+            core.small.release_all_dead(&mut core.pool, &mut core.model, false);
+            if !core.model.prepare(&mut core.pool, &mut core.context) {
+                return None;
+            }
+        }
+        let Some(class) = class else {
+            let object = large::allocate(&mut core.pool, bytes, contents)?;
+            let charge = self.charge_for(None, bytes);
+            self.core.pacer.charge(charge);
+            return Some(object);
+        };
+        let cell = core.small.classes.cell(class);
+        let run = core.context.run(class);
+        if run.cursor == run.limit {
+            *run = core.small.next_run(class, &mut core.pool, &mut core.model, Contents::Zeroed)?;
+            core.pacer.charge((run.limit - run.cursor) as u64);
+        }
+        let object = run.cursor;
+        run.cursor += cell;
+        Some(object)
+    }
+
+    /// Counts an allocation or a poll under `stress`.
+    fn tick(&mut self, roots: &mut dyn Roots) {
+        if self.core.is_stressed() {
+            self.collect(Cause::Stress, roots);
+        }
+    }
+
+    pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
+        self.tick(roots);
+        if self.core.config.stress_polls {
+            self.core.context.raise_poll();
+        }
+    }
+
+    pub(crate) fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
+        self.allocate(id, self.core.struct_bytes(id), Contents::Zeroed, roots)
+    }
+
+    pub(crate) fn allocate_array(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        let reference = self.allocate(id, self.core.array_bytes(id, length)?, contents, roots)?;
+        self.core.set_array_length(self.core.object(reference), length);
+        Ok(reference)
+    }
+
+    pub(crate) fn allocate_external(
+        &mut self,
+        value: HostValue,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        let bytes = self.core.types.record(TypeTable::EXTERNAL).bytes;
+        let reference = self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?;
+        self.core.bind_external(self.core.object(reference), value);
+        Ok(reference)
+    }
+
+    pub(crate) fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
+        let record = self.core.immortal.allocate(&mut self.core.pool, bytes);
+        record.ok_or_else(|| self.core.out_of_memory(bytes, self.core.pacer.size()))
+    }
+
+    /// A reference was stored at byte `offset` of an object: no barrier.
+    pub(crate) fn stored(&mut self, _object: Reference, _offset: u32) {}
+
+    /// `length` elements of an array from `start` on were written: no barrier.
+    pub(crate) fn stored_references(&mut self, _array: Reference, _start: u32, _length: u32) {}
+
+    /// As [`stored`](Self::stored).
+    pub(crate) fn stored_elements(&mut self, _array: Reference, _start: u32, _length: u32) {}
+
+    /// The cold path of [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer), which mark-sweep has no use for.
+    pub(crate) fn flush_store_buffer(&mut self) {}
+
+    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        if self.core.config.verify && self.core.config.stress.is_some() {
+            self.verify_or_panic("before", None);
+        }
+        let start = Instant::now();
+        let core = &mut self.core;
+        let mut phases = PhaseTimes::default();
+        let (before_bytes, allocated_bytes) = (core.pacer.size(), core.pacer.allocated);
+        for class in 0..core.small.classes.count() {
+            *core.context.run(class) = BumpRun::default();
+        }
+        core.mark(roots, &mut phases);
+        let sweep_start = Instant::now();
+        let marks = &core.pool.marks;
+        let dead_values = core.externals.take_dead(|object| marks.get(object));
+        let small = core.small.collected(&mut core.pool, &mut core.model);
+        let large = large::collected(&mut core.pool, &mut core.model);
+        if core.config.verify {
+            core.small.release_all_dead(&mut core.pool, &mut core.model, true);
+        }
+        core.model.collected(&mut core.pool);
+        core.pacer.collected(small.bytes + large.bytes, start.elapsed());
+        phases.sweep = sweep_start.elapsed();
+        let release_start = Instant::now();
+        core.pool.release_to_system(core.pacer.room());
+        phases.release = release_start.elapsed();
+        let pause = start.elapsed();
+
+        core.stats.full_collections += 1;
+        core.stats.live_objects = small.objects + large.objects;
+        let event = GcEvent {
+            number: 0,
+            cause,
+            kind: CollectionKind::Full,
+            start: start.duration_since(core.made),
+            before_bytes,
+            after_bytes: core.pacer.live,
+            limit_bytes: core.pacer.limit(),
+            allocated_bytes,
+            committed_bytes: core.pool.committed_bytes(),
+            pause,
+            phases,
+            zeroing: Duration::ZERO,
+            concurrent_zeroing: Duration::ZERO,
+            promoted_bytes: 0,
+            promoted_objects: 0,
+            aging_bytes: 0,
+            marked_objects: core.stats.live_objects,
+            freed_handles: core.model.take_released(),
+            dropped_externals: dead_values.len() as u64,
+        };
+        if core.config.verify {
+            self.verify_or_panic("after", Some(roots));
+        }
+        self.core.report(event);
+        drop(dead_values);
+    }
+
+    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
+        if let Err(error) = self.verify(roots) {
+            panic!("verification {when} a collection after {} others: {error}", self.core.stats.collections);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> HeapStats {
+        HeapStats {
+            live_bytes: self.core.pacer.live,
+            allocated_bytes: self.core.pacer.allocated_total(),
+            ..self.core.stats()
+        }
+    }
+}

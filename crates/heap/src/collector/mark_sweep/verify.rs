@@ -1,0 +1,93 @@
+//! What a mark-sweep heap promises besides: mark bits lie on the starts of allocated objects alone; handles and objects point at
+//! each other, free handles are counted and queued once; the mutator's runs are zero and lie in swept cells of their
+//! class. Right after a collection "allocated" means "marked", so the same walk then shows that nothing live was lost.
+
+use super::MarkSweep;
+use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};
+use crate::layout::TYPE_ID_OFFSET;
+use crate::references::ReferenceModel;
+use crate::roots::Roots;
+use crate::verify::{Check, Place, VerifyError, Walk};
+
+impl<M: ReferenceModel> MarkSweep<M> {
+    /// Checks the heap, and the roots if given.
+    pub(crate) fn verify(&self, roots: Option<&mut dyn Roots>) -> Result<(), VerifyError> {
+        self.check_all(roots).map_err(VerifyError)
+    }
+
+    fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
+        let core = &self.core;
+        core.pool.check()?;
+        core.check_queues()?;
+        self.check_runs()?;
+        let is_allocated = |object| self.is_allocated(object);
+        let mut walk = Walk::new(core, &is_allocated);
+        for block in 0..core.pool.frontier() {
+            self.check_block(&mut walk, block).map_err(|problem| format!("block {block}: {problem}"))?;
+        }
+        let is_known = |object| self.is_allocated(object) || self.is_unswept(object);
+        core.model.check(&core.pool, &core.context, &is_known)?;
+        walk.finish(roots)
+    }
+
+    /// Whether an allocated object starts at `object`.
+    fn is_allocated(&self, object: u32) -> bool {
+        if !self.core.is_start(object) {
+            return false;
+        }
+        let info = self.core.pool.info(block_of(object));
+        let by_header = info.kind == BlockKind::LargeHead || object - block_start(block_of(object)) < info.swept;
+        if by_header { self.core.word(object + TYPE_ID_OFFSET) != 0 } else { self.core.pool.marks.get(object) }
+    }
+
+    /// Whether a dead object lies at `object` that has not been swept.
+    fn is_unswept(&self, object: u32) -> bool {
+        self.core.is_start(object) && !self.is_allocated(object) && self.core.word(object + TYPE_ID_OFFSET) != 0
+    }
+
+    /// The mutator's runs hold zeros in swept cells of their class.
+    fn check_runs(&self) -> Check {
+        for class in 0..self.core.small.classes.count() {
+            let run = self.core.context.run_now(class);
+            if run.cursor == run.limit {
+                continue;
+            }
+            self.core.check_run(class, run)?;
+            if let Some(dirty) = (run.cursor..run.limit).step_by(4).find(|&word| self.core.word(word) != 0) {
+                return Err(format!("the run {:#x}..{:#x} is not zero at {dirty:#x}", run.cursor, run.limit));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_block(&self, walk: &mut Walk<'_, M>, block: u32) -> Check {
+        let core = &self.core;
+        let (info, start) = (core.pool.info(block), block_start(block));
+        let mut marked = 0;
+        match info.kind {
+            BlockKind::Small => {
+                let cell = core.small.classes.cell(info.class as usize);
+                for object in (start..=start + BLOCK_BYTES - cell).step_by(cell as usize) {
+                    marked += core.pool.marks.get(object) as u32;
+                    if self.is_allocated(object) {
+                        walk.check_object(object, Place::Cell(info.class as usize), &mut |_, _| Ok(()))?;
+                    } else if core.pool.marks.get(object) {
+                        return Err(format!("{object:#x} is marked, but free"));
+                    }
+                }
+            }
+            BlockKind::LargeHead => {
+                core.check_large(block)?;
+                marked = core.pool.marks.get(start) as u32;
+                walk.check_object(start, Place::Large, &mut |_, _| Ok(()))?;
+            }
+            BlockKind::LargeTail => core.check_large(block)?,
+            BlockKind::Nursery => return Err("it belongs to a nursery, which this heap has not".to_string()),
+            BlockKind::Guard | BlockKind::Free | BlockKind::Immortal | BlockKind::Handles => {}
+        }
+        if core.pool.marks.count(block) != marked {
+            return Err("mark bits are set elsewhere than on starts of objects".to_string());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,368 @@
+//! The nursery: blocks in which young objects of every small size lie one after the other, and the list of young large objects.
+//!
+//! A *cycle* lasts from one collection to the next. Its blocks are taken from the pool when it starts, in address order, so
+//! that it is known which memory will be allocated next; those that a collection has emptied serve the next cycle again. A
+//! collection leaves each block either empty or *kept*: its survivors stay where they are and stay young, because the block is among those
+//! allocated last (aging) or because the mature space had no memory for them. The kept block that the mutator allocates in
+//! goes on being allocated in. At the next collection kept blocks are evacuated like all others.
+//!
+//! Limits: an object that does not fit the rest of the block ends the block where the rest is at most an eighth of it. Where it
+//! is more, the object goes to a second, *overflow* block, whose own rest may be wasted up to a half.
+
+use super::small::Survivors;
+use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
+use crate::cage::Cage;
+use crate::collector::generational::{Age, Ages};
+use crate::config::HeapConfig;
+use crate::context::Context;
+use crate::core::Contents;
+use crate::error::HeapError;
+use crate::plan::BumpRun;
+use crate::zeroing::{ZeroRange, Zeroer, Zeroing, ZeroingTimes};
+
+/// What evacuated memory is filled with where the heap is verified.
+const POISON: u8 = 0xdb;
+/// An object that does not fit a rest of more than this goes to the overflow block.
+const LEAST_REST: u32 = BLOCK_BYTES / 8;
+
+/// The nursery of one heap.
+#[derive(Debug)]
+pub(crate) struct Nursery {
+    /// The age of every block of the heap.
+    pub(crate) ages: Ages,
+    /// The cycle's blocks, in the order in which they are allocated in.
+    blocks: Vec<u32>,
+    /// How many of them have been.
+    taken: usize,
+    /// Blocks with survivors of the last collection.
+    kept: Vec<u32>,
+    /// The block that the mutator's run lies in.
+    current: Option<u32>,
+    /// The run where inline allocation is to come to the heap each time (`stress`); empty otherwise.
+    hidden: BumpRun,
+    /// A second block, for objects that do not fit the rest of the current one.
+    overflow: BumpRun,
+    /// First blocks of large objects allocated in this cycle.
+    large: Vec<u32>,
+    large_blocks: u32,
+    hide_run: bool,
+    zeroing: Zeroing,
+    zeroer: Zeroer,
+    /// The blocks that the zeroer has been given, in its order, and how many of them have been opened.
+    dirty: Vec<u32>,
+    opened: usize,
+    /// Fill emptied blocks with [`POISON`].
+    poison: bool,
+}
+
+impl Nursery {
+    /// An empty nursery. The configuration is valid.
+    ///
+    /// # Errors
+    /// As for [`Zeroer::new`].
+    pub(crate) fn new(config: &HeapConfig, cage: &Cage) -> Result<Nursery, HeapError> {
+        Ok(Nursery {
+            ages: Ages::new(cage)?,
+            blocks: Vec::new(),
+            taken: 0,
+            kept: Vec::new(),
+            current: None,
+            hidden: BumpRun::default(),
+            overflow: BumpRun::default(),
+            large: Vec::new(),
+            large_blocks: 0,
+            hide_run: config.stress.is_some(),
+            zeroing: config.zeroing(),
+            zeroer: Zeroer::new(config.zeroing(), config.zeroing_params)?,
+            dirty: Vec::new(),
+            opened: 0,
+            poison: config.verify,
+        })
+    }
+
+    /// Bytes of blocks and large objects that have been allocated in during this cycle.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        (self.taken as u64 + self.large_blocks as u64) * BLOCK_BYTES as u64
+    }
+
+    /// Bytes of this cycle's large objects.
+    pub(crate) fn large_bytes(&self) -> u64 {
+        self.large_blocks as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Bytes of kept blocks.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept.len() as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Bytes of all blocks that the nursery holds.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        (self.blocks.len() + self.kept.len()) as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Whether the cycle has been given blocks.
+    pub(crate) fn has_started(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// What has been spent on zeroing since the last call.
+    pub(crate) fn take_zeroing_times(&mut self) -> ZeroingTimes {
+        self.zeroer.take_times()
+    }
+
+    /// The run that small objects are allocated from.
+    fn run<'a>(&'a mut self, context: &'a mut Context) -> &'a mut BumpRun {
+        if self.hide_run { &mut self.hidden } else { context.run(0) }
+    }
+
+    /// The run that small objects are allocated from, as it is now.
+    pub(crate) fn run_now(&self, context: &Context) -> BumpRun {
+        if self.hide_run { self.hidden } else { context.run_now(0) }
+    }
+
+    /// The offset of `bytes` (at most half a block) for a new object: zero, or for objects that are written whole as it is. With
+    /// `may_open`, further blocks of the cycle are opened; `None` where there is none.
+    pub(crate) fn allocate(
+        &mut self,
+        pool: &mut BlockPool,
+        context: &mut Context,
+        bytes: u32,
+        contents: Contents,
+        may_open: bool,
+    ) -> Option<u32> {
+        let bytes = bytes.next_multiple_of(8);
+        let run = *self.run(context);
+        let object = if run.limit - run.cursor >= bytes {
+            bump(self.run(context), bytes)
+        } else if self.overflow.limit - self.overflow.cursor >= bytes {
+            bump(&mut self.overflow, bytes)
+        } else if !may_open {
+            return None;
+        } else if run.limit - run.cursor <= LEAST_REST {
+            let block = self.next_block(pool)?;
+            self.retire(pool, context);
+            self.current = Some(block);
+            *self.run(context) = whole(block);
+            bump(self.run(context), bytes)
+        } else {
+            let block = self.next_block(pool)?;
+            close(pool, self.overflow);
+            self.overflow = whole(block);
+            bump(&mut self.overflow, bytes)
+        };
+        if contents == Contents::Zeroed && self.zeroing == Zeroing::HotPath && pool.info(block_of(object)).dirty {
+            // SAFETY: the object is new, and its block committed.
+            unsafe { pool.cage.zero(object, bytes as usize) };
+        }
+        Some(object)
+    }
+
+    /// Opens the cycle's next block.
+    fn next_block(&mut self, pool: &mut BlockPool) -> Option<u32> {
+        let &block = self.blocks.get(self.taken)?;
+        self.taken += 1;
+        self.ages.set(block, Age::Young);
+        let info = pool.info_mut(block);
+        (info.swept, info.extent) = (0, 0);
+        if self.zeroing == Zeroing::HotPath {
+            if self.poison {
+                fill(pool, block);
+            }
+        } else if self.dirty.get(self.opened) == Some(&block) {
+            self.zeroer.wait_for(self.opened);
+            self.opened += 1;
+            pool.info_mut(block).dirty = false;
+        } else {
+            debug_assert!(!pool.info(block).dirty, "block {block} is to be zeroed out of turn");
+        }
+        Some(block)
+    }
+
+    /// Has the cycle's dirty blocks that have not been allocated in zeroed before they are.
+    fn start_zeroing(&mut self, pool: &BlockPool) {
+        self.opened = 0;
+        self.dirty.clear();
+        if self.zeroing == Zeroing::HotPath {
+            return;
+        }
+        self.dirty.extend(self.blocks[self.taken..].iter().filter(|&&block| pool.info(block).dirty));
+        let range = |&block| ZeroRange { address: pool.cage.address(block_start(block)), bytes: BLOCK_BYTES as usize };
+        let ranges = self.dirty.iter().map(range).collect();
+        // SAFETY: the nursery's blocks are committed and distinct, and used by nobody before `next_block`, which waits. They leave
+        // the nursery, and are filled otherwise, after `stop_zeroing` alone; the heap drops the nursery before its memory.
+        unsafe { self.zeroer.start_cycle(ranges) };
+    }
+
+    /// Ends zeroing ahead of the allocator. Blocks that have been zeroed whole are clean.
+    fn stop_zeroing(&mut self, pool: &mut BlockPool) {
+        self.zeroer.stop();
+        for (index, &block) in self.dirty.iter().enumerate().skip(self.opened) {
+            pool.info_mut(block).dirty &= !self.zeroer.zeroed(index);
+        }
+        self.dirty.clear();
+        self.opened = 0;
+    }
+
+    /// Notes how far the mutator's block has been filled, and takes the run away.
+    fn retire(&mut self, pool: &mut BlockPool, context: &mut Context) {
+        let run = std::mem::take(self.run(context));
+        if self.current.take().is_some() {
+            close(pool, run);
+        }
+    }
+
+    /// Counts a large object among the young ones.
+    pub(crate) fn add_large(&mut self, pool: &BlockPool, object: u32) {
+        let head = block_of(object);
+        self.ages.set(head, Age::YoungLarge);
+        self.large.push(head);
+        self.large_blocks += pool.info(head).extent;
+    }
+
+    /// The first blocks of large objects allocated in this cycle.
+    pub(crate) fn large(&self) -> &[u32] {
+        &self.large
+    }
+
+    /// Gives blocks that have not been allocated in back to the pool, all but one. Returns whether there were any.
+    pub(crate) fn release_unused(&mut self, pool: &mut BlockPool) -> bool {
+        let keep = self.taken.max(1);
+        if keep >= self.blocks.len() {
+            return false;
+        }
+        self.stop_zeroing(pool);
+        self.blocks.drain(keep..).for_each(|block| pool.give_back(block, 1));
+        self.start_zeroing(pool);
+        true
+    }
+
+    /// Begins a collection: kept blocks are to be evacuated, and of the cycle's blocks those allocated in last, `aging` percent of
+    /// them, to be kept.
+    pub(crate) fn start_collection(&mut self, pool: &mut BlockPool, context: &Context, aging: u32) {
+        self.stop_zeroing(pool);
+        close(pool, self.overflow);
+        self.overflow = BumpRun::default();
+        if let Some(block) = self.current {
+            pool.info_mut(block).extent = self.run_now(context).cursor - block_start(block);
+        }
+        for &block in &self.kept {
+            pool.marks.clear_block(block);
+            self.ages.set(block, Age::Young);
+        }
+        let aged = (self.taken * aging as usize).div_ceil(100);
+        for &block in &self.blocks[self.taken - aged..self.taken] {
+            self.ages.set(block, Age::Kept);
+        }
+    }
+
+    /// Ends a collection, once every survivor's block is known: sorts the blocks into kept and empty ones. Frees the large
+    /// objects that were not reached, and makes the others old; returns these.
+    pub(crate) fn finish_collection(&mut self, pool: &mut BlockPool, context: &mut Context) -> Survivors {
+        let mut empty = self.blocks.split_off(self.taken);
+        let used = self.kept.drain(..).chain(self.blocks.drain(..));
+        let (kept, emptied): (Vec<_>, Vec<_>) = used.partition(|&block| self.ages.of_block(block) == Age::Kept);
+        self.kept = kept;
+        self.taken = 0;
+        for &block in &self.kept {
+            let info = pool.info_mut(block);
+            info.swept = info.extent;
+        }
+        if self.current.is_some_and(|block| self.ages.of_block(block) != Age::Kept) {
+            self.current = None;
+            *self.run(context) = BumpRun::default();
+        }
+        for &block in &emptied {
+            self.ages.set(block, Age::Old);
+            pool.info_mut(block).dirty = true;
+            if self.poison {
+                fill(pool, block);
+            }
+        }
+        empty.extend(emptied);
+        self.blocks = empty;
+        let mut survivors = Survivors::default();
+        for head in self.large.drain(..) {
+            self.ages.set(head, Age::Old);
+            let extent = pool.info(head).extent;
+            if pool.marks.get(block_start(head)) {
+                survivors.objects += 1;
+                survivors.bytes += extent as u64 * BLOCK_BYTES as u64;
+            } else {
+                pool.give_back(head, extent);
+            }
+        }
+        self.large_blocks = 0;
+        survivors
+    }
+
+    /// Starts a cycle of `bytes`, kept blocks included, as far as there is memory: the mature space keeps half of what is left.
+    pub(crate) fn start_cycle(&mut self, pool: &mut BlockPool, bytes: u64) {
+        self.stop_zeroing(pool);
+        let wanted = (bytes / BLOCK_BYTES as u64) as usize;
+        let wanted = wanted.saturating_sub(self.kept.len()).max(1);
+        self.blocks.sort_unstable();
+        while self.blocks.len() > wanted {
+            pool.give_back(self.blocks.pop().expect("more than wanted"), 1);
+        }
+        let possible = self.blocks.len() + (pool.available() as usize).div_ceil(2);
+        while self.blocks.len() < wanted.min(possible) {
+            let Some(block) = pool.take(1, BlockKind::Nursery, BlockKind::Nursery) else { break };
+            self.blocks.push(block);
+        }
+        self.blocks.sort_unstable();
+        self.start_zeroing(pool);
+    }
+
+    /// The blocks that hold objects, each with the offset up to which only the marked ones are allocated and the end of
+    /// all.
+    pub(crate) fn filled<'a>(
+        &'a self,
+        pool: &'a BlockPool,
+        context: &'a Context,
+    ) -> impl Iterator<Item = (u32, u32, u32)> + 'a {
+        self.kept.iter().chain(&self.blocks[..self.taken]).map(move |&block| {
+            let (start, info) = (block_start(block), pool.info(block));
+            let end = if self.current == Some(block) {
+                self.run_now(context).cursor
+            } else if self.overflow.limit == start + BLOCK_BYTES {
+                self.overflow.cursor
+            } else {
+                start + info.extent
+            };
+            (block, start + info.swept, end)
+        })
+    }
+
+    /// The blocks that hold nothing.
+    pub(crate) fn unused(&self) -> &[u32] {
+        &self.blocks[self.taken..]
+    }
+}
+
+/// Takes the next `bytes` of a run that has them.
+#[inline(always)]
+fn bump(run: &mut BumpRun, bytes: u32) -> u32 {
+    let object = run.cursor;
+    run.cursor += bytes;
+    object
+}
+
+/// A block as one run.
+fn whole(block: u32) -> BumpRun {
+    BumpRun { cursor: block_start(block), limit: block_start(block) + BLOCK_BYTES }
+}
+
+/// Notes in its block how far a run has been used.
+fn close(pool: &mut BlockPool, run: BumpRun) {
+    if run.limit > 0 {
+        let block = block_of(run.limit - 1);
+        pool.info_mut(block).extent = run.cursor - block_start(block);
+    }
+}
+
+/// Fills a block that holds nothing with poison.
+fn fill(pool: &mut BlockPool, block: u32) {
+    pool.info_mut(block).dirty = true;
+    // SAFETY: the block is taken, so committed, and holds nothing.
+    unsafe { std::ptr::write_bytes(pool.cage.address(block_start(block)), POISON, BLOCK_BYTES as usize) };
+}

@@ -1,0 +1,127 @@
+//! Whether a hardware context is idle, for [`Zeroing::Adaptive`](super::Zeroing::Adaptive).
+//!
+//! The rule of Why Nothing Matters, section 6.3: zero concurrently while fewer threads are active than there are hardware contexts.
+//! The paper counts the virtual machine's own application threads. A heap has one mutator and does not know its host's other
+//! threads, let alone other processes, so both are asked of the operating system:
+//!
+//! * Within the process: its processor time over the time by the clock since the last look is how many of its threads were
+//!   active (section 4.1's measure of CPU utilisation), the helper's share taken off. That must leave half a context of those
+//!   that the process may use, by affinity mask and control group.
+//! * On the machine: threads that can run at this moment, against processors online. Asked only where the system tells.
+//!
+//! Limit: other processes that are confined to the same few processors of a large machine are not seen.
+
+use crate::os::processors;
+use std::time::{Duration, Instant};
+
+/// The answer is kept for so long: the questions take some microseconds, and a nursery may be full every millisecond.
+const KEPT: Duration = Duration::from_millis(10);
+/// The processors that the process may use are asked for this often: that reads control group files.
+const USABLE_KEPT: Duration = Duration::from_secs(1);
+
+/// What the answer depends on.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// Processors that the process may use.
+    usable: u32,
+    /// How many of them it used on average since the last look, the helper not counted.
+    used: f64,
+    /// Threads of the whole machine that can run, and processors online.
+    machine: Option<(u32, u32)>,
+}
+
+impl Load {
+    fn leaves_a_context(self) -> bool {
+        self.used + 0.5 <= f64::from(self.usable) && self.machine.is_none_or(|(runnable, online)| runnable < online)
+    }
+}
+
+/// The last answer, and what the next one is measured against.
+#[derive(Debug)]
+pub(super) struct IdleContexts {
+    answer: bool,
+    usable: u32,
+    usable_asked: Instant,
+    looked: Instant,
+    process_time: Duration,
+    /// What the helper has zeroed since the last look.
+    helper: Duration,
+}
+
+impl IdleContexts {
+    /// Measures from now on.
+    pub(super) fn new() -> IdleContexts {
+        let now = Instant::now();
+        let usable = processors::usable();
+        IdleContexts {
+            // Until something has been measured: the mutator is the one active thread.
+            answer: usable > 1,
+            usable,
+            usable_asked: now,
+            looked: now,
+            process_time: processors::process_time().unwrap_or_default(),
+            helper: Duration::ZERO,
+        }
+    }
+
+    /// Counts time in which the helper was active.
+    pub(super) fn helper_worked(&mut self, time: Duration) {
+        self.helper += time;
+    }
+
+    /// Whether a context is idle now.
+    pub(super) fn any(&mut self) -> bool {
+        let now = Instant::now();
+        let elapsed = now - self.looked;
+        if elapsed < KEPT {
+            return self.answer;
+        }
+        if now - self.usable_asked >= USABLE_KEPT {
+            self.usable = processors::usable();
+            self.usable_asked = now;
+        }
+        // Where the process's time is unknown, the mutator counts as the one active thread.
+        let own = processors::process_time().map(|time| {
+            let since = time.saturating_sub(self.process_time).saturating_sub(self.helper);
+            self.process_time = time;
+            since
+        });
+        let load = Load {
+            usable: self.usable,
+            used: own.map_or(1.0, |own| own.as_secs_f64() / elapsed.as_secs_f64()),
+            machine: processors::runnable_threads().zip(processors::online()),
+        };
+        self.helper = Duration::ZERO;
+        self.looked = now;
+        self.answer = load.leaves_a_context();
+        self.answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_is_idle_while_fewer_threads_are_active_than_there_are_contexts() {
+        let idle = |usable, used, machine| Load { usable, used, machine }.leaves_a_context();
+        assert!(idle(2, 1.0, Some((1, 2))), "one thread on two processors");
+        assert!(!idle(2, 1.9, Some((1, 2))), "two threads of our own");
+        assert!(!idle(2, 1.0, Some((2, 2))), "another process on the second processor");
+        assert!(!idle(1, 1.0, Some((1, 64))), "a large machine, of which one processor is ours");
+        assert!(idle(4, 3.1, None), "a system that does not tell of others");
+        assert!(idle(1, 0.2, None), "a mutator that mostly waits");
+    }
+
+    #[test]
+    fn the_answer_is_kept_for_a_while() {
+        let mut contexts = IdleContexts::new();
+        let (first, looked) = (contexts.any(), contexts.looked);
+        if contexts.looked.elapsed() < KEPT {
+            assert_eq!(contexts.any(), first);
+        }
+        contexts.looked -= KEPT;
+        contexts.any();
+        assert!(contexts.looked >= looked, "it looked again");
+    }
+}

@@ -1,0 +1,115 @@
+//! Axis `zeroing`: who zeroes the nursery's memory, when, and with which stores (Why Nothing Matters, sections 5 and 6).
+//!
+//! A `Zeroer` belongs to one heap. After each nursery collection it is told which dirty blocks the allocator will take and in
+//! which order; the allocator waits for each block before it takes it; a collection stops it first. What waits depends on the
+//! strategy: the mutator zeroes the block itself (`bulk`, `non-temporal`), or a helper thread has done so already (`concurrent`).
+//! `hot-path` leaves blocks as they are: compiled code zeroes objects.
+//!
+//! # Catching up with the helper
+//!
+//! The paper's allocator waits for the zeroing thread's cursor (section 6.2). Here it zeroes the next unit itself where the helper
+//! has not claimed it, and waits only for a unit that the helper has in hand. So the mutator loses no time to a helper
+//! that is still waking up or that the system has not given a processor, and its wait is bounded by one unit. The order in which
+//! memory is zeroed stays the same. How the two sides agree is described, and model-checked, in `handover`.
+//!
+//! # Bytes that are written twice
+//!
+//! Zeroing is redundant for a byte that the program writes before anyone reads it. Compiled code knows such bytes in one case: an
+//! object that its own construction fills (`struct.new`, `array.new`, `array.new_fixed`, `array.new_data`, `array.new_elem`). The
+//! paper leaves this optimisation out, having measured 0.4 % in HotSpot (sections 2 and 5.3).
+//!
+//! | strategy | zeroed, then written by construction | zeroed in vain |
+//! |---|---|---|
+//! | `hot-path` (5.1) | nothing: only objects with default values are zeroed, and there each byte of the fields once | nothing |
+//! | `bulk` (5.2), `non-temporal` (6.1), `concurrent` (6.2), `adaptive` (6.3) | all bytes of objects that their construction fills, and every object's header | what a block has left at its end, and (`concurrent`) blocks that are still untaken when the cycle ends, if the next one counts them as dirty |
+//!
+//! A block is zeroed before anyone knows what will be allocated in it, so the second row cannot be avoided there, short of
+//! allocating filled objects in blocks of their own. What all strategies avoid:
+//!
+//! * Memory fresh from the operating system is zero already: such blocks are not among a cycle's ranges.
+//! * Objects that a collection copies, into the mature space or within the nursery, are overwritten whole, and their destination is
+//!   never zeroed (section 3.1).
+//! * Large objects are outside of the nursery and of this axis.
+
+mod handover;
+mod idle;
+#[cfg(test)]
+mod model;
+mod stores;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod zeroer;
+
+pub use stores::Stores;
+pub(crate) use zeroer::{ZeroRange, Zeroer, ZeroingTimes};
+
+use crate::blocks::BLOCK_BYTES;
+use crate::error::HeapError;
+
+/// The values of the axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Zeroing {
+    /// In the allocation sequence, each object by itself, and only those that are not written whole by their construction.
+    HotPath,
+    /// A block at a time with ordinary stores, when the allocator takes it.
+    Bulk,
+    /// A block at a time with streaming stores and a fence, when the allocator takes it.
+    NonTemporal,
+    /// By a helper thread that runs ahead of the allocator with streaming stores after each nursery collection. What the
+    /// allocator comes to first, the mutator zeroes.
+    Concurrent,
+    /// `Concurrent` while there are idle hardware contexts, else `NonTemporal`: chosen after each nursery collection.
+    Adaptive,
+}
+
+impl Zeroing {
+    /// Every value.
+    pub const ALL: &[Zeroing] =
+        &[Zeroing::HotPath, Zeroing::Bulk, Zeroing::NonTemporal, Zeroing::Concurrent, Zeroing::Adaptive];
+
+    /// The value's name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Zeroing::HotPath => "hot-path",
+            Zeroing::Bulk => "bulk",
+            Zeroing::NonTemporal => "non-temporal",
+            Zeroing::Concurrent => "concurrent",
+            Zeroing::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// Parameters of the axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ZeroingParams {
+    /// Bytes zeroed at a time: a power of two from 4 KiB to 32 KiB (a block of the heap).
+    pub unit_bytes: u32,
+    /// Bytes of one streaming store: 8, 16 or 32. Wider ones than the processor has are narrowed.
+    pub stream_bytes: u32,
+}
+
+impl Default for ZeroingParams {
+    fn default() -> ZeroingParams {
+        ZeroingParams { unit_bytes: 32 << 10, stream_bytes: 16 }
+    }
+}
+
+impl ZeroingParams {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`HeapError::InvalidConfig`] with one sentence.
+    pub(crate) fn validate(&self) -> Result<(), HeapError> {
+        let ZeroingParams { unit_bytes, stream_bytes } = *self;
+        if !unit_bytes.is_power_of_two() || !(4 << 10..=BLOCK_BYTES).contains(&unit_bytes) {
+            let sentence = format!("zeroing-unit is {unit_bytes}, but must be a power of two from 4K to 32K");
+            return Err(HeapError::InvalidConfig(sentence));
+        }
+        if ![8, 16, 32].contains(&stream_bytes) {
+            let sentence = format!("zeroing-width is {stream_bytes}, but must be 8, 16 or 32 bytes");
+            return Err(HeapError::InvalidConfig(sentence));
+        }
+        Ok(())
+    }
+}
