@@ -288,10 +288,14 @@ builtins! {
     ThrowRef(I32) [gc];
     /// A poll that found the interrupt word set, or the stack limit passed: may collect, may trap.
     Poll() [fails, cold, gc];
+    /// The cold path of the store barrier: empties the store buffer, which is full. Never collects.
+    FlushStoreBuffer() [cold];
     /// Allocates a zeroed struct of the engine type id given.
     AllocateStruct(I32) -> I32 [fails, gc];
     /// Allocates a zeroed array: engine type id, length.
     AllocateArray(I32, I32) -> I32 [fails, gc];
+    /// Allocates an array whose elements the caller writes before the next safepoint: engine type id, length.
+    AllocateArrayUninitialised(I32, I32) -> I32 [fails, gc];
     /// `array.new_data`: engine type id, module data segment, offset in bytes, length in elements.
     ArrayNewData(I32, I32, I32, I32) -> I32 [fails, gc];
     /// `array.new_elem`: engine type id, module element segment, offset, length.

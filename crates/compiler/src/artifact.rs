@@ -61,6 +61,8 @@ pub struct CompiledFunction {
     pub range: CodeRange,
     /// Index in the module's function index space.
     pub index: u32,
+    /// Offset of its body in the module file. Its code may hold instructions of other, inlined functions.
+    pub source: u32,
 }
 
 /// The entry and exit trampolines for one machine signature.

@@ -4,7 +4,8 @@ use rayon::prelude::*;
 
 use crate::artifact::CompiledModule;
 use crate::emit::CodeGenerator;
-use crate::module::{FunctionSource, ParsedModule};
+use crate::module::{FunctionSource, ModuleInfo, ParsedModule};
+use crate::passes::{Fields, Inliner};
 use crate::translate::{Allocations, translate_function};
 use crate::{CompileError, CompileOptions, mir, passes};
 
@@ -16,29 +17,22 @@ use crate::{CompileError, CompileOptions, mir, passes};
 pub fn compile(wasm: &[u8], options: &CompileOptions) -> Result<CompiledModule, CompileError> {
     let parsed = ParsedModule::parse(wasm, options.features)?;
     let generator = CodeGenerator::new(parsed.info.clone(), options)?;
-    let functions = functions(&parsed, options, |source, allocations| {
-        let function = function(&parsed, source, options, allocations)?;
-        generator.compile_function(&function)
-    })?;
-    generator.link(functions)
+    let code = with_functions(&parsed, options, |function| generator.compile_function(&function))?;
+    generator.link(code)
 }
 
-/// Calls `work` for every function body, in parallel where `options` say so. The results are in the order of the functions. If
-/// several fail, the error is that of the first function in the module, so that it is always the same.
-fn functions<'a, T: Send>(
-    parsed: &ParsedModule<'a>,
+/// Calls `work` for every item, with scratch memory that it may keep, in parallel where `options` say so. The results are in the
+/// order of the items. If several fail, the error is that of the first one, so that it is always the same.
+fn each<I: Send, S: Default, T: Send>(
+    items: Vec<I>,
     options: &CompileOptions,
-    work: impl Fn(&FunctionSource<'a>, &mut Allocations) -> Result<T, CompileError> + Sync,
+    work: impl Fn(I, &mut S) -> Result<T, CompileError> + Sync,
 ) -> Result<Vec<T>, CompileError> {
     let results: Vec<Result<T, CompileError>> = if options.parallel {
-        parsed
-            .bodies
-            .par_iter()
-            .map_init(Allocations::default, |allocations, source| work(source, allocations))
-            .collect()
+        items.into_par_iter().map_init(S::default, |scratch, item| work(item, scratch)).collect()
     } else {
-        let mut allocations = Allocations::default();
-        parsed.bodies.iter().map(|source| work(source, &mut allocations)).collect()
+        let mut scratch = S::default();
+        items.into_iter().map(|item| work(item, &mut scratch)).collect()
     };
     results.into_iter().collect()
 }
@@ -60,10 +54,52 @@ fn function(
     Ok(function)
 }
 
-/// All functions of a module in MIR, for debugging and tests.
+/// Replaces reads of fields that hold the same in every object of the module.
+fn propagate_fields(
+    functions: Vec<mir::Function>,
+    info: &ModuleInfo,
+    options: &CompileOptions,
+) -> Result<Vec<mir::Function>, CompileError> {
+    let Some(fields) = Fields::new(&functions, info) else { return Ok(functions) };
+    each(functions, options, |mut function: mir::Function, (): &mut ()| {
+        if fields.replace(&mut function, info) {
+            passes::optimize(&mut function, info, options.verify)?;
+        }
+        Ok(function)
+    })
+}
+
+/// All functions of a module in MIR, with what `options` say done to them. Errors as for [`compile`].
 pub fn translate_module(
     parsed: &ParsedModule<'_>,
     options: &CompileOptions,
 ) -> Result<Vec<mir::Function>, CompileError> {
-    functions(parsed, options, |source, allocations| function(parsed, source, options, allocations))
+    with_functions(parsed, options, Ok)
+}
+
+/// Calls `work` for every function of a module in MIR, with what `options` say done to it. Each is freed as soon as `work` is done
+/// with it: a large module's functions take more memory than its code.
+fn with_functions<T: Send>(
+    parsed: &ParsedModule<'_>,
+    options: &CompileOptions,
+    work: impl Fn(mir::Function) -> Result<T, CompileError> + Sync,
+) -> Result<Vec<T>, CompileError> {
+    let bodies: Vec<&FunctionSource<'_>> = parsed.bodies.iter().collect();
+    let functions =
+        each(bodies, options, |source, allocations: &mut Allocations| function(parsed, source, options, allocations))?;
+    if !options.optimize {
+        return each(functions, options, |function: mir::Function, (): &mut ()| work(function));
+    }
+    let info = &parsed.info;
+    let functions = propagate_fields(functions, info, options)?;
+    let inliner = Inliner::new(&functions, info);
+    each(functions, options, |mut function: mir::Function, (): &mut ()| {
+        if inliner.inline(&mut function) {
+            if options.verify {
+                passes::check(&function, info, "inline")?;
+            }
+            passes::optimize(&mut function, info, options.verify)?;
+        }
+        work(function)
+    })
 }

@@ -1,5 +1,7 @@
 //! Compiled code runs, with a collector that takes every chance: each allocation and each poll walks the stack by the stack
-//! maps, marks from what it finds, and overwrites everything else. A reference that a map forgets reads back as rubbish.
+//! maps, marks from what it finds, and overwrites everything else. Where references may change, it moves every object that it
+//! finds, and checks that each store of a reference into an older object has marked a card. A reference that a map forgets
+//! reads back as rubbish.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -13,11 +15,12 @@ use legato_compiler::compile;
 use legato_compiler::module::CompositeType;
 use legato_heap::MutatorContext;
 use legato_heap::layout::{StorageKind, StructLayout, array_bytes, array_elements_offset};
-use legato_heap::plan::{BumpRun, ReferencePlan};
+use legato_heap::plan::{AccessPlan, BarrierPlan, BumpRun, ReferencePlan, StoreBufferWords};
 use legato_heap::types::{TypeKind, TypeRecord};
-use support::{options, plan};
+use rustc_hash::FxHashMap;
+use support::{AGES_BELOW, CARDS_BELOW, options, plans};
 
-const CAGE_BYTES: usize = 64 << 20;
+const CAGE_BYTES: usize = 1 << 30;
 const FIRST_HANDLE: u32 = 0x1_0000;
 const FIRST_OBJECT: u32 = 0x100_0000;
 /// What collected objects are overwritten with.
@@ -31,6 +34,11 @@ struct World {
     code: *const u8,
     cage: *mut u8,
     handles: bool,
+    moving: bool,
+    /// The store buffer, long enough never to be full.
+    buffer: Vec<u32>,
+    /// Where references change: each object's fields that are references, as the last collection left them.
+    fields_before: FxHashMap<u32, u32>,
     /// Reference, object offset and type index of every object, in order of allocation.
     objects: Vec<(u32, u32, usize)>,
     alive: Vec<bool>,
@@ -111,6 +119,10 @@ impl World {
             self.write(object + 8, length);
         }
         self.next_object += self.size(ty, object);
+        for block in object >> 15..=(self.next_object - 1) >> 15 {
+            // SAFETY: the table of ages lies below the cage.
+            unsafe { self.age(block << 15).write(1) };
+        }
         let reference = if self.handles {
             self.next_handle += 4;
             self.write(self.next_handle, object);
@@ -129,6 +141,7 @@ impl World {
         self.collections += 1;
         let maps = &self.module.stack_maps;
         let mut work = Vec::new();
+        let mut slots: Vec<*mut u32> = Vec::new();
         // SAFETY: the trampoline that called has just recorded its caller's frame; frames are chained by frame pointers up to
         // the entry trampoline's.
         unsafe {
@@ -139,7 +152,9 @@ impl World {
                 if let Ok(found) = maps.entries.binary_search_by_key(&offset, |entry| entry.offset) {
                     let entry = &maps.entries[found];
                     for &distance in &maps.slots[entry.first as usize..][..entry.count as usize] {
-                        work.push(((fp - distance as usize) as *const u32).read());
+                        let slot = (fp - distance as usize) as *mut u32;
+                        work.push(slot.read());
+                        slots.push(slot);
                     }
                 }
                 pc = ((fp + 8) as *const usize).read();
@@ -163,6 +178,10 @@ impl World {
             let (_, object, ty) = self.objects[number];
             work.extend(self.references(ty, object).into_iter().map(|offset| self.read(offset)));
         }
+        if self.moving {
+            self.check_barriers(&marked);
+            self.move_objects(&mut marked, &slots);
+        }
         for (number, marked) in marked.into_iter().enumerate() {
             if !marked && std::mem::replace(&mut self.alive[number], false) {
                 let (_, object, ty) = self.objects[number];
@@ -171,6 +190,91 @@ impl World {
                 unsafe { self.cage.add(object as usize).write_bytes(RUBBISH, bytes as usize) };
             }
         }
+    }
+}
+
+impl World {
+    fn card(&self, offset: u32) -> *mut u8 {
+        self.cage.wrapping_sub(CARDS_BELOW as usize).wrapping_add((offset >> 9) as usize)
+    }
+
+    /// The age of the block that an offset lies in: 1 where objects are younger than the last collection.
+    fn age(&self, offset: u32) -> *mut u8 {
+        self.cage.wrapping_sub(AGES_BELOW as usize).wrapping_add((offset >> 15) as usize)
+    }
+
+    /// What compiled code has pushed to the store buffer since the last collection.
+    fn stored_slots(&self) -> &[u32] {
+        // SAFETY: the mutator context lives as long as the world.
+        let cursor = unsafe { (*self.mutator).store_buffer.cursor };
+        &self.buffer[..(cursor - self.buffer.as_ptr() as usize) / 4]
+    }
+
+    /// Each reference that was stored into an object older than the last collection has marked a card.
+    fn check_barriers(&self, marked: &[bool]) {
+        for (&(_, object, ty), _) in self.objects.iter().zip(marked).filter(|(_, marked)| **marked) {
+            let is_struct = matches!(self.module.info.types[ty].composite, CompositeType::Struct(_));
+            for field in self.references(ty, object) {
+                let value = self.read(field);
+                let Some(&before) = self.fields_before.get(&field) else { continue };
+                // SAFETY: the table of ages lies below the cage.
+                if value == before || value == 0 || value & 1 == 1 || unsafe { *self.age(value) } == 0 {
+                    continue;
+                }
+                if is_struct && matches!(self.module.plan.store_barrier, BarrierPlan::StoreBuffer(..)) {
+                    assert!(
+                        self.stored_slots().contains(&field),
+                        "a store into the field at {field:#x} is not buffered"
+                    );
+                    continue;
+                }
+                let card = self.card(if is_struct { object } else { field });
+                // SAFETY: the card table lies below the cage.
+                assert_eq!(unsafe { *card }, 1, "a store into the field at {field:#x} has marked no card");
+            }
+        }
+    }
+
+    /// Moves every marked object, updates all references to it, and cleans the cards.
+    fn move_objects(&mut self, marked: &mut Vec<bool>, slots: &[*mut u32]) {
+        let mut moved = FxHashMap::default();
+        let mut copies = Vec::new();
+        for (number, _) in marked.iter().enumerate().filter(|(_, marked)| **marked) {
+            let (_, object, ty) = self.objects[number];
+            let bytes = self.size(ty, object);
+            let copy = self.next_object;
+            self.next_object += bytes;
+            // SAFETY: both ranges lie in the cage, the copy's behind every object.
+            unsafe {
+                let to = self.cage.add(copy as usize);
+                to.copy_from_nonoverlapping(self.cage.add(object as usize), bytes as usize);
+            }
+            moved.insert(object, copy);
+            copies.push((copy, copy, ty));
+        }
+        marked.fill(false);
+        self.fields_before.clear();
+        // SAFETY: the mutator context and the buffer live as long as the world.
+        unsafe { (*self.mutator).store_buffer.cursor = self.buffer.as_ptr() as usize };
+        for &(_, copy, ty) in &copies {
+            for field in self.references(ty, copy) {
+                let value = self.read(field);
+                let value = moved.get(&value).copied().unwrap_or(value);
+                self.write(field, value);
+                self.fields_before.insert(field, value);
+            }
+        }
+        for &slot in slots {
+            // SAFETY: the frames still stand. Slots named by two maps are updated once: a copy is no moved object.
+            unsafe { slot.write(moved.get(&slot.read()).copied().unwrap_or(slot.read())) };
+        }
+        // What is allocated from now on is young, in blocks of its own.
+        self.next_object = self.next_object.next_multiple_of(1 << 15);
+        // SAFETY: the table of ages lies below the cage.
+        unsafe { self.age(0).write_bytes(0, (AGES_BELOW - CARDS_BELOW) as usize) };
+        marked.extend(copies.iter().map(|_| true));
+        self.alive.extend(copies.iter().map(|_| true));
+        self.objects.extend(copies);
     }
 }
 
@@ -198,11 +302,12 @@ unsafe extern "C" fn unexpected() -> i64 {
 
 /// Instantiates the module, calls its function `index` with `i32`s and returns its `i32` results, the collections and the
 /// largest root set.
-fn run(text: &str, references: ReferencePlan, index: usize, params: &[i32], results: usize) -> (Vec<i32>, u32, usize) {
+fn run(text: &str, plan: AccessPlan, index: usize, params: &[i32], results: usize) -> (Vec<i32>, u32, usize) {
     let wasm = wat::parse_str(text).expect("assembles");
-    let module = compile(&wasm, &options(plan(references))).expect("compiles");
+    let (handles, moving) = (plan.references == ReferencePlan::ThinHandles, plan.references_change_at_safepoints);
+    let module = compile(&wasm, &options(plan)).expect("compiles");
     let layout = module.context.clone();
-    let cage = map(CAGE_BYTES);
+    let cage = map(AGES_BELOW as usize + CAGE_BYTES).wrapping_add(AGES_BELOW as usize);
     let code = map(module.code.len());
     // SAFETY: the mapping is as long as the code.
     unsafe {
@@ -214,12 +319,15 @@ fn run(text: &str, references: ReferencePlan, index: usize, params: &[i32], resu
     let mut builtins: Vec<*const u8> = vec![unexpected as *const u8; Builtin::ALL.len()];
     builtins[Builtin::AllocateStruct as usize] = allocate_struct as *const u8;
     builtins[Builtin::AllocateArray as usize] = allocate_array as *const u8;
+    builtins[Builtin::AllocateArrayUninitialised as usize] = allocate_array as *const u8;
     builtins[Builtin::Poll as usize] = poll as *const u8;
+    let buffer = vec![0u32; 1 << 16];
     let mut store = StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0 };
     let mut mutator = MutatorContext {
         // Every function entry and every loop polls.
         stack_limit: usize::MAX.into(),
         poll: 1.into(),
+        store_buffer: StoreBufferWords { cursor: buffer.as_ptr() as usize, limit: buffer.as_ptr_range().end as usize },
         handle_run: BumpRun::default(),
         runs: [BumpRun::default(); legato_heap::plan::MAX_SIZE_CLASSES],
     };
@@ -269,7 +377,10 @@ fn run(text: &str, references: ReferencePlan, index: usize, params: &[i32], resu
         module,
         code,
         cage,
-        handles: references == ReferencePlan::ThinHandles,
+        handles,
+        moving,
+        buffer,
+        fields_before: FxHashMap::default(),
         objects: Vec::new(),
         alive: Vec::new(),
         next_object: FIRST_OBJECT,
@@ -294,12 +405,12 @@ thread_local! {
     static ENTRY: std::cell::Cell<*mut EntryRecord> = const { std::cell::Cell::new(std::ptr::null_mut()) };
 }
 
-/// Runs under both reference models and compares the results.
+/// Runs under every plan and compares the results.
 fn check(text: &str, params: &[i32], expected: &[i32]) {
-    for references in [ReferencePlan::Direct, ReferencePlan::ThinHandles] {
-        let (results, collections, roots) = run(text, references, 0, params, expected.len());
-        assert_eq!(results, expected, "{references:?}");
-        println!("{references:?}: {collections} collections, at most {roots} roots");
+    for (name, plan) in plans() {
+        let (results, collections, roots) = run(text, plan, 0, params, expected.len());
+        assert_eq!(results, expected, "{name}");
+        println!("{name}: {collections} collections, at most {roots} roots");
     }
 }
 

@@ -15,8 +15,7 @@ use support::*;
 /// Compares a function's code under both reference models with the listing of this name.
 fn check(name: &str, module: &Module, function: &legato_compiler::mir::Function) {
     let mut text = String::new();
-    for plan in plans() {
-        let title = format!("{:?}", plan.references);
+    for (title, plan) in plans() {
         let mut options = options(plan);
         options.verify = false;
         let generator = CodeGenerator::new(module.info.clone(), &options).unwrap();
@@ -106,4 +105,45 @@ fn array_loop() {
     build.end(Terminator::Jump(Edge { block: header, args: smallvec![next, next_sum] }));
     build.switch(done);
     check("array_loop", &module, &build.returns(&[sum]));
+}
+
+/// Stores of references into a struct and an array that are not new, and into a struct that is.
+#[test]
+fn store_barrier() {
+    let mut module = module();
+    let array = module.add_array(StorageType::Value(concrete(0)));
+    let mut build = start(&mut module, &[concrete(0), concrete(array.0), I32], &[concrete(0)]);
+    let [object, array_value, index] = [0, 1, 2].map(|number| build.param(number));
+    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Needed), &[object, object], &[]);
+    build.inst(Op::ArraySet(array), &[array_value, index, object], &[]);
+    let new = build.op(Op::StructNewDefault(TypeIndex(0)), &[], concrete(0));
+    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Elided), &[new, object], &[]);
+    check("store_barrier", &module, &build.returns(&[new]));
+}
+
+/// References that live across calls: one is used between two of them, the other behind both.
+#[test]
+fn calls() {
+    let mut module = module();
+    let mut build = start(&mut module, &[concrete(0), concrete(0)], &[I32]);
+    let (first, second) = (build.param(0), build.param(1));
+    let ty = module.add_func_type(&[], &[]);
+    let callee = module.add_function(ty);
+    build.inst(Op::Call(Callee::Direct(callee)), &[], &[]);
+    let number = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, Check::Needed), &[first], I32);
+    build.inst(Op::Call(Callee::Direct(callee)), &[], &[]);
+    let other = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, Check::Needed), &[second], I32);
+    let sum = build.op(Op::Binary(BinaryOp::I32Add), &[number, other], I32);
+    check("calls", &module, &build.returns(&[sum]));
+}
+
+/// `array.new_default` and `array.new` of a length known at run time only.
+#[test]
+fn array_allocation() {
+    let mut module = module();
+    let mut build = start(&mut module, &[I32], &[concrete(2)]);
+    let length = build.param(0);
+    build.op(Op::ArrayNewDefault(TypeIndex(2)), &[length], concrete(2));
+    let array = build.op(Op::ArrayNew(TypeIndex(2)), &[length, length], concrete(2));
+    check("array_allocation", &module, &build.returns(&[array]));
 }

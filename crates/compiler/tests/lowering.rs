@@ -75,7 +75,7 @@ fn start(module: &mut Module, params: &[ValueType], results: &[ValueType]) -> Bu
 
 /// Compiles everything under both plans, with and without optimisation, and links it.
 fn compile(module: Module, functions: Vec<legato_compiler::mir::Function>) {
-    for plan in plans() {
+    for (_, plan) in plans() {
         for optimize in [true, false] {
             let mut options = options(plan.clone());
             options.optimize = optimize;
@@ -527,7 +527,7 @@ fn trampolines_alone() {
         MachineSignature { params: vec![], results: vec![] },
         MachineSignature { params: many.clone(), results: many },
     ];
-    let module = compile_trampolines(&signatures, &options(plans()[0].clone())).unwrap();
+    let module = compile_trampolines(&signatures, &options(plans()[0].1.clone())).unwrap();
     assert_eq!(module.trampolines.len(), 2);
     assert!(module.trampolines.iter().all(|pair| pair.entry.length > 0 && pair.exit.length > 0));
     module.target.check_host().unwrap();

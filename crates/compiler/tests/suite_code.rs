@@ -40,7 +40,7 @@ fn every_valid_module_becomes_code() {
     let mut count = 0;
     let mut failures = Vec::new();
     for (place, bytes) in modules() {
-        for plan in plans() {
+        for (_, plan) in plans() {
             match compile(&bytes, &options(plan)) {
                 Ok(module) => {
                     assert!(module.functions.is_sorted_by_key(|function| function.range.start), "{place}");
@@ -59,7 +59,7 @@ fn every_valid_module_becomes_code() {
 #[test]
 fn compilation_is_deterministic() {
     for (place, bytes) in modules().into_iter().step_by(7) {
-        let mut options = options(plans()[0].clone());
+        let mut options = options(plans()[0].1.clone());
         options.verify = false;
         let Ok(first) = compile(&bytes, &options) else { continue };
         options.parallel = true;

@@ -17,6 +17,8 @@ use crate::lower::env::Symbol;
 pub struct FunctionCode {
     /// Index in the module; `u32::MAX` for trampolines.
     pub(super) index: u32,
+    /// Offset of its body in the module file.
+    pub(super) source: u32,
     pub(super) bytes: Vec<u8>,
     pub(super) alignment: u32,
     pub(super) relocations: Vec<Relocation>,
@@ -83,6 +85,7 @@ impl Scratch {
         let buffer = &compiled.buffer;
         let mut code = FunctionCode {
             index: u32::MAX,
+            source: 0,
             bytes: buffer.data().to_vec(),
             alignment: buffer.alignment.max(16),
             listing: compiled.vcode.clone(),

@@ -116,6 +116,7 @@ impl CodeGenerator {
             scratch.compile(&**isa, listing)
         })?;
         code.index = function.index.0;
+        code.source = function.source;
         Ok(code)
     }
 
@@ -127,11 +128,11 @@ impl CodeGenerator {
         let mut linker = Linker::default();
         let mut compiled = Vec::with_capacity(functions.len());
         for function in functions {
-            let index = function.index;
+            let (index, source) = (function.index, function.source);
             let range = linker
                 .add(Some(Symbol::Function(index)), function)
                 .map_err(|message| CompileError::CodeGeneration { function: index, message })?;
-            compiled.push(CompiledFunction { range, index });
+            compiled.push(CompiledFunction { range, index, source });
         }
         let builtins = link_builtins(&self.target, &mut linker).map_err(error)?;
         let signatures = boundary_signatures(&self.info);

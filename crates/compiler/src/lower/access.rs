@@ -39,6 +39,12 @@ pub(crate) enum Region {
     Headers,
     /// Array lengths.
     Lengths,
+    /// The card table.
+    Cards,
+    /// The ages of blocks.
+    Ages,
+    /// The store buffer and its words.
+    StoreBuffer,
     /// Stack slots.
     Stack,
     /// Struct fields of one kind.
@@ -48,7 +54,7 @@ pub(crate) enum Region {
 }
 
 /// How many regions there are.
-pub(crate) const REGIONS: usize = 32;
+pub(crate) const REGIONS: usize = 35;
 
 impl Region {
     fn number(self) -> u32 {
@@ -67,8 +73,11 @@ impl Region {
             Region::Headers => 11,
             Region::Lengths => 12,
             Region::Stack => 13,
-            Region::Fields(kind) => 14 + kind as u32,
-            Region::Elements(kind) => 23 + kind as u32,
+            Region::Cards => 14,
+            Region::Ages => 15,
+            Region::StoreBuffer => 16,
+            Region::Fields(kind) => 17 + kind as u32,
+            Region::Elements(kind) => 26 + kind as u32,
         }
     }
 }

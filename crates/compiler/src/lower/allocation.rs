@@ -5,7 +5,7 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{
     ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, StructLayout, TYPE_ID_OFFSET, array_bytes, array_elements_offset,
 };
-use legato_heap::plan::BumpRun;
+use legato_heap::plan::InlineRun;
 
 use super::Lowering;
 use super::access::Region;
@@ -26,8 +26,8 @@ pub(super) struct NewObject {
 
 /// What to allocate inline.
 pub(super) struct Shape {
-    /// Size class.
-    pub(super) class: usize,
+    /// Where its memory comes from.
+    pub(super) run: InlineRun,
     /// Object size in bytes.
     pub(super) bytes: u32,
     /// Arrays: the length.
@@ -42,7 +42,7 @@ pub(super) fn count(mir: &mir::Function, order: &[mir::Block]) -> usize {
     insts.filter(|inst| is_allocation(&mir.insts[inst.index()].op)).count()
 }
 
-fn is_allocation(op: &Op) -> bool {
+pub(super) fn is_allocation(op: &Op) -> bool {
     matches!(
         op,
         Op::StructNew(_)
@@ -55,22 +55,21 @@ fn is_allocation(op: &Op) -> bool {
 }
 
 impl ModuleEnv<'_> {
-    /// The size class in which to allocate a struct inline, if any. `filled`: every field is written afterwards.
-    pub(super) fn inline_struct(&self, inline: bool, layout: &StructLayout, filled: bool) -> Option<usize> {
-        self.inline_class(inline, layout.bytes, filled)
+    /// Where to allocate a struct inline, if anywhere. `filled`: every field is written afterwards.
+    pub(super) fn inline_struct(&self, inline: bool, layout: &StructLayout, filled: bool) -> Option<InlineRun> {
+        self.inline_run(inline, layout.bytes, filled)
     }
 
-    /// The size class in which to allocate an array of this length inline, if any.
-    pub(super) fn inline_array(&self, inline: bool, kind: StorageKind, length: u32, filled: bool) -> Option<usize> {
-        self.inline_class(inline, array_bytes(kind, length)?, filled)
+    /// Where to allocate an array of this length inline, if anywhere.
+    pub(super) fn inline_array(&self, inline: bool, kind: StorageKind, length: u32, filled: bool) -> Option<InlineRun> {
+        self.inline_run(inline, array_bytes(kind, length)?, filled)
     }
 
-    fn inline_class(&self, inline: bool, bytes: u32, filled: bool) -> Option<usize> {
-        let plan = &self.plan.allocation;
-        if !inline || !(filled || plan.cells_are_zero || bytes <= INLINE_ZEROING_BYTES) {
+    fn inline_run(&self, inline: bool, bytes: u32, filled: bool) -> Option<InlineRun> {
+        if !inline || !(filled || self.plan.fresh_memory_is_zero || bytes <= INLINE_ZEROING_BYTES) {
             return None;
         }
-        plan.class_of(bytes)
+        self.plan.allocation.inline_run(bytes)
     }
 }
 
@@ -84,8 +83,8 @@ impl Lowering<'_, '_> {
         key: SafepointKey,
     ) -> NewObject {
         match self.env.inline_struct(self.inline_allocation, layout, filled) {
-            Some(class) => {
-                let shape = Shape { class, bytes: layout.bytes, length: None, filled };
+            Some(run) => {
+                let shape = Shape { run, bytes: layout.bytes, length: None, filled };
                 self.allocate_inline(type_id, shape, Builtin::AllocateStruct, &[type_id], key)
             }
             None => {
@@ -107,9 +106,9 @@ impl Lowering<'_, '_> {
     ) -> NewObject {
         let length_value = self.b.ins().iconst(types::I32, i64::from(length));
         match self.env.inline_array(self.inline_allocation, kind, length, filled) {
-            Some(class) => {
+            Some(run) => {
                 let bytes = array_bytes(kind, length).expect("an array with a size class has a size");
-                let shape = Shape { class, bytes, length: Some(length), filled };
+                let shape = Shape { run, bytes, length: Some(length), filled };
                 self.allocate_inline(type_id, shape, Builtin::AllocateArray, &[type_id, length_value], key)
             }
             None => {
@@ -129,8 +128,8 @@ impl Lowering<'_, '_> {
         key: SafepointKey,
     ) -> NewObject {
         let plan = self.env.plan;
-        let cell = plan.allocation.cell_bytes[shape.class];
-        let run = (plan.allocation.runs_offset + (shape.class * size_of::<BumpRun>()) as u32) as i32;
+        let InlineRun { run_offset, cell_bytes } = shape.run;
+        let run = run_offset as i32;
         // Both paths use these: load them where they dominate both.
         let mutator = self.mutator();
         self.cage();
@@ -144,7 +143,7 @@ impl Lowering<'_, '_> {
         let flags = self.flags(Region::Runs).with_aligned();
         let cursor = self.b.ins().uload32(flags, mutator, run);
         let limit = self.b.ins().uload32(flags, mutator, run + 4);
-        let next = self.b.ins().iadd_imm_s(cursor, i64::from(cell));
+        let next = self.b.ins().iadd_imm_s(cursor, i64::from(cell_bytes));
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
@@ -159,7 +158,7 @@ impl Lowering<'_, '_> {
         }
         let flags = self.flags(Region::Headers).with_aligned();
         self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
-        if !shape.filled && !plan.allocation.cells_are_zero {
+        if !shape.filled && !plan.fresh_memory_is_zero {
             self.zero(new.address, shape.bytes);
         }
         if let Some(length) = shape.length {

@@ -42,6 +42,7 @@ impl Lowering<'_, '_> {
     pub(super) fn builtin_safepoint(&mut self, builtin: Builtin, args: &[ir::Value], key: SafepointKey) -> ir::Value {
         let call = self.call_builtin(builtin, args);
         self.map_roots(call, key);
+        self.reload_roots(key);
         self.first_result(call)
     }
 
@@ -72,6 +73,7 @@ impl Lowering<'_, '_> {
         all.push(self.b.ins().stack_addr(POINTER, slot, 0));
         let call = self.b.ins().call(function, &all);
         self.map_roots(call, key);
+        self.reload_roots(key);
         let ty = abi_type(builtin.signature().result.expect("cold trampolines are for builtins with results"));
         let address = self.b.ins().stack_addr(POINTER, slot, 0);
         let flags = self.flags(Region::Stack).with_aligned();

@@ -87,6 +87,7 @@ impl Lowering<'_, '_> {
             Target::Indirect(signature, code) => self.b.ins().call_indirect(signature, code, &args),
         };
         self.map_roots(call, key);
+        self.reload_roots(key);
         self.b.inst_results(call).to_vec()
     }
 
@@ -111,18 +112,33 @@ impl Lowering<'_, '_> {
             Target::Direct(function) => self.b.func.dfg.ext_funcs[function].signature,
             Target::Indirect(signature, _) => signature,
         };
-        let results = self.b.func.dfg.signatures[signature].returns.len() as u32;
-        let (block, rest) = self.edge(normal);
-        let mut normal_args: Vec<_> = (0..results).map(ir::BlockArg::TryCallRet).collect();
-        normal_args.extend(rest);
-        let normal = self.block_call_with(block, normal_args);
-        let (table, landings) = self.exception_table(signature, normal, handlers);
+        let returns: Vec<ir::Type> =
+            self.b.func.dfg.signatures[signature].returns.iter().map(|result| result.value_type).collect();
+        let results = (0..returns.len() as u32).map(ir::BlockArg::TryCallRet).collect();
+        // References may have changed when the call returns: what goes on with the edge is found in a block behind it.
+        let returned = self.roots.at(key).iter().any(|root| root.reload).then(|| self.b.create_block());
+        let normal_call = match returned {
+            Some(returned) => self.block_call_with(returned, results),
+            None => {
+                let (block, rest) = self.edge(normal);
+                self.block_call_with(block, results.into_iter().chain(rest).collect())
+            }
+        };
+        let (table, landings) = self.exception_table(signature, normal_call, handlers);
         let call = match target {
             Target::Direct(function) => self.b.ins().try_call(function, &args, table),
             Target::Indirect(_, code) => self.b.ins().try_call_indirect(code, &args, table),
         };
         self.map_roots(call, key);
-        self.landings(landings, handlers);
+        if let Some(returned) = returned {
+            let results: Vec<_> = returns.iter().map(|&ty| self.b.append_block_param(returned, ty).into()).collect();
+            self.b.switch_to_block(returned);
+            self.reload_roots(key);
+            let (block, rest) = self.edge(normal);
+            let args: Vec<_> = results.into_iter().chain(rest).collect();
+            self.b.ins().jump(block, &args);
+        }
+        self.landings(landings, handlers, key);
     }
 
     pub(super) fn ref_func(&mut self, function: FuncIndex) -> ir::Value {

@@ -137,7 +137,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The target of an edge and the arguments for its block.
-    pub(super) fn edge(&self, edge: &Edge) -> (ir::Block, Vec<ir::BlockArg>) {
+    pub(super) fn edge(&mut self, edge: &Edge) -> (ir::Block, Vec<ir::BlockArg>) {
         let args = edge.args.iter().map(|&arg| self.value(arg).into()).collect();
         (self.clif_block(edge.block), args)
     }

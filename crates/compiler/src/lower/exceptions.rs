@@ -66,12 +66,13 @@ impl Lowering<'_, '_> {
     }
 
     /// Fills the landing blocks of a call.
-    pub(super) fn landings(&mut self, landings: Vec<ir::Block>, handlers: &[HandlerEdge]) {
+    pub(super) fn landings(&mut self, landings: Vec<ir::Block>, handlers: &[HandlerEdge], key: SafepointKey) {
         for (landing, handler) in landings.into_iter().zip(handlers) {
             self.b.set_cold_block(landing);
             self.b.switch_to_block(landing);
             let payload = self.b.block_params(landing)[0];
             let exception = self.b.ins().ireduce(types::I32, payload);
+            self.reload_roots(key);
             let (target, rest) = self.edge(&handler.edge);
             let mut args = vec![exception.into()];
             args.extend(rest);
@@ -100,6 +101,6 @@ impl Lowering<'_, '_> {
         self.b.set_cold_block(returned);
         self.b.switch_to_block(returned);
         self.b.ins().trap(trap(TrapCode::Internal));
-        self.landings(landings, handlers);
+        self.landings(landings, handlers, key);
     }
 }

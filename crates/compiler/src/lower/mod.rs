@@ -6,6 +6,7 @@
 mod access;
 mod allocation;
 mod arrays;
+mod barrier;
 mod builtins;
 mod calls;
 mod casts;
@@ -23,7 +24,7 @@ mod structs;
 mod tables;
 
 use cranelift_codegen::ir::{self, AliasRegion, InstBuilder, SourceLoc, types};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use rustc_hash::FxHashMap;
 
 use self::access::REGIONS;
@@ -60,6 +61,8 @@ pub(crate) struct Lowering<'a, 'b> {
     blocks: Vec<Option<ir::Block>>,
     /// References that the collector must find.
     roots: RootPlan,
+    /// For each reference that changes at safepoints its variable, once defined.
+    variables: Vec<Option<Variable>>,
     /// The stack slot that holds them.
     root_slot: Option<ir::StackSlot>,
     /// Where cold trampolines leave their result.
@@ -68,7 +71,9 @@ pub(crate) struct Lowering<'a, 'b> {
     regions: [Option<AliasRegion>; REGIONS],
     /// Base addresses loaded in this stretch of code.
     bases: [Option<ir::Value>; 3],
-    /// Within a cold block, whose values reach nothing behind it.
+    /// Objects allocated in this block since the last safepoint.
+    fresh: Vec<mir::Value>,
+    /// Within a block that is not always reached, whose values reach nothing behind it.
     cold: bool,
     /// Signatures and functions declared so far.
     signatures: FxHashMap<TypeIndex, ir::SigRef>,
@@ -85,9 +90,6 @@ pub(crate) fn lower(
     builder_context: &mut FunctionBuilderContext,
     large: bool,
 ) -> Result<(), String> {
-    if env.plan.references_change_at_safepoints {
-        return Err("this code generator has no frames that a moving collector could update".to_owned());
-    }
     function.signature = wasm_signature(env.info.func_type(mir.ty));
     let order = control::reverse_post_order(mir);
     let inline_allocation = !large && allocation::count(mir, &order) <= MOST_INLINE_ALLOCATIONS;
@@ -104,16 +106,18 @@ pub(crate) fn lower(
         values: vec![None; mir.values.len()],
         blocks: vec![None; mir.blocks.len()],
         roots,
+        variables: Vec::new(),
         root_slot: None,
         result_slot: None,
         regions: [None; REGIONS],
         bases: [None; 3],
+        fresh: Vec::new(),
         cold: false,
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
         fused_tests: control::fused_tests(mir, &order),
     };
-    lowering.create_root_slot();
+    lowering.create_roots();
     lowering.prologue(&order, checks_stack);
     for &block in &order {
         lowering.block(block);
@@ -144,10 +148,23 @@ impl Lowering<'_, '_> {
         self.b.set_srcloc(SourceLoc::new(self.mir.source));
         let params = self.b.block_params(prologue).to_vec();
         self.context = params[0];
+        // The entry's parameters live from here on: the stack check may change them.
+        let mir = self.mir;
+        let entry_params = &mir.blocks[mir.entry.index()].params;
+        for (&param, &value) in entry_params.iter().zip(&params[1..]) {
+            if let Some(number) = self.roots.reference(param) {
+                self.define_reference(number, value);
+            }
+        }
         if checks_stack {
             self.check_stack(&params[1..]);
         }
-        let args: Vec<ir::BlockArg> = params[1..].iter().map(|&value| value.into()).collect();
+        let current = |l: &mut Self, (&param, &value): (&mir::Value, &ir::Value)| match l.roots.reference(param) {
+            Some(_) => l.value(param),
+            None => value,
+        };
+        let args: Vec<ir::BlockArg> =
+            entry_params.iter().zip(&params[1..]).map(|pair| current(self, pair).into()).collect();
         let entry = self.clif_block(self.mir.entry);
         self.b.ins().jump(entry, &args);
     }
@@ -157,6 +174,7 @@ impl Lowering<'_, '_> {
         let first = self.clif_block(block);
         self.b.switch_to_block(first);
         self.bases = [None; 3];
+        self.fresh.clear();
         self.b.set_srcloc(SourceLoc::new(self.first_source(data)));
         for &param in &data.params {
             self.keep_root(param);
@@ -180,13 +198,19 @@ impl Lowering<'_, '_> {
         data.insts.first().map_or(data.terminator_source, |&inst| self.mir.insts[inst.index()].source)
     }
 
-    /// The Cranelift value of a MIR value. Panics where its definition does not dominate: MIR's verifier rules that out.
-    fn value(&self, value: mir::Value) -> ir::Value {
+    /// The Cranelift value of a MIR value, as of now: a reference may have changed at a safepoint. Panics where its
+    /// definition does not dominate: MIR's verifier rules that out.
+    fn value(&mut self, value: mir::Value) -> ir::Value {
         let resolved = self.mir.resolve(value);
+        if let Some(number) = self.roots.reference(resolved)
+            && let Some(variable) = self.variables[number as usize]
+        {
+            return self.b.use_var(variable);
+        }
         self.values[resolved.index()].unwrap_or_else(|| panic!("value {} is used before it is defined", resolved.0))
     }
 
-    fn value_list(&self, values: &[mir::Value]) -> Vec<ir::Value> {
+    fn value_list(&mut self, values: &[mir::Value]) -> Vec<ir::Value> {
         values.iter().map(|&value| self.value(value)).collect()
     }
 
@@ -210,7 +234,7 @@ impl Lowering<'_, '_> {
     /// Lowers one instruction.
     fn inst(&mut self, inst: mir::Inst, data: &mir::InstData) {
         let key = SafepointKey::Inst(inst);
-        let arg = |l: &Self, number: usize| l.value(data.args[number]);
+        let arg = |l: &mut Self, number: usize| l.value(data.args[number]);
         let result = match &data.op {
             Op::Const(constant) => self.constant(*constant),
             Op::Unary(op) => {
@@ -326,8 +350,7 @@ impl Lowering<'_, '_> {
                 self.struct_get(*ty, *field, *extension, *check, reference)
             }
             Op::StructSet(ty, field, check) => {
-                let (reference, value) = (arg(self, 0), arg(self, 1));
-                return self.struct_set(*ty, *field, *check, reference, value);
+                return self.struct_set(*ty, *field, *check, data.args[0], data.args[1]);
             }
 
             Op::ArrayNew(ty) => self.array_new(*ty, Some(data.args[0]), data.args[1], key),
@@ -354,8 +377,8 @@ impl Lowering<'_, '_> {
                 self.array_get(*ty, *extension, array, index)
             }
             Op::ArraySet(ty) => {
-                let (array, index, value) = (arg(self, 0), arg(self, 1), arg(self, 2));
-                return self.array_set(*ty, array, index, value);
+                let index = arg(self, 1);
+                return self.array_set(*ty, data.args[0], index, data.args[2]);
             }
             Op::ArrayFill(ty) => {
                 let args = self.value_list(&data.args);
@@ -391,6 +414,9 @@ impl Lowering<'_, '_> {
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);
+            if allocation::is_allocation(&data.op) {
+                self.note_fresh(value);
+            }
         }
     }
 }

@@ -69,7 +69,12 @@ impl Lowering<'_, '_> {
         self.cold_poll(word, key, |l, value| l.value(value));
     }
 
-    fn cold_poll(&mut self, condition: ir::Value, key: SafepointKey, find: impl Fn(&Self, mir::Value) -> ir::Value) {
+    fn cold_poll(
+        &mut self,
+        condition: ir::Value,
+        key: SafepointKey,
+        find: impl Fn(&mut Self, mir::Value) -> ir::Value,
+    ) {
         let cold = self.b.create_block();
         let rejoin = self.b.create_block();
         self.b.ins().brif(condition, cold, &[], rejoin, &[]);
@@ -79,6 +84,7 @@ impl Lowering<'_, '_> {
         let function = self.builtin_ref(Builtin::Poll);
         let call = self.b.ins().call(function, &[self.context]);
         self.map_roots(call, key);
+        self.reload_roots(key);
         self.b.ins().jump(rejoin, &[]);
         self.b.switch_to_block(rejoin);
     }

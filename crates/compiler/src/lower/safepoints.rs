@@ -1,15 +1,19 @@
-//! Emission of safepoints: stores into root slots, stack maps at calls.
+//! Emission of safepoints: stores into root slots, stack maps at calls, and loads behind them where references change.
 //!
-//! This is the module that changes where references change at safepoints: behind the call it would reload them.
+//! A reference that changes has several Cranelift values, one behind each safepoint that reloads it. They are the
+//! definitions of one Cranelift variable, so that the frontend inserts the block parameters where they meet.
 
 use cranelift_codegen::ir::{self, InstBuilder, StackSlotData, StackSlotKind, UserStackMapEntry, types};
 
+use legato_heap::plan::InlineRun;
+
 use super::Lowering;
 use super::access::Region;
+use super::arrays::is_zero;
 use super::env::{ModuleEnv, POINTER};
 use super::roots::{SafepointKey, Temperature};
 use crate::mir::{self, Constant, Op, Value, ValueDef};
-use crate::module::ValueType;
+use crate::module::{TypeIndex, ValueType};
 
 /// Whether an operation is a safepoint, and how often it is reached.
 pub(super) fn temperature(
@@ -19,26 +23,40 @@ pub(super) fn temperature(
     op: &Op,
     args: &[Value],
 ) -> Option<Temperature> {
-    let allocation = |class: Option<usize>| Some(if class.is_some() { Temperature::Cold } else { Temperature::Hot });
+    let allocation = |run: Option<InlineRun>| Some(if run.is_some() { Temperature::Cold } else { Temperature::Hot });
     match op {
         Op::Poll => Some(Temperature::Cold),
         Op::StructNew(ty) => allocation(env.inline_struct(inline, env.struct_layout(*ty), true)),
         Op::StructNewDefault(ty) => allocation(env.inline_struct(inline, env.struct_layout(*ty), false)),
         Op::ExceptionNew(tag) => allocation(env.inline_struct(inline, &env.exceptions[tag.index()], true)),
         Op::ArrayNewFixed(ty) => allocation(env.inline_array(inline, env.element_kind(*ty), args.len() as u32, true)),
-        Op::ArrayNew(ty) => allocation(
-            constant_length(mir, args[1])
-                .and_then(|length| env.inline_array(inline, env.element_kind(*ty), length, false)),
-        ),
-        Op::ArrayNewDefault(ty) => allocation(
-            constant_length(mir, args[0])
-                .and_then(|length| env.inline_array(inline, env.element_kind(*ty), length, false)),
-        ),
+        Op::ArrayNew(ty) => {
+            let default = constant_of(mir, args[0]).is_some_and(is_zero);
+            Some(array_temperature(env, mir, inline, *ty, args[1], default))
+        }
+        Op::ArrayNewDefault(ty) => Some(array_temperature(env, mir, inline, *ty, args[0], true)),
         Op::Call(_) | Op::ArrayNewData(..) | Op::ArrayNewElem(..) | Op::ArrayInitElem(..) | Op::TableInit(..) => {
             Some(Temperature::Hot)
         }
         _ => None,
     }
+}
+
+/// How often the safepoint of an allocation of an array of equal elements is reached; `default`: zeros.
+fn array_temperature(
+    env: &ModuleEnv,
+    mir: &mir::Function,
+    inline: bool,
+    ty: TypeIndex,
+    length: Value,
+    default: bool,
+) -> Temperature {
+    let kind = env.element_kind(ty);
+    let is_inline = match constant_length(mir, length) {
+        Some(length) => env.inline_array(inline, kind, length, false).is_some(),
+        None => env.inline_dynamic(inline, kind, default).is_some(),
+    };
+    if is_inline { Temperature::Cold } else { Temperature::Hot }
 }
 
 /// The constant that defines a value, if one does.
@@ -61,20 +79,50 @@ pub(super) fn constant_length(mir: &mir::Function, value: Value) -> Option<u32> 
 }
 
 impl Lowering<'_, '_> {
-    pub(super) fn create_root_slot(&mut self) {
+    /// Creates the slots of the roots, and the variables of those that change.
+    pub(super) fn create_roots(&mut self) {
+        self.variables = vec![None; self.roots.reference_count as usize];
         if self.roots.slots > 0 {
             let data = StackSlotData::new(StackSlotKind::ExplicitSlot, 4 * self.roots.slots, 2);
             self.root_slot = Some(self.b.create_sized_stack_slot(data));
         }
     }
 
-    /// Stores a value just defined into its slot, where it has one.
+    /// Notes a value just defined: stores it into its slot, where it has one.
     pub(super) fn keep_root(&mut self, value: Value) {
+        if let Some(number) = self.roots.reference(value)
+            && let Some(defined) = self.values[value.index()]
+        {
+            self.define_reference(number, defined);
+        }
         if let Some(slot) = self.roots.slot_at_definition(value) {
             // Untraced types have no slot, so this is a 32-bit reference.
             debug_assert!(matches!(self.mir.value_type(value), ValueType::Ref(_)));
             let value = self.value(value);
             self.store_root(value, slot);
+        }
+    }
+
+    /// Makes `value` the current one of a reference that changes.
+    pub(super) fn define_reference(&mut self, number: u32, value: ir::Value) {
+        let variable = match self.variables[number as usize] {
+            Some(variable) => variable,
+            None => *self.variables[number as usize].insert(self.b.declare_var(types::I32)),
+        };
+        self.b.def_var(variable, value);
+    }
+
+    /// Behind a safepoint: loads the references that may have changed and are still used.
+    pub(super) fn reload_roots(&mut self, key: SafepointKey) {
+        for position in 0..self.roots.at(key).len() {
+            let root = self.roots.at(key)[position];
+            if root.reload {
+                let stack_slot = self.root_slot.expect("a function with roots has a slot for them");
+                let address = self.b.ins().stack_addr(POINTER, stack_slot, 4 * root.slot as i32);
+                let flags = self.flags(Region::Stack).with_aligned();
+                let value = self.b.ins().load(types::I32, flags, address, 0);
+                self.define_reference(root.reference, value);
+            }
         }
     }
 
@@ -91,7 +139,7 @@ impl Lowering<'_, '_> {
     }
 
     /// As [`Self::spill_roots`], where `find` says what holds a value at this point.
-    pub(super) fn spill_roots_with(&mut self, key: SafepointKey, find: impl Fn(&Self, Value) -> ir::Value) {
+    pub(super) fn spill_roots_with(&mut self, key: SafepointKey, find: impl Fn(&mut Self, Value) -> ir::Value) {
         for number in 0..self.roots.at(key).len() {
             let root = self.roots.at(key)[number];
             if root.spill {
@@ -103,6 +151,7 @@ impl Lowering<'_, '_> {
 
     /// Attaches the stack map of a safepoint to its call.
     pub(super) fn map_roots(&mut self, call: ir::Inst, key: SafepointKey) {
+        self.fresh.clear();
         let Some(slot) = self.root_slot else { return };
         for root in self.roots.at(key) {
             let entry = UserStackMapEntry { ty: types::I32, slot, offset: 4 * root.slot };

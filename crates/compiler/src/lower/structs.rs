@@ -58,19 +58,14 @@ impl Lowering<'_, '_> {
         self.load_storage(kind, extension, flags, object.address, offset as i32)
     }
 
-    pub(super) fn struct_set(
-        &mut self,
-        ty: TypeIndex,
-        field: u32,
-        check: Check,
-        reference: ir::Value,
-        value: ir::Value,
-    ) {
+    pub(super) fn struct_set(&mut self, ty: TypeIndex, field: u32, check: Check, object: Value, value: Value) {
+        let (reference, stored) = (self.value(object), self.value(value));
         let kind = self.env.field_kind(ty, field);
         let offset = self.env.struct_layout(ty).offsets[field as usize];
-        let object = self.object(reference, null_trap(check), offset + kind.bytes());
-        let flags = self.flags_trapping(Region::Fields(kind), object.null_trap);
-        self.store_storage(kind, flags, value, object.address, offset as i32);
+        let address = self.object(reference, null_trap(check), offset + kind.bytes());
+        let flags = self.flags_trapping(Region::Fields(kind), address.null_trap);
+        self.store_storage(kind, flags, stored, address.address, offset as i32);
+        self.struct_barrier(kind, object, offset, value);
     }
 
     pub(super) fn i31_get(&mut self, reference: ir::Value, extension: Extension, check: Check) -> ir::Value {

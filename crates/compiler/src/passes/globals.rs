@@ -44,7 +44,7 @@ fn initializer(info: &ModuleInfo, global: GlobalIndex) -> Option<&[ConstOp]> {
     if init.len() > LENGTH { None } else { Some(init) }
 }
 
-fn operation(op: ConstOp) -> Option<Op> {
+pub(super) fn operation(op: ConstOp) -> Option<Op> {
     Some(match op {
         ConstOp::I32(value) => Op::Const(Constant::I32(value)),
         ConstOp::I64(value) => Op::Const(Constant::I64(value)),
@@ -58,7 +58,7 @@ fn operation(op: ConstOp) -> Option<Op> {
 }
 
 /// How many operands a step takes. Each leaves one.
-fn arity(info: &ModuleInfo, op: ConstOp) -> Option<usize> {
+pub(super) fn arity(info: &ModuleInfo, op: ConstOp) -> Option<usize> {
     Some(match op {
         ConstOp::I32(_)
         | ConstOp::I64(_)

@@ -7,9 +7,11 @@ mod block_params;
 mod blocks;
 mod dead;
 mod facts;
+mod fields;
 mod fold;
 mod globals;
 mod gvn;
+mod inline;
 mod invariant;
 mod ranges;
 mod simplify;
@@ -17,6 +19,8 @@ mod support;
 mod unreachable;
 
 pub use block_params::block_params;
+pub(crate) use fields::Fields;
+pub(crate) use inline::Inliner;
 pub use unreachable::unreachable_blocks;
 
 use crate::CompileError;

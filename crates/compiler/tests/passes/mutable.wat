@@ -1,8 +1,8 @@
 ;; A mutable field is read once before a loop that neither writes a field of its number nor calls.
 (module
+  (import "" "f" (func $f))
   (type $raw (array (mut i32)))
   (type $list (struct (field (mut i32)) (field $raw (mut (ref null $raw)))))
-  (func $f)
   (global $g (mut i32) (i32.const 0))
   (func (param $l (ref $list)) (param $n i32) (result i32)
     (local $sum i32)

@@ -4,6 +4,6 @@
   (type $b (sub $a (struct (field i32))))
   (type $f (sub (func (result (ref null $a)))))
   (type $g (sub $f (func (result (ref null $b)))))
-  (func $callee (type $g) (ref.null $b))
+  (import "" "callee" (func $callee (type $g)))
   (elem declare func $callee)
   (func (result (ref null $a)) (call_ref $f (ref.func $callee))))

@@ -5,30 +5,61 @@ use legato_compiler::CompileOptions;
 use legato_compiler::mir::{Block, Function, Inst, Op, Terminator, Value};
 use legato_compiler::module::*;
 use legato_heap::MutatorContext;
-use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan};
+use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan};
 
 /// The plan of a mark-sweep heap.
 pub fn plan(references: ReferencePlan) -> AccessPlan {
     AccessPlan {
         references,
         arrays: ArrayPlan::Contiguous,
-        allocation: AllocationPlan {
+        allocation: AllocationPlan::SizeClasses {
             cell_bytes: vec![16, 24, 32, 48, 64, 96, 128, 256],
             runs_offset: MutatorContext::RUNS_OFFSET,
-            cells_are_zero: true,
             handle_run_offset: match references {
                 ReferencePlan::Direct => None,
                 ReferencePlan::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
             },
         },
+        fresh_memory_is_zero: true,
         store_barrier: BarrierPlan::None,
         references_change_at_safepoints: false,
         null_guard_bytes: 4096,
     }
 }
 
-pub fn plans() -> [AccessPlan; 2] {
-    [plan(ReferencePlan::Direct), plan(ReferencePlan::ThinHandles)]
+/// The plan of a generational heap.
+pub fn generational(barrier: fn(RememberedPlan) -> BarrierPlan, fresh_memory_is_zero: bool) -> AccessPlan {
+    AccessPlan {
+        allocation: AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: 4096 },
+        fresh_memory_is_zero,
+        store_barrier: barrier(RememberedPlan {
+            ages_below: AGES_BELOW,
+            block_log2: 15,
+            cards_below: CARDS_BELOW,
+            card_log2: 9,
+        }),
+        references_change_at_safepoints: true,
+        ..plan(ReferencePlan::Direct)
+    }
+}
+
+fn store_buffer(plan: RememberedPlan) -> BarrierPlan {
+    BarrierPlan::StoreBuffer(plan, MutatorContext::STORE_BUFFER_OFFSET)
+}
+
+/// How far below the cage the card table of these plans lies.
+pub const CARDS_BELOW: u32 = 16 << 20;
+/// How far below the cage the ages of blocks lie.
+pub const AGES_BELOW: u32 = CARDS_BELOW + (128 << 10);
+
+/// Each plan with a name.
+pub fn plans() -> [(&'static str, AccessPlan); 4] {
+    [
+        ("direct", plan(ReferencePlan::Direct)),
+        ("thin handles", plan(ReferencePlan::ThinHandles)),
+        ("generational, cards", generational(BarrierPlan::Cards, false)),
+        ("generational, store buffer, zeroed", generational(store_buffer, true)),
+    ]
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {

@@ -1,6 +1,7 @@
 //! Arrays (axis `arrays`): one file per value for the access paths; allocation and bulk operations here.
 
 mod contiguous;
+mod dynamic;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
@@ -53,11 +54,13 @@ impl Lowering<'_, '_> {
         self.load_storage(kind, extension, flags, address, offset)
     }
 
-    pub(super) fn array_set(&mut self, ty: TypeIndex, array: ir::Value, index: ir::Value, value: ir::Value) {
+    pub(super) fn array_set(&mut self, ty: TypeIndex, array: Value, index: ir::Value, value: Value) {
         let kind = self.env.element_kind(ty);
-        let (address, offset) = self.element(kind, array, index);
+        let (reference, stored) = (self.value(array), self.value(value));
+        let (address, offset) = self.element(kind, reference, index);
         let flags = self.flags(Region::Elements(kind));
-        self.store_storage(kind, flags, value, address, offset);
+        self.store_storage(kind, flags, stored, address, offset);
+        self.array_barrier(kind, array, index, value);
     }
 
     /// `array.new` and, without an element, `array.new_default`.
@@ -89,13 +92,21 @@ impl Lowering<'_, '_> {
             }
             return new.reference;
         }
-        let length = self.value(length);
-        let array = self.builtin_safepoint(Builtin::AllocateArray, &[type_id, length], key);
-        if let Some(element) = element {
-            let value = self.value(element);
-            self.fill(kind, array, value, length);
+        if constant_length(self.mir, length).is_none()
+            && let Some(run) = self.env.inline_dynamic(self.inline_allocation, kind, element.is_none())
+        {
+            return self.array_new_dynamic(run, kind, type_id, element, length, key);
         }
-        array
+        let length = self.value(length);
+        match element {
+            Some(element) => {
+                let array = self.builtin_safepoint(Builtin::AllocateArrayUninitialised, &[type_id, length], key);
+                let value = self.value(element);
+                self.fill(kind, array, value, length);
+                array
+            }
+            None => self.builtin_safepoint(Builtin::AllocateArray, &[type_id, length], key),
+        }
     }
 
     pub(super) fn array_new_fixed(&mut self, ty: TypeIndex, args: &[Value], key: SafepointKey) -> ir::Value {
@@ -206,7 +217,7 @@ impl Lowering<'_, '_> {
 }
 
 /// Whether a constant is what a zeroed cell holds.
-fn is_zero(constant: Constant) -> bool {
+pub(super) fn is_zero(constant: Constant) -> bool {
     match constant {
         Constant::I32(value) => value == 0,
         Constant::I64(value) => value == 0,

@@ -61,5 +61,5 @@ pub(super) fn name_cell(l: &mut Lowering, cursor: ir::Value, taken: Taken) -> Ne
 }
 
 fn run_offset(l: &Lowering) -> i32 {
-    l.env.plan.allocation.handle_run_offset.expect("a plan with handles has a run of free handles") as i32
+    l.env.plan.allocation.handle_run_offset().expect("a plan with handles has a run of free handles") as i32
 }

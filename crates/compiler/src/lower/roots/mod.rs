@@ -1,15 +1,22 @@
 //! Which references the collector must find at which safepoint, and in which stack slots.
 //!
-//! References do not change at safepoints here, so compiled code keeps using its registers; the frame only has to be
-//! readable. Every reference that lives across a safepoint gets a 4-byte slot, shared with others that never live at the
-//! same time. It is stored there once, at its definition, or, where it lives across a few cold safepoints only, in those
-//! cold paths themselves, so that the hot path pays nothing.
+//! Every reference that lives across a safepoint gets a 4-byte slot, shared with others that never live at the same time. It
+//! is stored there once, at its definition, or, where it lives across a few cold safepoints only, in those cold paths
+//! themselves, so that the hot path pays nothing.
+//!
+//! Where references do not change at safepoints, compiled code keeps using its registers; the frame only has to be readable.
+//! Where they do, the collector updates the slot, and behind the safepoint the reference is loaded from it: at a cold one
+//! always, at a hot one if it is used before the next hot one (see [`Reloads`]); otherwise nothing reads it before it is
+//! loaded anew.
 //!
 //! Liveness explores from each use back to the definition: the time is that of the live-in sets' total size. Slots are
 //! coloured greedily in an order in which definitions precede uses; in SSA form that suffices.
 
+mod reloads;
+
 use rustc_hash::FxHashMap;
 
+use self::reloads::Reloads;
 use super::control;
 use super::env::ModuleEnv;
 use crate::mir::{self, Block, Inst, Op, Terminator, Value};
@@ -39,10 +46,14 @@ pub(super) enum Temperature {
 pub(super) struct Root {
     /// The value.
     pub(super) value: Value,
+    /// The reference's number: see [`RootPlan::reference`].
+    pub(super) reference: u32,
     /// Number of its slot.
     pub(super) slot: u32,
     /// Whether the safepoint's cold path must store it; otherwise its definition has.
     pub(super) spill: bool,
+    /// Whether it must be loaded behind the safepoint.
+    pub(super) reload: bool,
 }
 
 /// The roots of a function.
@@ -54,6 +65,10 @@ pub(super) struct RootPlan {
     at_definition: FxHashMap<Value, u32>,
     maps: FxHashMap<SafepointKey, (u32, u32)>,
     roots: Vec<Root>,
+    /// Where references change: for each value its reference's number, if that has a slot; empty otherwise.
+    references: Vec<u32>,
+    /// How many references there are, where they change.
+    pub(super) reference_count: u32,
 }
 
 impl RootPlan {
@@ -63,6 +78,13 @@ impl RootPlan {
             return None;
         }
         self.at_definition.get(&value).copied()
+    }
+
+    /// Where references change at safepoints: the number of the reference that a resolved value holds, if it lives across
+    /// one. Checked and refined forms of a reference have the same number.
+    #[inline]
+    pub(super) fn reference(&self, value: Value) -> Option<u32> {
+        self.references.get(value.index()).copied().filter(|&number| number != NONE)
     }
 
     /// The roots at a safepoint.
@@ -107,7 +129,9 @@ pub(super) fn plan(
     }
     let live_in = references.live_in(mir, order);
     let crossings = Crossings::find(mir, order, &references, &live_in, entry_check, &temperatures);
-    crossings.colour(mir, order, &references, &live_in)
+    let moving = env.plan.references_change_at_safepoints;
+    let reloads = moving.then(|| Reloads::find(mir, order, &references, &crossings, &temperatures));
+    crossings.colour(mir, order, references, &live_in, reloads)
 }
 
 fn is_safepoint(terminator: Option<&Terminator>) -> bool {
@@ -124,8 +148,9 @@ fn holds_operands(op: &Op) -> bool {
 struct References {
     /// For each MIR value its number, or `NONE`.
     numbers: Vec<u32>,
-    /// For each number its value and the block that defines it.
-    values: Vec<(Value, Block)>,
+    /// For each number its value, the block that defines it, and where in it: 0 for a parameter, else one more than the
+    /// position of the instruction.
+    values: Vec<(Value, Block, u32)>,
 }
 
 impl References {
@@ -134,26 +159,29 @@ impl References {
         for &block in order {
             let data = &mir.blocks[block.index()];
             for &param in &data.params {
-                references.define(env, mir, param, block);
+                references.define(env, mir, param, block, 0);
             }
-            for &inst in &data.insts {
+            for (position, &inst) in data.insts.iter().enumerate() {
                 let data = &mir.insts[inst.index()];
                 match data.op {
                     Op::Const(_) => {}
                     Op::NullCheck | Op::Refine(_) | Op::RefCast(_) => {
                         references.numbers[data.results[0].index()] = references.of(mir, data.args[0]);
                     }
-                    _ => data.results.iter().for_each(|&result| references.define(env, mir, result, block)),
+                    _ => {
+                        let position = position as u32 + 1;
+                        data.results.iter().for_each(|&result| references.define(env, mir, result, block, position));
+                    }
                 }
             }
         }
         references
     }
 
-    fn define(&mut self, env: &ModuleEnv, mir: &mir::Function, value: Value, block: Block) {
+    fn define(&mut self, env: &ModuleEnv, mir: &mir::Function, value: Value, block: Block, position: u32) {
         if env.is_traced(mir.value_type(value)) {
             self.numbers[value.index()] = self.values.len() as u32;
-            self.values.push((value, block));
+            self.values.push((value, block, position));
         }
     }
 
@@ -350,7 +378,14 @@ impl Crossings {
         }
     }
 
-    fn colour(self, mir: &mir::Function, order: &[Block], references: &References, live_in: &[Vec<u32>]) -> RootPlan {
+    fn colour(
+        self,
+        mir: &mir::Function,
+        order: &[Block],
+        references: References,
+        live_in: &[Vec<u32>],
+        reloads: Option<Reloads>,
+    ) -> RootPlan {
         let needs_slot = |number: u32| self.hot[number as usize] + self.cold[number as usize] > 0;
         let mut slots = Slots { of: vec![NONE; references.values.len()], used: Vec::new(), free: Vec::new() };
         for &block in order {
@@ -382,7 +417,7 @@ impl Crossings {
 
         let at_definition = |number: u32| self.hot[number as usize] > 0 || self.cold[number as usize] > MAX_COLD_SPILLS;
         let mut plan = RootPlan { slots: slots.used.len() as u32, ..RootPlan::default() };
-        for (number, &(value, _)) in references.values.iter().enumerate() {
+        for (number, &(value, ..)) in references.values.iter().enumerate() {
             if slots.of[number] != NONE && at_definition(number as u32) {
                 plan.at_definition.insert(value, slots.of[number]);
             }
@@ -393,9 +428,21 @@ impl Crossings {
                 // Parameters are stored in the entry block, behind the entry's own safepoint.
                 let spill = key == SafepointKey::Entry || (temperature == Temperature::Cold && !at_definition(number));
                 let value = references.values[number as usize].0;
-                plan.roots.push(Root { value, slot: slots.of[number as usize], spill });
+                let reload = reloads
+                    .as_ref()
+                    .is_some_and(|reloads| temperature == Temperature::Cold || reloads.needed.contains(&(key, number)));
+                plan.roots.push(Root { value, reference: number, slot: slots.of[number as usize], spill, reload });
             }
             plan.maps.insert(key, (first, plan.roots.len() as u32));
+        }
+        if reloads.is_some() {
+            plan.reference_count = references.values.len() as u32;
+            plan.references = references.numbers;
+            for number in &mut plan.references {
+                if *number != NONE && slots.of[*number as usize] == NONE {
+                    *number = NONE;
+                }
+            }
         }
         plan
     }

@@ -1,0 +1,158 @@
+//! Inline allocation of arrays whose length is known at run time only, where every size is bumped from one cursor.
+//!
+//! A short array is filled, or zeroed where its memory is not zero yet, by a loop of 8-byte stores; a longer one in the
+//! runtime. The loop may run over the padding behind the last element, which belongs to the object.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, types};
+use legato_heap::layout::{ARRAY_LENGTH_OFFSET, OBJECT_ALIGNMENT, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use legato_heap::plan::AllocationPlan;
+
+use crate::abi::Builtin;
+use crate::lower::Lowering;
+use crate::lower::access::Region;
+use crate::lower::env::{ModuleEnv, POINTER};
+use crate::lower::roots::SafepointKey;
+use crate::mir::Value;
+
+/// The longest array that is written by an inline loop, in bytes: beyond, the runtime's wide stores make up for the call.
+const LONGEST_LOOP: u32 = 512;
+/// Where the loop starts: elements that begin before, right behind the length, fill the 4 bytes up to here.
+const LOOP_START: u32 = 16;
+
+/// Where to allocate an array of any length.
+pub(in crate::lower) struct DynamicRun {
+    run_offset: u32,
+    /// A longer array takes the slow path, in elements.
+    longest: u32,
+}
+
+impl ModuleEnv<'_> {
+    /// Where to allocate an array of unknown length inline, if anywhere. `default`: its elements are to be zero.
+    pub(in crate::lower) fn inline_dynamic(
+        &self,
+        inline: bool,
+        kind: StorageKind,
+        default: bool,
+    ) -> Option<DynamicRun> {
+        let AllocationPlan::Bump { run_offset, max_bytes } = self.plan.allocation else { return None };
+        if !inline || kind == StorageKind::V128 {
+            return None;
+        }
+        let is_written = !(default && self.plan.fresh_memory_is_zero);
+        let bytes = if is_written { max_bytes.min(LONGEST_LOOP) } else { max_bytes };
+        Some(DynamicRun { run_offset, longest: (bytes - array_elements_offset(kind)) / kind.bytes() })
+    }
+}
+
+impl Lowering<'_, '_> {
+    /// `array.new`, or `array.new_default` where `element` is `None`.
+    pub(super) fn array_new_dynamic(
+        &mut self,
+        run: DynamicRun,
+        kind: StorageKind,
+        type_id: ir::Value,
+        element: Option<Value>,
+        length: Value,
+        key: SafepointKey,
+    ) -> ir::Value {
+        let DynamicRun { run_offset, longest } = run;
+        let run = run_offset as i32;
+        let length = self.value(length);
+        let mutator = self.mutator();
+        let cage = self.cage();
+        let [check, fast, slow, join] = [(); 4].map(|()| self.b.create_block());
+        let reference = self.b.append_block_param(join, types::I32);
+        let longest = self.b.ins().iconst(types::I32, i64::from(longest));
+        let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, length, longest);
+        self.b.ins().brif(fits, check, &[], slow, &[]);
+
+        self.b.switch_to_block(check);
+        let wide = self.b.ins().uextend(types::I64, length);
+        let elements = self.b.ins().ishl_imm_u(wide, i64::from(kind.bytes().trailing_zeros()));
+        let rounding = i64::from(array_elements_offset(kind) + OBJECT_ALIGNMENT - 1);
+        let bytes = self.b.ins().iadd_imm_s(elements, rounding);
+        let bytes = self.b.ins().band_imm_s(bytes, -i64::from(OBJECT_ALIGNMENT));
+        let flags = self.flags(Region::Runs).with_aligned();
+        let cursor = self.b.ins().uload32(flags, mutator, run);
+        let limit = self.b.ins().uload32(flags, mutator, run + 4);
+        let next = self.b.ins().iadd(cursor, bytes);
+        let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
+        self.b.ins().brif(fits, fast, &[], slow, &[]);
+
+        self.b.switch_to_block(fast);
+        self.b.ins().istore32(flags, next, mutator, run);
+        let address = self.b.ins().iadd(cage, cursor);
+        let header = self.b.ins().uextend(types::I64, type_id);
+        let flags = self.flags(Region::Headers).with_aligned();
+        self.b.ins().store(flags, header, address, TYPE_ID_OFFSET as i32);
+        let flags = self.flags(Region::Lengths).with_aligned();
+        self.b.ins().store(flags, length, address, ARRAY_LENGTH_OFFSET as i32);
+        let pattern = match element {
+            Some(element) => {
+                let value = self.value(element);
+                Some(self.pattern(kind, value))
+            }
+            None if self.env.plan.fresh_memory_is_zero => None,
+            None => Some(self.b.ins().iconst(types::I64, 0)),
+        };
+        if let Some(pattern) = pattern {
+            self.write_pattern(kind, pattern, address, bytes);
+        }
+        let new = self.b.ins().ireduce(types::I32, cursor);
+        self.b.ins().jump(join, &[new.into()]);
+
+        self.b.set_cold_block(slow);
+        self.b.switch_to_block(slow);
+        self.cold = true;
+        let new = match element {
+            Some(element) => {
+                let new = self.builtin_cold(Builtin::AllocateArrayUninitialised, &[type_id, length], key);
+                let value = self.value(element);
+                self.fill(kind, new, value, length);
+                new
+            }
+            None => self.builtin_cold(Builtin::AllocateArray, &[type_id, length], key),
+        };
+        self.cold = false;
+        self.b.ins().jump(join, &[new.into()]);
+
+        self.b.switch_to_block(join);
+        reference
+    }
+
+    /// An element repeated to 8 bytes.
+    fn pattern(&mut self, kind: StorageKind, value: ir::Value) -> ir::Value {
+        let bits = self.element_bits(value);
+        let (mask, copies) = match kind.bytes() {
+            1 => (0xff, 0x0101_0101_0101_0101),
+            2 => (0xffff, 0x0001_0001_0001_0001),
+            4 => (0xffff_ffff, 0x0000_0001_0000_0001),
+            _ => return bits,
+        };
+        let low = self.b.ins().band_imm_u(bits, mask);
+        let copies = self.b.ins().iconst(types::I64, copies);
+        self.b.ins().imul(low, copies)
+    }
+
+    /// Writes 8-byte patterns over all elements of the array of `bytes` at `address`.
+    fn write_pattern(&mut self, kind: StorageKind, pattern: ir::Value, address: ir::Value, bytes: ir::Value) {
+        let flags = self.flags(Region::Elements(kind));
+        if array_elements_offset(kind) < LOOP_START {
+            self.b.ins().istore32(flags, pattern, address, array_elements_offset(kind) as i32);
+        }
+        let [header, body, done] = [(); 3].map(|()| self.b.create_block());
+        let position = self.b.append_block_param(header, POINTER);
+        let end = self.b.ins().iadd(address, bytes);
+        let start = self.b.ins().iadd_imm_s(address, i64::from(LOOP_START));
+        self.b.ins().jump(header, &[start.into()]);
+        self.b.switch_to_block(header);
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, position, end);
+        self.b.ins().brif(more, body, &[], done, &[]);
+        self.b.switch_to_block(body);
+        self.b.ins().store(flags, pattern, position, 0);
+        let next = self.b.ins().iadd_imm_s(position, 8);
+        self.b.ins().jump(header, &[next.into()]);
+        self.b.switch_to_block(done);
+    }
+}

@@ -1,0 +1,87 @@
+//! Which references have to be loaded from their slots behind which safepoints, where safepoints change references.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Crossings, NONE, References, SafepointKey, Temperature, holds_operands, is_safepoint};
+use crate::lower::control;
+use crate::mir::{self, Block, Inst, Value};
+
+/// The references that must be loaded behind each hot safepoint, because they are used there before the next one. Found by
+/// exploring, like liveness, from each use backwards, here up to the definition or the next hot safepoint.
+pub(super) struct Reloads {
+    pub(super) needed: FxHashSet<(SafepointKey, u32)>,
+}
+
+/// A position behind everything in a block.
+const END: u32 = u32::MAX;
+
+impl Reloads {
+    pub(super) fn find(
+        mir: &mir::Function,
+        order: &[Block],
+        references: &References,
+        crossings: &Crossings,
+        temperatures: &FxHashMap<Inst, Temperature>,
+    ) -> Reloads {
+        // Hot safepoints of each block, by position as in `References::values`; the terminator's is last.
+        let mut hot: Vec<Vec<(u32, SafepointKey)>> = vec![Vec::new(); mir.blocks.len()];
+        // Uses: reference, block, and the position such that safepoints at or before it make the value change.
+        let mut uses: Vec<(u32, Block, u32)> = Vec::new();
+        for &block in order {
+            let data = &mir.blocks[block.index()];
+            let mut note = |value: Value, position: u32| {
+                let number = references.of(mir, value);
+                if number != NONE && crossings.hot[number as usize] > 0 {
+                    uses.push((number, block, position));
+                }
+            };
+            for (position, &inst) in data.insts.iter().enumerate() {
+                let position = position as u32 + 1;
+                let data = &mir.insts[inst.index()];
+                if temperatures.get(&inst) == Some(&Temperature::Hot) {
+                    hot[block.index()].push((position, SafepointKey::Inst(inst)));
+                }
+                // A call reads its operands before it is a safepoint, a construction after.
+                let read = if holds_operands(&data.op) { position } else { position - 1 };
+                data.args.iter().for_each(|&arg| note(arg, read));
+                data.op.for_each_use(|value| note(value, read));
+            }
+            if let Some(terminator) = &data.terminator {
+                let position = data.insts.len() as u32 + 1;
+                if is_safepoint(Some(terminator)) {
+                    hot[block.index()].push((position, SafepointKey::Terminator(block)));
+                    terminator.for_each_edge(|edge| edge.args.iter().for_each(|&arg| note(arg, END)));
+                }
+                terminator.for_each_use(|value| note(value, position - 1));
+            }
+        }
+        uses.sort_unstable();
+
+        let predecessors = control::predecessors(mir, order);
+        let mut needed = FxHashSet::default();
+        let mut explored = vec![NONE; mir.blocks.len()];
+        let mut work = Vec::new();
+        for (number, block, position) in uses {
+            let (_, home, defined) = references.values[number as usize];
+            work.push((block, position));
+            while let Some((block, position)) = work.pop() {
+                let before = hot[block.index()].partition_point(|&(at, _)| at <= position);
+                let nearest = hot[block.index()][..before].last();
+                match nearest {
+                    Some(&(at, key)) if block != home || at > defined => {
+                        needed.insert((key, number));
+                    }
+                    _ if block == home => {}
+                    _ => {
+                        for &predecessor in &predecessors[block.index()] {
+                            if std::mem::replace(&mut explored[predecessor.index()], number) != number {
+                                work.push((predecessor, END));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Reloads { needed }
+    }
+}

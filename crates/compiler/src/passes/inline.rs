@@ -1,0 +1,199 @@
+//! Inlining of small functions at direct calls.
+//!
+//! What is inlined is a callee's body as the other passes leave it, before anything has been inlined into that body itself: one
+//! level, so that neither recursion nor order matters, and a machine instruction lies in at most two source functions,
+//! which a backtrace tells apart by the instruction's offset in the module. Callees are small, free of loops and of
+//! handlers; calls with handlers stay calls.
+
+use smallvec::SmallVec;
+
+use super::unreachable::unreachable_blocks;
+use crate::mir::{Callee, Cfg, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::module::ModuleInfo;
+
+/// The largest body that is inlined, in [`cost`]s.
+const MAX_COST: usize = 30;
+/// The most blocks of such a body.
+const MAX_BLOCKS: usize = 8;
+/// A function grows by at most this many instructions, or by as many as it has.
+const MIN_GROWTH: usize = 200;
+/// A larger function is left alone, in instructions: it runs once, or it is at the limits of compile time already.
+const MAX_CALLER: usize = 8_000;
+
+/// The bodies of a module that may be inlined, by function index.
+pub(crate) struct Inliner {
+    bodies: Vec<Option<Body>>,
+}
+
+struct Body {
+    function: Function,
+    cfg: Cfg,
+}
+
+/// The cost of an operation: what it adds to the code, roughly in machine instructions. A call costs most.
+fn cost(op: &Op) -> usize {
+    match op {
+        Op::Const(_) | Op::Refine(_) => 0,
+        Op::Call(_) => 8,
+        Op::StructNew(_) | Op::StructNewDefault(_) | Op::ArrayNewFixed(_) => 8,
+        Op::RefCast(_) | Op::RefTest(_) => 3,
+        _ => 1,
+    }
+}
+
+impl Inliner {
+    /// Chooses among a module's functions, which are optimised.
+    pub(crate) fn new(functions: &[Function], info: &ModuleInfo) -> Inliner {
+        let mut bodies: Vec<_> = (0..info.functions.len()).map(|_| None).collect();
+        for function in functions {
+            bodies[function.index.index()] = body(function);
+        }
+        Inliner { bodies }
+    }
+
+    fn callee(&self, function: &Function, inst: Inst) -> Option<&Body> {
+        match function.insts[inst.index()].op {
+            Op::Call(Callee::Direct(callee)) if callee != function.index => self.bodies[callee.index()].as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Inlines what is worth it; returns whether anything has changed.
+    pub(crate) fn inline(&self, function: &mut Function) -> bool {
+        let size = function.insts.len();
+        let mut insts = function.blocks.iter().flat_map(|block| &block.insts);
+        if size > MAX_CALLER || !insts.any(|&inst| self.callee(function, inst).is_some()) {
+            return false;
+        }
+        let most = size + size.max(MIN_GROWTH);
+        for number in 0..function.blocks.len() {
+            let insts = std::mem::take(&mut function.blocks[number].insts);
+            let terminator = function.blocks[number].terminator.take();
+            let terminator_source = function.blocks[number].terminator_source;
+            let mut current = number;
+            for inst in insts {
+                match self.callee(function, inst) {
+                    Some(body) if function.insts.len() + body.function.insts.len() <= most => {
+                        current = splice(function, current, inst, body);
+                    }
+                    _ => function.blocks[current].insts.push(inst),
+                }
+            }
+            function.blocks[current].terminator = terminator;
+            function.blocks[current].terminator_source = terminator_source;
+        }
+        function.resolve_aliases();
+        unreachable_blocks(function);
+        true
+    }
+}
+
+/// The body of a function that may be inlined.
+fn body(function: &Function) -> Option<Body> {
+    if function.insts.len() > 16 * MAX_COST {
+        return None;
+    }
+    let cfg = Cfg::new(function);
+    let mut total = cfg.order.len() - 1;
+    for &block in &cfg.order {
+        let data = &function.blocks[block.index()];
+        for &inst in &data.insts {
+            let op = &function.insts[inst.index()].op;
+            let is_recursive = matches!(op, Op::Call(Callee::Direct(callee)) if *callee == function.index);
+            if matches!(op, Op::Poll) || is_recursive {
+                return None;
+            }
+            total += cost(op);
+        }
+        match data.terminator.as_ref()? {
+            Terminator::Throw { handlers, .. } if handlers.is_empty() => total += 8,
+            Terminator::TailCall { .. } | Terminator::TryCall { .. } | Terminator::Throw { .. } => return None,
+            Terminator::Switch { targets, .. } => total += targets.len(),
+            _ => {}
+        }
+    }
+    // Without polls there are no loops, so that nothing goes back to the entry.
+    (total <= MAX_COST && cfg.order.len() <= MAX_BLOCKS).then(|| Body { function: function.clone(), cfg })
+}
+
+/// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose terminator has been
+/// taken. Returns the block in which the caller goes on.
+fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usize {
+    let Body { function: callee, cfg } = body;
+    let (args, results) = {
+        let call = &caller.insts[inst.index()];
+        (call.args.clone(), call.results.clone())
+    };
+    let mut copies: Vec<Option<Value>> = vec![None; callee.values.len()];
+    for (&param, &arg) in callee.blocks[callee.entry.index()].params.iter().zip(&args) {
+        copies[param.index()] = Some(arg);
+    }
+    // The entry's copy is the current block itself.
+    let mut blocks = vec![None; callee.blocks.len()];
+    blocks[callee.entry.index()] = Some(crate::mir::Block(current as u32));
+    let is_cold = caller.blocks[current].cold;
+    for &block in &cfg.order[1..] {
+        let copy = caller.add_block();
+        caller.blocks[copy.index()].cold = is_cold || callee.blocks[block.index()].cold;
+        blocks[block.index()] = Some(copy);
+        for &param in &callee.blocks[block.index()].params {
+            copies[param.index()] = Some(caller.add_param(copy, callee.value_type(param)));
+        }
+    }
+    let single = cfg.order.len() == 1;
+    let rest = if single { None } else { Some(caller.add_block()) };
+    if let Some(rest) = rest {
+        caller.blocks[rest.index()].cold = is_cold;
+        for &result in &results {
+            let param = caller.add_param(rest, caller.value_type(result));
+            caller.values[result.index()].def = ValueDef::Alias(param);
+        }
+    }
+    for &block in &cfg.order {
+        let data = &callee.blocks[block.index()];
+        let copy = blocks[block.index()].expect("every reachable block has a copy");
+        for &inst in &data.insts {
+            let inst = &callee.insts[inst.index()];
+            let copied = |value: Value| copies[callee.resolve(value).index()].expect("definitions precede uses");
+            let args: SmallVec<[Value; 4]> = inst.args.iter().map(|&arg| copied(arg)).collect();
+            let mut op = inst.op.clone();
+            op.for_each_use_mut(|value| *value = copied(*value));
+            let types: SmallVec<[_; 2]> = inst.results.iter().map(|&result| callee.value_type(result)).collect();
+            let new = caller.push(copy, op, &args, &types, inst.source);
+            for (&result, &value) in inst.results.iter().zip(&caller.insts[new.index()].results) {
+                copies[result.index()] = Some(value);
+            }
+        }
+        let mut terminator = data.terminator.clone().expect("a finished block");
+        terminator.for_each_use_mut(|value| {
+            *value = copies[callee.resolve(*value).index()].expect("definitions precede uses");
+        });
+        terminator.for_each_edge_mut(|edge| edge.block = blocks[edge.block.index()].expect("a reachable block"));
+        match (terminator, rest) {
+            (Terminator::Return(values), Some(rest)) => {
+                terminator = Terminator::Jump(Edge { block: rest, args: values });
+            }
+            (Terminator::Return(values), None) => {
+                for (&result, value) in results.iter().zip(values) {
+                    caller.values[result.index()].def = ValueDef::Alias(value);
+                }
+                return current;
+            }
+            (other, _) => terminator = other,
+        }
+        caller.blocks[copy.index()].terminator = Some(terminator);
+        caller.blocks[copy.index()].terminator_source = data.terminator_source;
+    }
+    match rest {
+        Some(rest) => rest.index(),
+        None => {
+            // The one block never returns: what follows is unreachable, and its values are never used.
+            let rest = caller.add_block();
+            for &result in &results {
+                let param = caller.add_param(rest, caller.value_type(result));
+                caller.values[result.index()].def = ValueDef::Alias(param);
+            }
+            rest.index()
+        }
+    }
+}

@@ -1,0 +1,16 @@
+;; Accessors become field accesses; a body of several blocks is joined to the caller's; recursion and loops stay calls.
+(module
+  (type $point (struct (field $x (mut i32)) (field $y (mut i32))))
+  (func $x (param (ref null $point)) (result i32) (struct.get $point $x (local.get 0)))
+  (func $set_x (param (ref null $point) i32) (struct.set $point $x (local.get 0) (local.get 1)))
+  (func $max (param i32 i32) (result i32)
+    (if (i32.gt_s (local.get 0) (local.get 1)) (then (return (local.get 0))))
+    (local.get 1))
+  (func $fail (result i32) (unreachable))
+  (func $count (param i32) (result i32)
+    (if (result i32) (local.get 0) (then (call $count (i32.sub (local.get 0) (i32.const 1)))) (else (i32.const 0))))
+  (func (export "raise") (param (ref null $point) i32) (result i32)
+    (call $set_x (local.get 0) (call $max (call $x (local.get 0)) (local.get 1)))
+    (call $x (local.get 0)))
+  (func (export "stays") (param i32) (result i32) (i32.add (call $count (local.get 0)) (call $count (i32.const 1))))
+  (func (export "fails") (result i32) (i32.add (call $fail) (i32.const 1))))
