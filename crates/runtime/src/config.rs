@@ -11,7 +11,7 @@ const DEFAULT_WASM_STACK: usize = 1 << 20;
 ///
 /// ```
 /// let mut config = legato::Config::new();
-/// config.heap_option("references", "thin-handles")?.max_wasm_stack(256 << 10);
+/// config.heap_option("nursery", "1M")?.max_wasm_stack(256 << 10);
 /// let engine = legato::Engine::new(&config)?;
 /// # Ok::<(), anyhow::Error>(())
 /// ```

@@ -53,7 +53,9 @@ pub use gc::{
 pub use instance::Instance;
 pub use interrupt::{Deadline, InterruptHandle};
 pub use legato_compiler::CompileError;
-pub use legato_heap::{Cause, Collector, GcEvent, GcObserver, HeapConfig, HeapStats, References, VerifyError};
+pub use legato_heap::{
+    Cause, CollectionKind, Collector, GcEvent, GcObserver, HeapConfig, HeapStats, PhaseTimes, References, VerifyError,
+};
 pub use linker::{InstancePre, Linker};
 pub use module::Module;
 pub use store::{

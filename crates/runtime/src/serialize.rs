@@ -37,9 +37,8 @@ pub(crate) fn decode(engine: &Engine, bytes: &[u8]) -> Result<CompiledModule> {
     let plan = &engine.options().plan;
     ensure!(
         module.plan == *plan,
-        "the module was precompiled for another heap (references: {:?}, here {:?})",
-        module.plan.references,
-        plan.references
+        "the module was precompiled for another heap: compile it again with the same --heap keys collector, references, \
+         barrier and zeroing"
     );
     ensure!(module.context == module.info.context_layout(), "the module was precompiled for another context layout");
     Ok(module)

@@ -8,19 +8,41 @@ use crate::builtins::{Failure, run};
 use crate::instance::segments::{self, checked_range};
 use crate::store::StoreOpaque;
 
+/// `Builtin::FlushStoreBuffer`.
+pub(super) unsafe extern "C" fn flush_store_buffer(context: *mut u8) {
+    // SAFETY: a builtin.
+    unsafe {
+        run(context, |store, _| {
+            store.heap.flush_store_buffer();
+            Ok(0)
+        });
+    }
+}
+
 /// `Builtin::AllocateStruct`.
 pub(super) unsafe extern "C" fn allocate_struct(context: *mut u8, ty: u32) -> i64 {
     // SAFETY: a builtin.
     unsafe { run(context, |store, _| Ok(store.heap.allocate_struct(TypeId(ty), &mut store.state)?.0.into())) }
 }
 
-fn new_array(store: &mut StoreOpaque, ty: u32, length: u32) -> Result<Reference, Failure> {
-    Ok(store.heap.allocate_array(TypeId(ty), length, &mut store.state)?)
+/// A new array whose elements the caller writes at once.
+///
+/// # Safety
+/// The caller writes every element before the next safepoint.
+unsafe fn new_array(store: &mut StoreOpaque, ty: u32, length: u32) -> Result<Reference, Failure> {
+    // SAFETY: passed on to the caller.
+    unsafe { Ok(store.heap.allocate_array_uninitialised(TypeId(ty), length, &mut store.state)?) }
 }
 
 /// `Builtin::AllocateArray`.
 pub(super) unsafe extern "C" fn allocate_array(context: *mut u8, ty: u32, length: u32) -> i64 {
     // SAFETY: a builtin.
+    unsafe { run(context, |store, _| Ok(store.heap.allocate_array(TypeId(ty), length, &mut store.state)?.0.into())) }
+}
+
+/// `Builtin::AllocateArrayUninitialised`.
+pub(super) unsafe extern "C" fn allocate_array_uninitialised(context: *mut u8, ty: u32, length: u32) -> i64 {
+    // SAFETY: a builtin; compiled code writes the elements at once.
     unsafe { run(context, |store, _| Ok(new_array(store, ty, length)?.0.into())) }
 }
 
@@ -175,11 +197,9 @@ pub(super) unsafe extern "C" fn array_init_elem(
 pub(super) unsafe extern "C" fn array_fill(context: *mut u8, array: u32, start: u32, bits: u64, length: u32) -> i64 {
     // SAFETY: a builtin.
     unsafe {
-        run(context, |store, _| {
-            let array = Reference(array);
-            check_array(store, array, start, length)?;
-            store.heap.array_fill(array, start, bits.into(), length);
-            Ok(0)
+        run(context, |store, _| match store.heap.trusted_array_fill(Reference(array), start, bits.into(), length) {
+            true => Ok(0),
+            false => Err(TrapCode::ArrayOutOfBounds.into()),
         })
     }
 }
@@ -197,10 +217,10 @@ pub(super) unsafe extern "C" fn array_copy(
     unsafe {
         run(context, |store, _| {
             let (destination, source) = (Reference(destination), Reference(source));
-            check_array(store, destination, destination_start, length)?;
-            check_array(store, source, source_start, length)?;
-            store.heap.array_copy(destination, destination_start, source, source_start, length);
-            Ok(0)
+            match store.heap.trusted_array_copy(destination, destination_start, source, source_start, length) {
+                true => Ok(0),
+                false => Err(TrapCode::ArrayOutOfBounds.into()),
+            }
         })
     }
 }

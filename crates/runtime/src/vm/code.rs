@@ -158,6 +158,13 @@ impl CodeImage {
         Some(self.module.functions[function].index)
     }
 
+    /// Index of the function whose body in the module file contains a Wasm offset.
+    pub fn function_of_source(&self, wasm_offset: u32) -> Option<u32> {
+        let functions = &self.module.functions;
+        let after = functions.partition_point(|function| function.source <= wasm_offset);
+        Some(functions[after.checked_sub(1)?].index)
+    }
+
     fn function_containing(&self, offset: u32) -> Option<usize> {
         let functions = &self.module.functions;
         let after = functions.partition_point(|function| function.range.start <= offset);

@@ -162,19 +162,25 @@ pub struct BacktraceFrame {
 }
 
 /// Makes the addresses of [`capture`] or of a [`TrapRecord`](crate::vm::TrapRecord) readable. Addresses in no living image
-/// and those in trampolines are left out.
+/// and those in trampolines are left out. An instruction of an inlined function makes two frames, of which the outer one
+/// has no offset.
 pub fn resolve(addresses: &[usize]) -> Vec<BacktraceFrame> {
-    let resolve = |&pc: &usize| {
-        let image = registry::find(pc)?;
-        let function = image.function_at(pc)?;
+    let mut frames = Vec::new();
+    for &pc in addresses {
+        let Some(image) = registry::find(pc) else { continue };
+        let Some(function) = image.function_at(pc) else { continue };
         let names = &image.module().info.names;
-        let function_name = names.functions.get(function as usize).filter(|name| !name.is_empty());
-        Some(BacktraceFrame {
-            function,
-            function_name: function_name.cloned(),
-            module_name: names.module.clone(),
-            wasm_offset: image.wasm_offset(pc),
-        })
-    };
-    addresses.iter().filter_map(resolve).collect()
+        let frame = |function: u32, wasm_offset: Option<u32>| {
+            let function_name = names.functions.get(function as usize).filter(|name| !name.is_empty()).cloned();
+            BacktraceFrame { function, function_name, module_name: names.module.clone(), wasm_offset }
+        };
+        let wasm_offset = image.wasm_offset(pc);
+        match wasm_offset.and_then(|offset| image.function_of_source(offset)) {
+            Some(inlined) if inlined != function => {
+                frames.extend([frame(inlined, wasm_offset), frame(function, None)]);
+            }
+            _ => frames.push(frame(function, wasm_offset)),
+        }
+    }
+    frames
 }

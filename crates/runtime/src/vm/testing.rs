@@ -147,12 +147,12 @@ impl Assembler {
             plan: AccessPlan {
                 references,
                 arrays: ArrayPlan::Contiguous,
-                allocation: AllocationPlan {
+                allocation: AllocationPlan::SizeClasses {
                     cell_bytes: vec![],
                     runs_offset: MutatorContext::RUNS_OFFSET,
-                    cells_are_zero: true,
                     handle_run_offset: None,
                 },
+                fresh_memory_is_zero: true,
                 store_barrier: BarrierPlan::None,
                 references_change_at_safepoints: true,
                 null_guard_bytes: 4096,
@@ -204,7 +204,7 @@ impl Assembler {
             body.b.finalize(config);
         });
         let index = IMPORTS + self.module.functions.len() as u32;
-        self.module.functions.push(CompiledFunction { range, index });
+        self.module.functions.push(CompiledFunction { range, index, source: index * 100 });
         self.module.addresses.push((range.start, index * 100));
         index
     }

@@ -173,8 +173,8 @@ fn start_functions_and_failing_segments() -> Result<()> {
 
 #[test]
 fn constant_expressions() -> Result<()> {
-    for references in ["direct", "thin-handles"] {
-        let engine = engine(references, &[("stress", "1")]);
+    for heap in crate::HEAPS {
+        let engine = engine(heap, &[("stress", "1")]);
         let (mut store, instance) = instance(
             &engine,
             (),

@@ -1,4 +1,4 @@
-//! The embedding API, with modules in the text format, under every reference model.
+//! The embedding API, with modules in the text format, under every collector and reference model.
 
 mod calls;
 mod gc;
@@ -9,16 +9,20 @@ mod stops;
 
 use legato::{Config, Engine, Instance, Linker, Module, Result, Store};
 
-/// One engine for each reference model, with the heap verified after each collection.
+/// Collectors and reference models.
+const HEAPS: [&str; 3] = ["generational/direct", "mark-sweep/direct", "mark-sweep/thin-handles"];
+
+/// One engine for each collector and reference model, with the heap verified after each collection.
 fn engines() -> Vec<Engine> {
-    ["direct", "thin-handles"].map(|references| engine(references, &[])).into()
+    HEAPS.map(|heap| engine(heap, &[])).into()
 }
 
-/// An engine with a verified heap and these options.
-fn engine(references: &str, options: &[(&str, &str)]) -> Engine {
+/// An engine with a verified heap, one of [`HEAPS`], and these options.
+fn engine(heap: &str, options: &[(&str, &str)]) -> Engine {
+    let (collector, references) = heap.split_once('/').unwrap();
     let mut config = Config::new();
-    config.compiler_verifier(true).heap_option("references", references).unwrap();
-    config.heap_option("verify", "on").unwrap();
+    config.compiler_verifier(true).heap_option("collector", collector).unwrap();
+    config.heap_option("references", references).unwrap().heap_option("verify", "on").unwrap();
     for (key, value) in options {
         config.heap_option(key, value).unwrap();
     }

@@ -172,8 +172,8 @@ fn stores_move_between_threads() -> Result<()> {
 
 #[test]
 fn polls_under_stress_collect_and_still_interrupt() -> Result<()> {
-    for references in ["direct", "thin-handles"] {
-        let engine = crate::engine(references, &[("stress", "10"), ("stress-polls", "on")]);
+    for heap in crate::HEAPS {
+        let engine = crate::engine(heap, &[("stress", "10"), ("stress-polls", "on")]);
         let (mut store, instance) = instance(&engine, (), ENDLESS)?;
         let spin = instance.get_typed_func::<(), ()>(&mut store, "empty")?;
         for _ in 0..2 {

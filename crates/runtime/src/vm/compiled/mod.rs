@@ -16,6 +16,7 @@ use legato_compiler::module::{
     CompositeType, ConstOp, ElementItems, ElementMode, ExportKind, FuncIndex, ModuleInfo, TypeIndex,
 };
 use legato_compiler::{CompileOptions, compile};
+use legato_heap::Collector;
 use legato_heap::layout::StorageKind;
 use legato_heap::references::References;
 use legato_heap::{Heap, HeapConfig, RootVisitor, Roots, TypeId, TypeInfo, TypeShape, TypeTable};
@@ -73,11 +74,13 @@ impl Roots for StackRoots {
 
 /// Every heap configuration that the programs run on.
 pub(super) fn heaps() -> Vec<HeapConfig> {
-    let configs = References::ALL.iter().flat_map(|&references| {
-        let plain = HeapConfig { references, verify: true, ..HeapConfig::default() };
-        [HeapConfig { stress: Some(1), ..plain.clone() }, plain]
+    let all = Collector::ALL.iter().flat_map(|&collector| {
+        References::ALL.iter().flat_map(move |&references| {
+            let plain = HeapConfig { collector, references, verify: true, ..HeapConfig::default() };
+            [HeapConfig { stress: Some(1), ..plain.clone() }, plain]
+        })
     });
-    configs.collect()
+    all.filter(|config| config.validate().is_ok()).collect()
 }
 
 impl Run {
