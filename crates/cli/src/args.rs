@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit::UsageError;
 
@@ -56,15 +56,23 @@ Examples:
   legato run hello.wasm                               a Kotlin or Java program
   legato run --dir data::/data sort.wasm /data/words  with ./data visible to it as /data
   legato run --invoke fib fib.wat 30                  one function of a module in text form
-  legato run --heap max=256M,references=thin-handles --gc-log trees.wasm
+  legato run --heap max=256M,zeroing=bulk --gc-log trees.wasm
+  legato run --gc-stats=text --gc-report gc.html trees.wasm
   legato run --timeout 10s --max-memory 64M untrusted.wasm
   legato compile big.wasm -o big.legato && legato run big.legato";
 
 const HEAP_HELP: &str = "\
 Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
 
-  collector=mark-sweep
-  references=direct|thin-handles
+  collector=generational|mark-sweep
+  references=direct|thin-handles (with mark-sweep)
+  zeroing=hot-path|bulk|non-temporal|concurrent|adaptive
+  zeroing-unit=SIZE, zeroing-width=8|16|32
+                         bytes zeroed at a time, bytes of one streaming store
+  nursery=SIZE|appel     size of the nursery
+  aging=PERCENT          share of the nursery whose survivors stay young once
+  barrier=cards|store-buffer
+  sizing=fixed|gc-ratio  whether the limit on the heap stays at the maximum
   max=SIZE, min=SIZE     most memory; below min no collection starts by itself
   growth=FACTOR          collect when the heap is FACTOR times what survived
   verify=on|off          check the whole heap after each collection
@@ -80,6 +88,31 @@ pub struct EngineArgs {
     /// Tune the garbage-collected heap: KEY=VALUE,... (see --help)
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = HEAP_HELP)]
     pub heap: Vec<(String, String)>,
+}
+
+/// Options for watching the collector.
+#[derive(Debug, Args)]
+pub struct GcArgs {
+    /// Print a line to standard error for each garbage collection
+    #[arg(long)]
+    pub gc_log: bool,
+
+    /// Print what the collections cost to standard error at the end, however the program ends: json is the last line
+    #[arg(long, value_name = "FORMAT")]
+    pub gc_stats: Option<StatsFormat>,
+
+    /// Write a page of charts (HTML) about the collections at the end, however the program ends
+    #[arg(long, value_name = "FILE")]
+    pub gc_report: Option<PathBuf>,
+}
+
+/// The forms of `--gc-stats`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum StatsFormat {
+    /// One object on one line
+    Json,
+    /// A table to read
+    Text,
 }
 
 /// `legato run`.
@@ -117,9 +150,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_memory: Option<usize>,
 
-    /// Print a line to standard error for each garbage collection
-    #[arg(long)]
-    pub gc_log: bool,
+    #[command(flatten)]
+    pub gc: GcArgs,
 
     /// The module (.wasm, .wat, or made by `legato compile`), then the program's arguments
     // One list, so that what looks like an option after FILE is the program's.

@@ -3,6 +3,7 @@
 mod args;
 mod compile;
 mod exit;
+mod gc;
 mod inspect;
 mod invoke;
 mod limits;

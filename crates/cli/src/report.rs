@@ -37,6 +37,17 @@ pub fn status(result: Result<()>) -> i32 {
     }
 }
 
+/// How the guest ended, in a few words.
+pub fn outcome(result: &Result<()>) -> String {
+    match result {
+        Ok(()) => "ended".into(),
+        Err(error) => match error.downcast_ref::<I32Exit>() {
+            Some(exit) => format!("exited with status {}", exit.process_exit_code()),
+            None => sentence(error),
+        },
+    }
+}
+
 /// Prints an error that is not the guest's own end, and says what exit status it means. A guest that ended itself only has
 /// a status.
 pub fn failure(error: &Error) -> i32 {

@@ -6,15 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use legato::{
-    Config, Engine, ExternType, GcEvent, GcObserver, Instance, InterruptHandle, Linker, Module, Store, ThrownException,
-    Val,
-};
+use legato::{Config, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, Store, ThrownException, Val};
 use legato_teavm::TeaVmCtx;
 use legato_wasi::{Access, WasiCtx, WasiCtxBuilder};
 
 use crate::args::RunArgs;
 use crate::exit::{self, UsageError};
+use crate::gc::Watch;
 use crate::{compile, invoke, limits::MemoryLimit, load, report};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
@@ -33,8 +31,9 @@ struct Host {
 /// What the guest's thread tells.
 enum Event {
     /// The guest begins to run.
-    Started(InterruptHandle),
-    Ended(Result<()>),
+    Started(InterruptHandle, Watch),
+    /// It has ended, and left the heap so.
+    Ended(Result<()>, Option<HeapStats>),
 }
 
 /// Runs a program and returns the exit status. Errors have been printed by then.
@@ -45,9 +44,9 @@ pub fn run(args: RunArgs) -> i32 {
     let stack = args.stack.saturating_add(HOST_STACK);
     // The guest's calls lie on a stack of a size that we choose.
     let spawned = thread::Builder::new().name("guest".into()).stack_size(stack).spawn(move || {
-        let result = guest(&args, &sender);
+        let (result, heap) = guest(&args, &sender);
         // If nobody listens any more, the time was over.
-        let _ = sender.send(Event::Ended(result));
+        let _ = sender.send(Event::Ended(result, heap));
     });
     if let Err(error) = spawned {
         report::complain(format_args!(
@@ -55,34 +54,62 @@ pub fn run(args: RunArgs) -> i32 {
         ));
         return exit::FAILURE;
     }
-    let mut interrupt: Option<InterruptHandle> = None;
+    let mut started: Option<(InterruptHandle, Watch)> = None;
     loop {
-        let event = match (&interrupt, timeout) {
+        let event = match (&started, timeout) {
             (Some(_), Some(timeout)) => receiver.recv_timeout(timeout),
             _ => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match event {
-            Ok(Event::Started(handle)) => interrupt = Some(handle),
-            Ok(Event::Ended(result)) => return report::status(result),
+            Ok(Event::Started(interrupt, watch)) => started = Some((interrupt, watch)),
+            Ok(Event::Ended(result, heap)) => {
+                let outcome = report::outcome(&result);
+                let status = report::status(result);
+                return tell(started, &outcome, heap, status);
+            }
             Err(RecvTimeoutError::Timeout) => break,
             // The thread is gone without a word: it panicked, and has said so on standard error.
-            Err(RecvTimeoutError::Disconnected) => return exit::FAILURE,
+            Err(RecvTimeoutError::Disconnected) => return tell(started, "failed", None, exit::FAILURE),
         }
     }
-    if let Some(handle) = interrupt {
+    if let Some((handle, _)) = &started {
         handle.interrupt();
     }
     let last = receiver.recv_timeout(GRACE);
     let shown = timeout.unwrap_or_default();
     report::complain(format_args!("legato: error: {file} did not end within {shown:?} (--timeout)"));
-    if let Ok(Event::Ended(Err(error))) = last {
-        report::backtrace(&error);
-    }
-    exit::TIMEOUT
+    let heap = match last {
+        Ok(Event::Ended(result, heap)) => {
+            if let Err(error) = result {
+                report::backtrace(&error);
+            }
+            heap
+        }
+        _ => None,
+    };
+    tell(started, &format!("did not end within {shown:?}"), heap, exit::TIMEOUT)
 }
 
-/// The guest's life, on its own thread.
-fn guest(args: &RunArgs, events: &Sender<Event>) -> Result<()> {
+/// Tells what was asked about the collector, if the program started, and returns the exit status.
+fn tell(started: Option<(InterruptHandle, Watch)>, outcome: &str, heap: Option<HeapStats>, status: i32) -> i32 {
+    let told = started.map_or(0, |(_, watch)| watch.finish(outcome, heap));
+    if status == 0 { told } else { status }
+}
+
+/// The guest's life, on its own thread. Returns how it left the heap, too, if it came so far.
+fn guest(args: &RunArgs, events: &Sender<Event>) -> (Result<()>, Option<HeapStats>) {
+    match prepare(args, events) {
+        Ok((mut store, module)) => {
+            let result = live(args, &mut store, &module);
+            let heap = store.heap_stats();
+            (result, Some(heap))
+        }
+        Err(error) => (Err(error), None),
+    }
+}
+
+/// All that can fail before there is something to run. From here on the time counts.
+fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Module)> {
     let mut config = Config::new();
     config.max_wasm_stack(args.stack);
     let engine = compile::engine(&mut config, &args.engine)?;
@@ -94,13 +121,19 @@ fn guest(args: &RunArgs, events: &Sender<Event>) -> Result<()> {
     let host = Host { wasi: wasi(args)?, teavm: TeaVmCtx::inherit_stdio(), limit: MemoryLimit::new(args.max_memory) };
     let mut store = Store::try_new(&engine, host)?;
     store.limiter(|host| &mut host.limit);
-    if args.gc_log {
-        store.set_gc_observer(Box::new(GcLog));
+    let watch = Watch::new(&args.gc, args.file(), config.heap_config())?;
+    if let Some(observer) = watch.observer() {
+        store.set_gc_observer(observer);
     }
-    let linker = linker(&engine, &mut store, &module)?;
     // If nobody listens any more, this thread's days are over too.
-    let _ = events.send(Event::Started(store.interrupt_handle()));
-    let result = start(args, &mut store, &linker, &module);
+    let _ = events.send(Event::Started(store.interrupt_handle(), watch));
+    Ok((store, module))
+}
+
+/// Links, runs, and prints the results.
+fn live(args: &RunArgs, store: &mut Store<Host>, module: &Module) -> Result<()> {
+    let linker = linker(store, module)?;
+    let result = start(args, store, &linker, module);
     let flushed = store.data_mut().teavm.flush().and(store.data_mut().wasi.flush());
     let results = result?;
     flushed.context("cannot write the program's output")?;
@@ -163,8 +196,8 @@ fn wasi(args: &RunArgs) -> Result<WasiCtx> {
     Ok(builder.build())
 }
 
-fn linker(engine: &Engine, store: &mut Store<Host>, module: &Module) -> Result<Linker<Host>> {
-    let mut linker = Linker::new(engine);
+fn linker(store: &mut Store<Host>, module: &Module) -> Result<Linker<Host>> {
+    let mut linker = Linker::new(store.engine());
     legato_wasi::add_to_linker(&mut linker, |host: &mut Host| &mut host.wasi)?;
     if legato_teavm::is_teavm_module(module) {
         legato_teavm::add_to_linker(&mut linker, store, module, |host: &mut Host| &mut host.teavm)?;
@@ -208,13 +241,4 @@ fn no_entry(file: &Path, module: &Module, entries: &[&str]) -> Result<()> {
         wanted.join(" or ")
     );
     Err(UsageError(text).into())
-}
-
-/// `--gc-log`.
-struct GcLog;
-
-impl GcObserver for GcLog {
-    fn event(&mut self, event: &GcEvent) {
-        report::complain(format_args!("gc {event}"));
-    }
 }

@@ -14,7 +14,18 @@ fn help_and_version() {
     }
     let run = lab.legato(&["run", "--help"]);
     assert_eq!(run.status, 0);
-    for part in ["--dir", "--heap", "--timeout", "--invoke", "--gc-log", "Examples:", "thin-handles", "134"] {
+    for part in [
+        "--dir",
+        "--heap",
+        "--timeout",
+        "--invoke",
+        "--gc-log",
+        "--gc-stats",
+        "--gc-report",
+        "Examples:",
+        "thin-handles",
+        "134",
+    ] {
         assert!(run.out.contains(part), "{part}: {run:?}");
     }
     let version = lab.legato(&["--version"]);

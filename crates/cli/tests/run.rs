@@ -191,7 +191,8 @@ fn allocate(keep: bool) -> String {
 #[test]
 fn heap_limits_and_log() {
     let lab = Lab::new();
-    for references in ["references=direct", "references=thin-handles"] {
+    for references in ["collector=generational", "collector=mark-sweep", "collector=mark-sweep,references=thin-handles"]
+    {
         lab.run(&["--heap", references, "--heap", "max=4M,min=1M"], &allocate(true), &[]).expect(
             134,
             "",
@@ -264,11 +265,7 @@ fn precompiled_files() {
     assert!(inspected.out.contains("precompiled") && inspected.out.contains("fd_read"), "{inspected:?}");
     lab.legato(&["compile", "echo.legato", "-o", "again"]).expect(1, "", &["compiled already"]);
     lab.legato(&["compile", "echo.wat", "-o", "absent/out"]).expect(1, "", &["cannot write absent/out"]);
-    lab.legato(&["run", "--heap", "references=thin-handles", "echo.legato"]).expect(
-        1,
-        "",
-        &["cannot load echo.legato"],
-    );
+    lab.legato(&["run", "--heap", "collector=mark-sweep", "echo.legato"]).expect(1, "", &["cannot load echo.legato"]);
     let mut bytes = fs::read(lab.path().join("echo.legato")).unwrap();
     bytes.truncate(bytes.len() / 2);
     lab.file("cut.legato", &bytes);

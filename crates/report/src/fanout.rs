@@ -1,0 +1,35 @@
+//! Several observers as one.
+
+use legato_heap::{GcEvent, GcObserver};
+
+/// Passes each event to all of its observers, in the order in which they were added.
+#[derive(Default)]
+pub struct Fanout {
+    observers: Vec<Box<dyn GcObserver>>,
+}
+
+impl Fanout {
+    /// No observers.
+    pub fn new() -> Fanout {
+        Fanout::default()
+    }
+
+    /// These and one more.
+    pub fn with(mut self, observer: impl GcObserver + 'static) -> Fanout {
+        self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Whether nobody listens: then a heap does better without.
+    pub fn is_empty(&self) -> bool {
+        self.observers.is_empty()
+    }
+}
+
+impl GcObserver for Fanout {
+    fn event(&mut self, event: &GcEvent) {
+        for observer in &mut self.observers {
+            observer.event(event);
+        }
+    }
+}

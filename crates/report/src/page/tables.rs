@@ -1,0 +1,126 @@
+//! Figures in boxes and tables.
+
+use std::cmp::Reverse;
+
+use maud::{Markup, html};
+
+use super::units::{bytes, count, percent, rate, time};
+use super::{View, part};
+
+/// Rows of the table of the longest pauses.
+const LONGEST: usize = 20;
+
+/// The figures that matter most.
+pub(super) fn tiles(view: &View<'_>) -> Markup {
+    let statistics = &view.report.statistics;
+    let pauses = view.report.record.all_pauses();
+    let ten = statistics.mmu.iter().find(|point| point.window_ms == 10).and_then(|point| point.utilisation);
+    let tiles = [
+        ("ran for", time(view.report.record.wall())),
+        ("collections", count(statistics.collections.total)),
+        ("in collections", percent(statistics.gc_share)),
+        ("median pause", time(pauses.quantile(0.5))),
+        ("99th percentile", time(pauses.quantile(0.99))),
+        ("longest pause", time(pauses.max())),
+        ("utilisation in 10 ms", ten.map_or("–".to_string(), percent)),
+        ("allocated", rate(statistics.allocation.bytes_per_second)),
+        ("heap at most", bytes(statistics.memory.peak_committed_bytes)),
+        ("process at most", statistics.memory.peak_resident_bytes.map_or("unknown".to_string(), bytes)),
+    ];
+    html! {
+        dl class="tiles" {
+            @for (name, figure) in &tiles {
+                div { dt { (name) } dd { (figure) } }
+            }
+        }
+    }
+}
+
+/// The longest pauses.
+pub(super) fn longest(view: &View<'_>) -> Markup {
+    let mut events: Vec<_> = view.events.iter().collect();
+    if events.len() > LONGEST {
+        events.select_nth_unstable_by_key(LONGEST, |event| Reverse(event.pause));
+        events.truncate(LONGEST);
+    }
+    events.sort_by_key(|event| (Reverse(event.pause), event.number));
+    let contents = html! {
+        table class="longest" {
+            tr { th { "pause" } th { "number" } th { "at" } th { "kind" } th { "cause" } th { "before" } th { "after" } th { "promoted" } th { "live objects" } th { "most of it" } }
+            @for event in events {
+                tr {
+                    td { (time(event.pause)) }
+                    td { (count(event.number)) }
+                    td { (format!("{:.3} s", event.start.as_secs_f64())) }
+                    td { (event.kind) }
+                    td { (event.cause) }
+                    td { (bytes(event.before_bytes)) }
+                    td { (bytes(event.after_bytes)) }
+                    td { (bytes(event.promoted_bytes)) }
+                    td { (count(event.marked_objects)) }
+                    td {
+                        @if let Some((name, duration)) = event.phases.named().into_iter().max_by_key(|(_, duration)| *duration) {
+                            (name) " " (time(duration))
+                        }
+                    }
+                }
+            }
+        }
+    };
+    part("Longest pauses", "", &contents)
+}
+
+fn names(title: &str, rows: &[(String, String)]) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            table class="names" {
+                @for (name, value) in rows {
+                    tr { th { (name) } td { (value) } }
+                }
+            }
+        }
+    }
+}
+
+/// The heap's parameters, and the machine.
+pub(super) fn configuration(view: &View<'_>) -> Markup {
+    let machine = &view.report.machine;
+    let settings = view.report.configuration.iter().map(|(key, value)| (key.to_string(), value.clone()));
+    let machine = [
+        ("processor", machine.processor.clone()),
+        ("processors", machine.processors.to_string()),
+        ("memory", bytes(machine.memory)),
+        ("system", machine.system.clone()),
+        ("legato", env!("CARGO_PKG_VERSION").to_string()),
+    ];
+    let rows: Vec<_> = settings.chain(machine.map(|(name, value)| (name.to_string(), value))).collect();
+    names("Configuration and machine", &rows)
+}
+
+/// Sums over the whole run.
+pub(super) fn totals(view: &View<'_>) -> Markup {
+    let statistics = &view.report.statistics;
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut row = |name: &str, value: String| rows.push((name.to_string(), value));
+    for (cause, number) in &statistics.collections.by_cause {
+        row(&format!("collections because of {cause}"), count(*number));
+    }
+    row("allocated", bytes(statistics.allocation.bytes));
+    let promotion = statistics.promotion;
+    row("promoted", format!("{} ({})", bytes(promotion.bytes), percent(promotion.share)));
+    let zeroing = statistics.zeroing;
+    let us = |us: f64| time(super::axis::from_seconds(us / 1e6));
+    row("zeroing by the mutator", format!("{} ({})", us(zeroing.mutator_us), percent(zeroing.mutator_share)));
+    row("zeroing by the helper thread", us(zeroing.concurrent_us));
+    row("user time", format!("{:.3} s", statistics.time.user_cpu_s));
+    row("system time", format!("{:.3} s", statistics.time.system_cpu_s));
+    if let Some(heap) = statistics.heap {
+        row("live after the last collection", bytes(heap.live_bytes));
+        row("immortal", bytes(heap.immortal_bytes));
+        row("handles", bytes(heap.handle_bytes));
+        row("allocated outside compiled code", format!("{} objects", count(heap.slow_allocations)));
+        row("large objects", count(heap.large_allocations));
+    }
+    names("Totals", &rows)
+}
