@@ -1,9 +1,11 @@
 //! Experiments with Legato: what it is measured by, and what it is checked against.
 //!
 //! * [`generate`] builds modules that are hard for a compiler; [`mutate`] builds modules that are wrong.
-//! * [`measure`], [`stats`], [`machine`] and [`report`] are the instruments: alternating runs, medians and intervals.
-//! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `fuzz` (same feature)
-//!   runs generated modules in both and compares what they do.
+//! * [`measure`], [`stats`] and [`report`] are the instruments: alternating runs, medians and intervals.
+//! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `allocation` compares
+//!   programs that allocate, and their pauses, with wasmtime and V8; `fuzz` runs generated modules in Legato and wasmtime
+//!   and compares what they do.
+//! * [`zeroing`] measures what zeroing costs under each strategy.
 //!
 //! The feature `peers` is off by default: nothing else in the workspace builds another engine.
 
@@ -12,14 +14,17 @@ pub const FAILED: i32 = 2;
 
 pub mod engines;
 pub mod generate;
-pub mod machine;
 pub mod measure;
 pub mod mutate;
+pub mod programs;
 pub mod random;
 pub mod report;
 pub mod stats;
 pub mod wasi;
+pub mod zeroing;
 
+#[cfg(feature = "peers")]
+pub mod allocation;
 #[cfg(feature = "peers")]
 pub mod fuzz;
 #[cfg(feature = "peers")]

@@ -1,7 +1,9 @@
 //! `legato-lab`: Legato measured and checked against other engines.
 
 use clap::{Parser, Subcommand};
-use legato_lab::{fuzz, peers};
+use legato_lab::zeroing;
+#[cfg(feature = "peers")]
+use legato_lab::{allocation, fuzz, peers};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -17,11 +19,40 @@ enum Command {
     /// Run time, compile time and start-up against wasmtime, in alternating runs.
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
+    #[cfg(feature = "peers")]
     Peers(peers::Options),
+    /// Programs that allocate, against wasmtime's default collector and V8: run time, CPU time, memory.
+    ///
+    /// Exits with 1 if a target is missed or a program could not be measured. Needs a release build.
+    #[cfg(feature = "peers")]
+    Allocation(allocation::Options),
+    /// How long a program with a large live heap stands still, in Legato, wasmtime and V8.
+    ///
+    /// Exits with 1 if a target is missed. Needs a release build.
+    #[cfg(feature = "peers")]
+    Pauses(allocation::pauses::Options),
+    /// One run of a compiled module, for `allocation` and `pauses`.
+    #[command(hide = true)]
+    #[cfg(feature = "peers")]
+    Worker(allocation::worker::Options),
     /// Run generated modules in Legato and in wasmtime, and compare what they do.
     ///
     /// Exits with 1 if there is a difference.
+    #[cfg(feature = "peers")]
     Fuzz(fuzz::Options),
+    /// What zeroing costs under each strategy: bandwidth, microbenchmarks, and every example.
+    ///
+    /// Exits with 1 if something could not be measured. Needs a release build.
+    Zeroing(zeroing::Options),
+    /// `allocation`, `pauses` and `zeroing` one after the other: all that is said of the generational heap.
+    ///
+    /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
+    #[cfg(feature = "peers")]
+    Generational {
+        /// Runs of each engine or strategy for each program.
+        #[arg(long, default_value = "10")]
+        pairs: String,
+    },
     /// Write the module with the long start function that the linearity experiment compiles.
     Generate {
         /// How many globals it initialises.
@@ -33,7 +64,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run() {
+    match run(Arguments::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
@@ -43,21 +74,59 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> anyhow::Result<bool> {
-    match Arguments::parse().command {
+fn run(command: Command) -> anyhow::Result<bool> {
+    match command {
+        #[cfg(feature = "peers")]
         Command::Peers(options) => {
             let report = peers::run(&options)?;
-            if options.json {
-                println!("{}", serde_json::to_string_pretty(&report)?);
-            } else {
-                print!("{report}");
-            }
+            print(&report, options.json)?;
             Ok(report.all_met())
         }
+        #[cfg(feature = "peers")]
+        Command::Allocation(options) => {
+            let report = allocation::run(&options)?;
+            print(&report, options.json)?;
+            Ok(report.all_met())
+        }
+        #[cfg(feature = "peers")]
+        Command::Pauses(options) => {
+            let report = allocation::pauses::run(&options)?;
+            print(&report, options.json)?;
+            Ok(report.all_met())
+        }
+        #[cfg(feature = "peers")]
+        Command::Worker(options) => allocation::worker::serve(&options).map(|()| true),
+        #[cfg(feature = "peers")]
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Zeroing(options) => {
+            let report = zeroing::run(&options)?;
+            print(&report, options.json)?;
+            Ok(report.is_complete())
+        }
+        #[cfg(feature = "peers")]
+        Command::Generational { pairs } => {
+            let parts: [&[&str]; 3] =
+                [&["allocation", "--pairs", &pairs], &["pauses"], &["zeroing", "--pairs", &pairs]];
+            let mut all_met = true;
+            for part in parts {
+                println!("== {}", part[0]);
+                all_met &= run(Arguments::try_parse_from(["legato-lab"].iter().chain(part))?.command)?;
+            }
+            Ok(all_met)
+        }
         Command::Generate { globals, file } => {
             std::fs::write(&file, legato_lab::generate::start_function(globals))?;
             Ok(true)
         }
     }
+}
+
+/// Prints a report as a table or as JSON.
+fn print(report: &(impl std::fmt::Display + serde::Serialize), json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(report)?);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
 }

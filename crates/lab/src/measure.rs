@@ -1,10 +1,10 @@
 //! Clocks, and runs in alternation.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// How long something took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Time {
     /// Seconds by the clock on the wall.
     pub wall: f64,

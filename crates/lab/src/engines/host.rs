@@ -1,0 +1,44 @@
+//! What the host functions of an in-process engine work on: the same for each of them.
+
+use crate::wasi::Wasi;
+
+/// Where the heap of a TeaVM program begins in its linear memory, in bytes: after the static data of every program that
+/// the lab runs. The heap itself is hardly used, for objects live elsewhere.
+pub(crate) const TEAVM_HEAP_OFFSET: i32 = 1 << 20;
+
+/// The state behind a program's imports.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// WASI's part.
+    pub(crate) wasi: Wasi,
+    /// What TeaVM's console was given, as UTF-16.
+    pub(crate) console: Vec<u16>,
+}
+
+impl Host {
+    /// A fresh state. `arguments` starts with the program's name.
+    pub(crate) fn new(arguments: &[String]) -> Host {
+        Host { wasi: Wasi::new(arguments), console: Vec::new() }
+    }
+
+    /// All that the program has printed.
+    pub(crate) fn into_output(self) -> Vec<u8> {
+        let mut output = self.wasi.output;
+        output.extend(String::from_utf16_lossy(&self.console).bytes());
+        output
+    }
+}
+
+/// A function of `teavmMath` by its name: of those that the examples use.
+pub(crate) fn math(name: &str) -> Option<fn(f64) -> f64> {
+    Some(match name {
+        "sqrt" => f64::sqrt,
+        "floor" => f64::floor,
+        "ceil" => f64::ceil,
+        "exp" => f64::exp,
+        "log" => f64::ln,
+        "sin" => f64::sin,
+        "cos" => f64::cos,
+        _ => return None,
+    })
+}

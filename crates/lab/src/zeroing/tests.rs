@@ -1,0 +1,56 @@
+//! The whole command at tiny sizes.
+
+use super::{Options, Report, run};
+use std::path::PathBuf;
+
+fn options(only: &[&str], filter: &[&str]) -> Options {
+    let strings = |list: &[&str]| list.iter().map(|part| part.to_string()).collect::<Vec<String>>();
+    Options {
+        only: strings(only),
+        pairs: 2,
+        filter: strings(filter),
+        examples: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")),
+        smallest: true,
+        arrays: 300_000,
+        heap: Vec::new(),
+        json: false,
+    }
+}
+
+fn check(report: &Report, experiments: &[&str]) {
+    assert!(report.is_complete(), "{report}");
+    assert_eq!(report.tables.iter().map(|table| table.experiment.as_str()).collect::<Vec<_>>(), experiments);
+    for table in &report.tables {
+        for row in table.rows.iter().chain(&table.summary) {
+            let fine = |value: f64| value.is_finite() && value >= 0.0;
+            assert!(
+                row.cells.len() == table.columns.len() && row.cells.iter().all(|cell| fine(cell.median)),
+                "{report}"
+            );
+        }
+    }
+}
+
+#[test]
+fn microbenchmarks_run_under_every_strategy() {
+    let report = run(&options(&["init"], &[])).unwrap();
+    check(&report, &["init"]);
+    assert_eq!(report.tables[0].rows.len(), 3);
+}
+
+#[test]
+fn programs_have_a_cost_and_a_time() {
+    let report = run(&options(&["cost", "total"], &["wat/trees"])).unwrap();
+    check(&report, &["cost", "total"]);
+    // Binary trees fill the nursery many times: somebody has zeroed it.
+    assert!(report.tables[0].rows[0].cells[0].median > 0.0, "{report}");
+}
+
+#[test]
+fn wrong_options_are_explained() {
+    let error = |options: Options| run(&options).unwrap_err().to_string();
+    assert!(error(options(&["bandwith"], &[])).contains("no experiment 'bandwith'"));
+    assert!(error(Options { pairs: 0, ..options(&[], &[]) }).contains("--pairs"));
+    assert!(error(Options { arrays: 0, ..options(&[], &[]) }).contains("--arrays"));
+    assert!(error(Options { heap: vec!["zeroing".into()], ..options(&["init"], &[]) }).contains("KEY=VALUE"));
+}
