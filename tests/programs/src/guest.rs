@@ -1,6 +1,8 @@
 //! Runs one program as the command would, with its output in memory.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use legato::{Config, Engine, HeapConfig, Linker, Module, Store};
@@ -21,6 +23,24 @@ pub struct Ended {
     pub collections: u64,
 }
 
+/// The compiled module, with an engine of its own. Compiled once for all heaps that want the same code.
+fn compiled(path: &Path, heap: HeapConfig) -> Result<Module> {
+    type Cache = Mutex<HashMap<(PathBuf, String), Arc<Vec<u8>>>>;
+    static CACHE: OnceLock<Cache> = OnceLock::new();
+    let key = (path.to_path_buf(), format!("{:?}", heap.access_plan()));
+    let engine = Engine::new(Config::new().heap(heap))?;
+    let cache = CACHE.get_or_init(Cache::default);
+    let found = cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    if let Some(precompiled) = found {
+        // SAFETY: serialised below, by this process.
+        return unsafe { Module::deserialize(&engine, precompiled.as_slice()) };
+    }
+    let module = Module::from_file(&engine, path)?;
+    let precompiled = Arc::new(module.serialize()?);
+    cache.lock().unwrap_or_else(PoisonError::into_inner).insert(key, precompiled);
+    Ok(module)
+}
+
 /// Runs the module at `path` (binary or text) on a heap of this configuration, to its end.
 ///
 /// If there is a folder `data` among the sources of the same name, the guest may read it.
@@ -28,8 +48,8 @@ pub struct Ended {
 /// # Errors
 /// Those of compilation and linking; a trap, an uncaught exception, or an exit code other than 0.
 pub fn run(path: &Path, heap: HeapConfig) -> Result<Ended> {
-    let engine = Engine::new(Config::new().heap(heap))?;
-    let module = Module::from_file(&engine, path)?;
+    let module = compiled(path, heap)?;
+    let engine = module.engine().clone();
 
     let output = OutputPipe::new();
     let mut wasi = WasiCtxBuilder::new();

@@ -4,33 +4,62 @@ use legato::HeapConfig;
 
 /// A named heap configuration.
 pub struct Row {
-    /// Name for messages.
-    pub name: &'static str,
-    settings: &'static [(&'static str, &'static str)],
+    /// Name for messages: its settings.
+    pub name: String,
+    settings: Vec<(&'static str, &'static str)>,
 }
 
 impl Row {
+    fn new(settings: &[&[(&'static str, &'static str)]]) -> Row {
+        let settings = settings.concat();
+        let name: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        Row { name: name.join(","), settings }
+    }
+
     /// The configuration.
     pub fn heap(&self) -> HeapConfig {
         let mut heap = HeapConfig::default();
-        for (key, value) in self.settings {
+        for (key, value) in &self.settings {
             heap.set(key, value).unwrap_or_else(|error| panic!("{}: {error}", self.name));
         }
         heap
     }
 }
 
-/// Every reference model with a heap small enough that programs collect, verified after each collection.
-pub const VERIFIED: [Row; 2] = [
-    Row { name: "direct, verify", settings: &[("references", "direct"), ("min", "2M"), ("verify", "on")] },
-    Row { name: "thin-handles, verify", settings: &[("references", "thin-handles"), ("min", "2M"), ("verify", "on")] },
-];
+const MARK_SWEEP: &[(&str, &str)] = &[("collector", "mark-sweep"), ("min", "2M")];
+const GENERATIONAL: &[(&str, &str)] = &[("collector", "generational"), ("min", "2M")];
+const VERIFY: &[(&str, &str)] = &[("verify", "on")];
+/// Collections at arbitrary allocations; a prime, so that they do not fall in step with a program's loops.
+const STRESS: &[(&str, &str)] = &[("verify", "on"), ("stress", "20011")];
+/// The same for the many rows of the zeroing strategies, less often: each collection is verified, which takes the time.
+const SPARSE_STRESS: &[(&str, &str)] = &[("verify", "on"), ("stress", "60013")];
+const ZEROING: [&str; 5] = ["hot-path", "bulk", "non-temporal", "concurrent", "adaptive"];
+/// Verification walks the whole heap at each nursery collection: a smaller nursery would make the tests slow, not sharper.
+const NURSERIES: [&str; 2] = ["2M", "appel"];
 
-/// Every reference model with collections at arbitrary allocations, verified after each.
-pub const STRESSED: [Row; 2] = [
-    Row { name: "direct, stress", settings: &[("references", "direct"), ("verify", "on"), ("stress", "20011")] },
-    Row {
-        name: "thin-handles, stress",
-        settings: &[("references", "thin-handles"), ("verify", "on"), ("stress", "20011")],
-    },
-];
+/// The collectors, reference models, barriers and promotion policies.
+fn basic(mode: &[(&'static str, &'static str)]) -> Vec<Row> {
+    vec![
+        Row::new(&[MARK_SWEEP, &[("references", "direct")], mode]),
+        Row::new(&[MARK_SWEEP, &[("references", "thin-handles")], mode]),
+        Row::new(&[GENERATIONAL, &[("barrier", "cards"), ("aging", "25"), ("nursery", "1M")], mode]),
+    ]
+}
+
+/// Heaps small enough that programs collect, verified after each collection.
+pub fn verified() -> Vec<Row> {
+    let mut rows = basic(VERIFY);
+    rows.push(Row::new(&[GENERATIONAL, VERIFY]));
+    rows
+}
+
+/// The same, and every zeroing strategy with each kind of nursery, with collections at arbitrary allocations besides.
+pub fn stressed() -> Vec<Row> {
+    let mut rows = basic(STRESS);
+    for nursery in NURSERIES {
+        for zeroing in ZEROING {
+            rows.push(Row::new(&[GENERATIONAL, &[("zeroing", zeroing), ("nursery", nursery)], SPARSE_STRESS]));
+        }
+    }
+    rows
+}

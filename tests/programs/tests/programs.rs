@@ -2,11 +2,12 @@
 
 use legato_program_tests::examples::{self, Program};
 use legato_program_tests::guest;
-use legato_program_tests::matrix::{Row, STRESSED, VERIFIED};
+use legato_program_tests::matrix::{Row, stressed, verified};
 
 /// Runs the programs under each configuration; the number of collections must be at least one in all.
 fn check(programs: &[Program], rows: &[Row]) {
     for row in rows {
+        let start = std::time::Instant::now();
         let mut collections = 0;
         let mut failures = Vec::new();
         for program in programs {
@@ -20,6 +21,7 @@ fn check(programs: &[Program], rows: &[Row]) {
                 Err(error) => failures.push(format!("{}: {error:?}", program.name)),
             }
         }
+        println!("{:6.1} s, {collections} collections: {}", start.elapsed().as_secs_f64(), row.name);
         assert!(failures.is_empty(), "under `{}`:\n{}", row.name, failures.join("\n"));
         assert!(programs.is_empty() || collections > 0, "under `{}`: no program collected", row.name);
     }
@@ -41,30 +43,30 @@ fn difference(actual: &[u8], expected: &[u8]) -> String {
 
 #[test]
 fn text_programs_verified() {
-    check(&examples::text_programs(), &VERIFIED);
+    check(&examples::text_programs(), &verified());
 }
 
 #[test]
 fn text_programs_under_stress() {
-    check(&examples::text_programs(), &STRESSED);
+    check(&examples::text_programs(), &stressed());
 }
 
 #[test]
 fn kotlin_programs_verified() {
-    check(&examples::compiled_programs("kotlin"), &VERIFIED);
+    check(&examples::compiled_programs("kotlin"), &verified());
 }
 
 #[test]
 fn kotlin_programs_under_stress() {
-    check(&examples::compiled_programs("kotlin"), &STRESSED);
+    check(&examples::compiled_programs("kotlin"), &stressed());
 }
 
 #[test]
 fn java_programs_verified() {
-    check(&examples::compiled_programs("java"), &VERIFIED);
+    check(&examples::compiled_programs("java"), &verified());
 }
 
 #[test]
 fn java_programs_under_stress() {
-    check(&examples::compiled_programs("java"), &STRESSED);
+    check(&examples::compiled_programs("java"), &stressed());
 }

@@ -1,4 +1,4 @@
-//! The official suite, every directive, under each reference model with `verify` on.
+//! The official suite, every directive, under each heap configuration with `verify` on.
 
 use std::io::Write;
 
@@ -46,22 +46,42 @@ fn run_suite(name: &str, heap: &[(&str, &str)]) {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-#[test]
-fn direct() {
-    run_suite("direct", &[("references", "direct")]);
+/// One test for each heap configuration, so that they run side by side.
+macro_rules! configurations {
+    ($($test:ident: $($key:literal = $value:literal),+;)+) => { $(
+        #[test]
+        fn $test() {
+            run_suite(&stringify!($test).replace('_', " "), &[$(($key, $value)),+]);
+        }
+    )+ };
 }
 
-#[test]
-fn thin_handles() {
-    run_suite("thin-handles", &[("references", "thin-handles")]);
-}
-
-#[test]
-fn direct_under_stress() {
-    run_suite("direct, stress", &[("references", "direct"), ("stress", "7")]);
-}
-
-#[test]
-fn thin_handles_under_stress() {
-    run_suite("thin-handles, stress", &[("references", "thin-handles"), ("stress", "7")]);
+configurations! {
+    mark_sweep_direct: "collector" = "mark-sweep", "references" = "direct";
+    mark_sweep_direct_stress: "collector" = "mark-sweep", "references" = "direct", "stress" = "7";
+    mark_sweep_thin_handles: "collector" = "mark-sweep", "references" = "thin-handles";
+    mark_sweep_thin_handles_stress: "collector" = "mark-sweep", "references" = "thin-handles", "stress" = "7";
+    generational: "collector" = "generational";
+    generational_polls: "collector" = "generational", "stress" = "5", "stress-polls" = "on";
+    generational_cards_aging: "collector" = "generational", "barrier" = "cards", "aging" = "25", "stress" = "7";
+    generational_hot_path_fixed:
+        "collector" = "generational", "zeroing" = "hot-path", "nursery" = "64K", "stress" = "7";
+    generational_hot_path_appel:
+        "collector" = "generational", "zeroing" = "hot-path", "nursery" = "appel", "stress" = "7";
+    generational_bulk_fixed:
+        "collector" = "generational", "zeroing" = "bulk", "nursery" = "64K", "stress" = "7";
+    generational_bulk_appel:
+        "collector" = "generational", "zeroing" = "bulk", "nursery" = "appel", "stress" = "7";
+    generational_non_temporal_fixed:
+        "collector" = "generational", "zeroing" = "non-temporal", "nursery" = "64K", "stress" = "7";
+    generational_non_temporal_appel:
+        "collector" = "generational", "zeroing" = "non-temporal", "nursery" = "appel", "stress" = "7";
+    generational_concurrent_fixed:
+        "collector" = "generational", "zeroing" = "concurrent", "nursery" = "64K", "stress" = "7";
+    generational_concurrent_appel:
+        "collector" = "generational", "zeroing" = "concurrent", "nursery" = "appel", "stress" = "7";
+    generational_adaptive_fixed:
+        "collector" = "generational", "zeroing" = "adaptive", "nursery" = "64K", "stress" = "7";
+    generational_adaptive_appel:
+        "collector" = "generational", "zeroing" = "adaptive", "nursery" = "appel", "stress" = "7";
 }
