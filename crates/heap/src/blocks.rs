@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 pub(crate) const BLOCK_BYTES: u32 = 32 << 10;
 /// The first block that can be taken: those before it are the null guard.
 pub(crate) const FIRST_BLOCK: u32 = NULL_GUARD_BYTES / BLOCK_BYTES;
+/// Cage offset of the zero leaf, in heaps that have one: in the first blocks.
+pub(crate) const ZERO_LEAF: u32 = block_start(FIRST_BLOCK);
 /// One past the last block that can be taken.
 const END_BLOCK: u32 = (CAGE_BYTES / BLOCK_BYTES as u64) as u32 - 1;
 /// The most bytes that a heap can have.
@@ -37,12 +39,34 @@ pub(crate) enum BlockKind {
     LargeHead,
     /// A further block of a large object.
     LargeTail,
+    /// The first block of an array whose memory is counted by pages.
+    MappedHead,
+    /// A further block of such an array.
+    MappedTail,
     /// Memory that is never freed.
     Immortal,
     /// Handles.
     Handles,
     /// Young objects of any size, one after the other.
     Nursery,
+    /// Leaves of arrays, or the first block of a large leaf.
+    Leaves,
+    /// A further block of a large leaf.
+    LeafTail,
+}
+
+impl BlockKind {
+    /// Whether it is the first block of an object that has blocks of its own.
+    #[inline(always)]
+    pub(crate) fn is_head(self) -> bool {
+        matches!(self, BlockKind::LargeHead | BlockKind::MappedHead)
+    }
+
+    /// Whether it is a further block of such an object.
+    #[inline(always)]
+    pub(crate) fn is_tail(self) -> bool {
+        matches!(self, BlockKind::LargeTail | BlockKind::MappedTail)
+    }
 }
 
 /// The side-table entry of a block.
@@ -50,7 +74,7 @@ pub(crate) enum BlockKind {
 pub(crate) struct BlockInfo {
     /// The use.
     pub(crate) kind: BlockKind,
-    /// `Small`: the size class.
+    /// `Small`: the size class. `Leaves`: the [`LeafKind`](crate::spaces::leaves::LeafKind).
     pub(crate) class: u8,
     /// Whether the block may hold anything but zeros where nothing is allocated.
     pub(crate) dirty: bool,
@@ -60,7 +84,7 @@ pub(crate) struct BlockInfo {
     /// allocated where it is marked; before it, where its header is not zero. `Nursery`: bytes from the start up to which the
     /// marked objects alone are allocated; beyond, objects lie one after the other.
     pub(crate) swept: u32,
-    /// `LargeHead`: blocks of the object. `LargeTail`: the head's block. `Handles`: free handles outside of the run.
+    /// Heads: blocks of the object. `Leaves`: blocks of the leaf. Tails: the first block. `Handles`: free handles outside of the run.
     /// `Nursery`: bytes from the start up to which objects lie; not kept up to date for the block being allocated in.
     pub(crate) extent: u32,
 }
@@ -83,8 +107,12 @@ pub(crate) struct BlockPool {
     /// One past the last accessible block.
     accessible: u32,
     used: u32,
+    /// As many of the used blocks have no memory, by the last count of what mapped arrays hold.
+    pub(crate) without_memory: u32,
     dirty_free: u32,
     maximum: u32,
+    /// Blocks that leaves alone may be allocated in, as those must be had without a collection.
+    reserve: u32,
     /// Whether the cage has a card table.
     has_cards: bool,
     /// Takes left before every further one fails.
@@ -117,8 +145,10 @@ impl BlockPool {
             free: BTreeMap::new(),
             accessible: FIRST_BLOCK,
             used: 0,
+            without_memory: 0,
             dirty_free: 0,
             maximum: (max_bytes.min(MAX_HEAP_BYTES) / BLOCK_BYTES as u64) as u32,
+            reserve: 0,
             has_cards: false,
             #[cfg(test)]
             takes_left: None,
@@ -137,9 +167,30 @@ impl BlockPool {
         Ok(())
     }
 
+    /// Makes the zero leaf of `bytes` at [`ZERO_LEAF`], in blocks beyond the maximum, and sets `reserve` blocks aside for leaves.
+    /// Nothing has been taken before.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses memory.
+    pub(crate) fn prepare_leaves(&mut self, bytes: u32, reserve: u32) -> Result<(), HeapError> {
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        self.cage.commit(ZERO_LEAF, blocks.next_multiple_of(COMMIT_STEP) as usize * BLOCK_BYTES as usize)?;
+        self.accessible = FIRST_BLOCK + blocks.next_multiple_of(COMMIT_STEP);
+        self.maximum += blocks;
+        let first = self.take(blocks, BlockKind::Immortal, BlockKind::Immortal);
+        assert!(first == Some(FIRST_BLOCK), "the zero leaf comes first");
+        self.reserve = reserve;
+        Ok(())
+    }
+
     /// Blocks that can still be taken, one at a time.
     pub(crate) fn available(&self) -> u32 {
-        self.maximum - self.used
+        self.maximum.saturating_sub(self.counted() + self.reserve)
+    }
+
+    /// Taken blocks, but for those without memory.
+    fn counted(&self) -> u32 {
+        self.used.saturating_sub(self.without_memory)
     }
 
     /// One past the highest block ever taken.
@@ -159,14 +210,28 @@ impl BlockPool {
         &mut self.infos[block as usize]
     }
 
-    /// Bytes of taken blocks.
+    /// Bytes of taken blocks, but for those without memory.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used as u64 * BLOCK_BYTES as u64
+        self.counted() as u64 * BLOCK_BYTES as u64
     }
 
     /// Bytes of blocks that the operating system holds memory for: taken, or free and dirty.
     pub(crate) fn committed_bytes(&self) -> u64 {
-        (self.used + self.dirty_free) as u64 * BLOCK_BYTES as u64
+        (self.counted() + self.dirty_free) as u64 * BLOCK_BYTES as u64
+    }
+
+    /// Takes `count` consecutive blocks for leaves, with `reserve` from the reserve too. As for [`take`](Self::take).
+    pub(crate) fn take_leaves(&mut self, count: u32, reserve: bool) -> Option<u32> {
+        let kept = self.reserve;
+        if reserve {
+            self.reserve = 0;
+        }
+        let taken = self.take(count, BlockKind::Leaves, BlockKind::LeafTail);
+        self.reserve = kept;
+        let first = taken?;
+        let infos = &mut self.infos;
+        self.cage.share(first, count, |block| infos[block as usize].dirty = false);
+        Some(first)
     }
 
     /// Takes `count` consecutive blocks. Their entries carry the kind (the first one's `first`, the others' `rest`) and whether
@@ -226,14 +291,20 @@ impl BlockPool {
 
     /// Returns `count` blocks from `start` to the pool. Nothing in them is live.
     pub(crate) fn give_back(&mut self, start: u32, count: u32) {
+        self.set_dirty(start, count);
+        self.give_back_as_they_are(start, count);
+    }
+
+    /// As [`give_back`](Self::give_back), of blocks whose entries say which of them are dirty.
+    pub(crate) fn give_back_as_they_are(&mut self, start: u32, count: u32) {
         for block in start..start + count {
             let info = &mut self.infos[block as usize];
             debug_assert!(!matches!(info.kind, BlockKind::Free | BlockKind::Guard));
-            *info = BlockInfo { dirty: true, ..BlockInfo::new(BlockKind::Free) };
+            *info = BlockInfo { dirty: info.dirty, ..BlockInfo::new(BlockKind::Free) };
+            self.dirty_free += info.dirty as u32;
             self.marks.clear_block(block);
         }
         self.used -= count;
-        self.dirty_free += count;
         let (mut first, mut length) = (start, count);
         if let Some(next) = self.free.remove(&(start + count)) {
             length += next;
@@ -245,6 +316,14 @@ impl BlockPool {
             length += before_length;
         }
         self.free.insert(first, length);
+    }
+
+    /// Withdraws taken blocks that can serve nobody any more: they stay taken as long as the heap lives.
+    pub(crate) fn abandon(&mut self, start: u32, count: u32) {
+        for block in start..start + count {
+            self.infos[block as usize] = BlockInfo::new(BlockKind::Immortal);
+            self.marks.clear_block(block);
+        }
     }
 
     /// Returns the memory of free blocks to the operating system, but for the lowest ones of `keep_bytes` in all.
@@ -282,6 +361,20 @@ impl BlockPool {
                 self.infos[block as usize].dirty = false;
             }
         }
+    }
+
+    /// Notes that `count` taken blocks may hold old contents.
+    pub(crate) fn set_dirty(&mut self, start: u32, count: u32) {
+        self.infos[start as usize..(start + count) as usize].iter_mut().for_each(|info| info.dirty = true);
+    }
+
+    /// Has the system clean `count` taken blocks that hold nothing any more. Returns whether it did.
+    pub(crate) fn clean_by_system(&mut self, start: u32, count: u32) -> bool {
+        let cleaned = self.cage.decommit(block_start(start), count as usize * BLOCK_BYTES as usize);
+        if cleaned {
+            self.infos[start as usize..(start + count) as usize].iter_mut().for_each(|info| info.dirty = false);
+        }
+        cleaned
     }
 
     /// Whether `[offset, offset + bytes)` is accessible memory of the heap.

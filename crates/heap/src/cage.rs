@@ -10,9 +10,15 @@
 //!
 //! Guards cost address space alone. 72 GiB for each heap leave room for some 1,800 heaps in a process of 47 bits.
 //! The first [`NULL_GUARD_BYTES`] of the cage itself are never committed: a null dereference faults there.
+//!
+//! The memory is private. Where native views map leaves a second time, blocks of leaves are those of a file: [`shared`].
+
+mod shared;
 
 use crate::error::HeapError;
 use crate::os::Reservation;
+use crate::os::sharing::MemoryFile;
+use shared::SharedBlocks;
 
 /// What a 32-bit offset can reach.
 pub(crate) const CAGE_BYTES: u64 = 1 << 32;
@@ -25,6 +31,8 @@ const GUARD_ABOVE: usize = (64 << 30) + (2 << 30);
 #[derive(Debug)]
 pub(crate) struct Cage {
     reservation: Reservation,
+    /// Blocks that lie in a file in memory; `None` where none ever do.
+    shared: Option<SharedBlocks>,
 }
 
 impl Cage {
@@ -34,7 +42,7 @@ impl Cage {
     /// [`HeapError::System`] where address space is lacking.
     pub(crate) fn new() -> Result<Cage, HeapError> {
         let bytes = GUARD_BELOW + CAGE_BYTES as usize + GUARD_ABOVE;
-        Ok(Cage { reservation: Reservation::new(bytes, "address space for a heap's cage")? })
+        Ok(Cage { reservation: Reservation::new(bytes, "address space for a heap's cage")?, shared: None })
     }
 
     /// The address of offset 0.
@@ -76,7 +84,37 @@ impl Cage {
 
     /// Gives memory back to the system; it reads as zero if this returns true.
     pub(crate) fn decommit(&self, start: u32, bytes: usize) -> bool {
+        match &self.shared {
+            None => self.decommit_private(start, bytes),
+            Some(shared) => shared.runs(start, bytes).all(|(start, bytes, is_shared)| match is_shared {
+                true => shared.decommit(start, bytes),
+                false => self.decommit_private(start, bytes),
+            }),
+        }
+    }
+
+    fn decommit_private(&self, start: u32, bytes: usize) -> bool {
         self.reservation.decommit(GUARD_BELOW + start as usize, bytes)
+    }
+
+    /// Has untouched pages get their memory now, as in [`Reservation::populate`].
+    pub(crate) fn populate(&self, start: u32, bytes: usize) {
+        self.reservation.populate(GUARD_BELOW + start as usize, bytes);
+    }
+
+    /// Maps pages of a file over a range of whole pages, as in [`Reservation::map_file`].
+    pub(crate) fn map_file(&self, start: u32, bytes: usize, file: &MemoryFile, offset: u64) -> bool {
+        self.reservation.map_file(GUARD_BELOW + start as usize, bytes, file, offset)
+    }
+
+    /// Maps untouched pages over a range of whole pages, as in [`Reservation::map_fresh`].
+    pub(crate) fn map_fresh(&self, start: u32, bytes: usize) -> bool {
+        self.reservation.map_fresh(GUARD_BELOW + start as usize, bytes)
+    }
+
+    /// Notes for each page of a range of whole pages whether it has memory. Returns whether the system tells.
+    pub(crate) fn residency(&self, start: u32, bytes: usize, pages: &mut Vec<bool>) -> bool {
+        self.reservation.residency(GUARD_BELOW + start as usize, bytes, pages)
     }
 
     /// Reads the word at `offset`.

@@ -1,15 +1,24 @@
 //! The configuration of a heap: one field for each axis, and the parameters.
 
-use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES};
+mod settings;
+
+pub(crate) use settings::size_text;
+
+use crate::arrays::{ArrayParams, Arrays, SpineMode};
+use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};
 use crate::cage::NULL_GUARD_BYTES;
 use crate::cards::{CARD_LOG2, CARD_TABLE_BELOW};
 use crate::collector::Collector;
 use crate::collector::generational::{AGE_TABLE_BELOW, Barrier, GenerationalParams, Nursery};
 use crate::error::HeapError;
-use crate::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, MutatorContext, ReferencePlan, RememberedPlan};
+use crate::plan::{
+    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, ReferencePlan, RememberedPlan,
+    SpinePlan,
+};
 use crate::references::References;
 use crate::size_classes::{self, MAX_SMALL_BYTES};
 use crate::sizing::Sizing;
+use crate::views::NativeViews;
 use crate::zeroing::{Zeroing, ZeroingParams};
 
 /// How a heap works. Fill the fields you care about over `HeapConfig::default()`.
@@ -19,6 +28,10 @@ pub struct HeapConfig {
     pub collector: Collector,
     /// Axis `references`.
     pub references: References,
+    /// Axis `arrays`.
+    pub arrays: Arrays,
+    /// Axis `native-views`.
+    pub native_views: NativeViews,
     /// Axis `zeroing`. `None` is the collector's own: `bulk` for mark-sweep, which takes no other.
     pub zeroing: Option<Zeroing>,
     /// Axis `sizing`.
@@ -27,6 +40,10 @@ pub struct HeapConfig {
     pub generational: GenerationalParams,
     /// Parameters of `zeroing`.
     pub zeroing_params: ZeroingParams,
+    /// Parameters of `arrays` and `native-views`.
+    pub array_params: ArrayParams,
+    /// Compiled code counts its accesses to array elements, by position.
+    pub count_accesses: bool,
     /// The most memory that objects, handles and immortal records may take, in bytes. Exhaustion is an
     /// [`AllocationError`](crate::AllocationError).
     pub max_bytes: u64,
@@ -49,10 +66,14 @@ impl Default for HeapConfig {
         HeapConfig {
             collector: Collector::Generational,
             references: References::Direct,
+            arrays: Arrays::Contiguous,
+            native_views: NativeViews::Copy,
             zeroing: None,
             sizing: Sizing::GcRatio,
             generational: GenerationalParams::default(),
             zeroing_params: ZeroingParams::default(),
+            array_params: ArrayParams::default(),
+            count_accesses: false,
             max_bytes: 2 << 30,
             min_bytes: 16 << 20,
             growth: 2.0,
@@ -65,6 +86,8 @@ impl Default for HeapConfig {
 
 /// The smallest maximum: some blocks for different sizes, handles and records.
 const MIN_MAX_BYTES: u64 = 8 * BLOCK_BYTES as u64;
+/// The fewest leaves that a heap must have room for.
+const LEAST_LEAVES: u64 = 4;
 /// The smallest nursery: a block to allocate in, and one to go on in.
 const MIN_NURSERY_BYTES: u64 = 2 * BLOCK_BYTES as u64;
 
@@ -107,6 +130,9 @@ impl HeapConfig {
             return invalid(format!("aging is {} percent, but must be at most 90", self.generational.aging));
         }
         self.zeroing_params.validate()?;
+        self.array_params.validate()?;
+        self.validate_leaves()?;
+        self.validate_views()?;
         if self.stress == Some(0) {
             return invalid("stress is 0, but it says at every how many allocations to collect".to_string());
         }
@@ -116,95 +142,38 @@ impl HeapConfig {
         Ok(())
     }
 
-    /// Sets one parameter by name, as given on a command line: `collector`, `references`, `zeroing`, `sizing`, `nursery` (bytes, or
-    /// `appel`), `aging` (percent), `barrier`, `zeroing-unit`, `zeroing-width` (bytes), `max`, `min` (bytes, with an optional suffix K,
-    /// M or G), `growth`, `verify` (on, off), `stress` (a count, or off), `stress-polls` (on, off).
-    ///
-    /// # Errors
-    /// [`HeapError::InvalidConfig`] where the key or value is unknown. Combinations are left to [`validate`](Self::validate).
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), HeapError> {
-        match key {
-            "collector" => self.collector = choice(key, value, Collector::ALL, Collector::name)?,
-            "references" => self.references = choice(key, value, References::ALL, References::name)?,
-            "zeroing" => self.zeroing = Some(choice(key, value, Zeroing::ALL, Zeroing::name)?),
-            "sizing" => self.sizing = choice(key, value, Sizing::ALL, Sizing::name)?,
-            "nursery" if value == "appel" => self.generational.nursery = Nursery::Appel,
-            "nursery" => self.generational.nursery = Nursery::Fixed(size(key, value)?),
-            "aging" => match value.parse() {
-                Ok(percent) => self.generational.aging = percent,
-                Err(_) => return Err(bad(key, value, "a number of percent such as 25")),
-            },
-            "barrier" => self.generational.barrier = choice(key, value, Barrier::ALL, Barrier::name)?,
-            "zeroing-unit" => self.zeroing_params.unit_bytes = small_size(key, value)?,
-            "zeroing-width" => self.zeroing_params.stream_bytes = small_size(key, value)?,
-            "max" => self.max_bytes = size(key, value)?,
-            "min" => self.min_bytes = size(key, value)?,
-            "growth" => match value.parse() {
-                Ok(growth) => self.growth = growth,
-                Err(_) => return Err(bad(key, value, "a number such as 1.8")),
-            },
-            "verify" => self.verify = switch(key, value)?,
-            "stress" if value == "off" => self.stress = None,
-            "stress" => match value.parse() {
-                Ok(every) => self.stress = Some(every),
-                Err(_) => return Err(bad(key, value, "a count, or off")),
-            },
-            "stress-polls" => self.stress_polls = switch(key, value)?,
-            _ => {
-                let known = "collector, references, zeroing, sizing, nursery, aging, barrier, zeroing-unit, zeroing-width, \
-                             max, min, growth, verify, stress, stress-polls";
-                return Err(HeapError::InvalidConfig(format!("unknown key '{key}'; known are {known}")));
-            }
+    /// Whether the heap has room for some leaves.
+    fn validate_leaves(&self) -> Result<(), HeapError> {
+        let Some(leaf) = self.spines().map(|spines| u64::from(spines.layout.leaf_bytes())) else { return Ok(()) };
+        if self.max_bytes < LEAST_LEAVES * leaf {
+            return Err(HeapError::InvalidConfig(format!(
+                "max is {} bytes, but leaves of {leaf} bytes need at least {}: set a smaller leaf or a larger max",
+                self.max_bytes,
+                LEAST_LEAVES * leaf
+            )));
         }
         Ok(())
     }
 
-    /// Every parameter that has a say in this configuration, by name and as [`set`](Self::set) takes it.
-    pub fn settings(&self) -> Vec<(&'static str, String)> {
-        // Named one by one, so that no new field is forgotten.
-        let HeapConfig {
-            collector,
-            references,
-            zeroing: _,
-            sizing,
-            generational: GenerationalParams { nursery, aging, barrier },
-            zeroing_params: ZeroingParams { unit_bytes, stream_bytes },
-            max_bytes,
-            min_bytes,
-            growth,
-            verify,
-            stress,
-            stress_polls,
-        } = self;
-        let on_off = |on: &bool| if *on { "on" } else { "off" }.to_string();
-        let mut settings = vec![
-            ("collector", collector.name().to_string()),
-            ("references", references.name().to_string()),
-            ("zeroing", self.zeroing().name().to_string()),
-            ("sizing", sizing.name().to_string()),
-        ];
-        if *collector == Collector::Generational {
-            let nursery = match nursery {
-                Nursery::Fixed(bytes) => size_text(*bytes),
-                Nursery::Appel => "appel".to_string(),
-            };
-            settings.extend([
-                ("nursery", nursery),
-                ("aging", aging.to_string()),
-                ("barrier", barrier.name().to_string()),
-                ("zeroing-unit", size_text((*unit_bytes).into())),
-                ("zeroing-width", size_text((*stream_bytes).into())),
-            ]);
+    /// Whether the leaves can be mapped a second time.
+    fn validate_views(&self) -> Result<(), HeapError> {
+        let invalid = |sentence: String| Err(HeapError::InvalidConfig(sentence));
+        let Some(spines) = self.spines().filter(|_| self.native_views == NativeViews::DoubleMap) else { return Ok(()) };
+        let (leaf, page) = (spines.layout.leaf_bytes(), crate::os::page_bytes());
+        if leaf < page {
+            return invalid(format!(
+                "native-views=double-map maps whole pages of {page} bytes: set leaf to at least that, not {leaf}"
+            ));
         }
-        settings.extend([
-            ("max", size_text(*max_bytes)),
-            ("min", size_text(*min_bytes)),
-            ("growth", growth.to_string()),
-            ("verify", on_off(verify)),
-            ("stress", stress.map_or("off".to_string(), |every| every.to_string())),
-            ("stress-polls", on_off(stress_polls)),
-        ]);
-        settings
+        if spines.layout.first_n > 0 {
+            return invalid(
+                "native-views=double-map maps leaves, but the first bytes lie in the spine: set first-n=0".to_string(),
+            );
+        }
+        if spines.lazy && self.array_params.views_at_allocation(self.native_views) {
+            return invalid("view-creation=allocation maps the leaves of a new array: set lazy=off".to_string());
+        }
+        Ok(())
     }
 
     /// What a code generator must know. Depends on the axes alone, so that code compiled for one heap runs on every heap of
@@ -240,9 +209,20 @@ impl HeapConfig {
                 BarrierPlan::StoreBuffer(remembered, MutatorContext::STORE_BUFFER_OFFSET)
             }
         };
+        let arrays = match self.spines() {
+            None => ArrayPlan::Contiguous,
+            Some(spines) => ArrayPlan::Spines(SpinePlan {
+                layout: spines.layout,
+                zero_leaf: spines.has_zero_leaf().then_some(ZERO_LEAF),
+                copy_on_write: spines.copy_on_write,
+            }),
+        };
+        let counting =
+            CountingPlan { counters_offset: MutatorContext::ACCESSES_OFFSET, first_n: self.array_params.first_n };
         AccessPlan {
             references,
-            arrays: ArrayPlan::Contiguous,
+            arrays,
+            counting: self.count_accesses.then_some(counting),
             allocation,
             fresh_memory_is_zero: self.zeroing() != Zeroing::HotPath,
             store_barrier,
@@ -259,182 +239,13 @@ impl HeapConfig {
         })
     }
 
+    /// What becomes of arrays that do not lie in one piece; `None` where all do.
+    pub(crate) fn spines(&self) -> Option<SpineMode> {
+        self.arrays.spines(&self.array_params, self.native_views)
+    }
+
     /// The usable maximum: `max_bytes`, or what the cage holds.
     pub(crate) fn maximum(&self) -> u64 {
         self.max_bytes.min(MAX_HEAP_BYTES)
-    }
-}
-
-fn bad(key: &str, value: &str, wanted: &str) -> HeapError {
-    HeapError::InvalidConfig(format!("{key} is '{value}', but must be {wanted}"))
-}
-
-fn choice<T: Copy>(key: &str, value: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, HeapError> {
-    let found = all.iter().copied().find(|&one| name(one) == value);
-    found.ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(|&one| name(one)).collect();
-        bad(key, value, &names.join(" or "))
-    })
-}
-
-fn small_size(key: &str, value: &str) -> Result<u32, HeapError> {
-    let bytes = size(key, value)?;
-    u32::try_from(bytes).map_err(|_| bad(key, value, "less than 4G"))
-}
-
-fn switch(key: &str, value: &str) -> Result<bool, HeapError> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(bad(key, value, "on or off")),
-    }
-}
-
-fn size(key: &str, value: &str) -> Result<u64, HeapError> {
-    let wanted = "a size in bytes such as 65536, 512M or 1.5G";
-    let (digits, shift) = match value.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (&value[..at], 10),
-        Some((at, 'm' | 'M')) => (&value[..at], 20),
-        Some((at, 'g' | 'G')) => (&value[..at], 30),
-        _ => (value, 0),
-    };
-    if let Ok(whole) = digits.parse::<u64>() {
-        return whole.checked_mul(1 << shift).ok_or_else(|| bad(key, value, wanted));
-    }
-    match digits.parse::<f64>() {
-        Ok(number) if shift > 0 && (0.0..1e9).contains(&number) => Ok((number * (1u64 << shift) as f64) as u64),
-        _ => Err(bad(key, value, wanted)),
-    }
-}
-
-/// A size with the largest suffix that leaves it whole.
-fn size_text(bytes: u64) -> String {
-    let suffixes = [(30, "G"), (20, "M"), (10, "K")];
-    match suffixes.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift) {
-        Some((shift, suffix)) => format!("{}{suffix}", bytes >> shift),
-        None => bytes.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_are_set_by_name() {
-        let mut config = HeapConfig::default();
-        for (key, value) in [
-            ("collector", "mark-sweep"),
-            ("references", "thin-handles"),
-            ("max", "512M"),
-            ("min", "1.5m"),
-            ("zeroing", "bulk"),
-            ("sizing", "fixed"),
-            ("nursery", "2M"),
-            ("aging", "25"),
-            ("barrier", "store-buffer"),
-            ("zeroing-unit", "8K"),
-            ("zeroing-width", "32"),
-            ("growth", "1.8"),
-            ("verify", "on"),
-            ("stress", "7"),
-            ("stress-polls", "on"),
-        ] {
-            config.set(key, value).unwrap();
-        }
-        let expected = HeapConfig {
-            collector: Collector::MarkSweep,
-            references: References::ThinHandles,
-            zeroing: Some(Zeroing::Bulk),
-            sizing: Sizing::Fixed,
-            generational: GenerationalParams {
-                nursery: Nursery::Fixed(2 << 20),
-                aging: 25,
-                barrier: Barrier::StoreBuffer,
-            },
-            zeroing_params: ZeroingParams { unit_bytes: 8 << 10, stream_bytes: 32 },
-            max_bytes: 512 << 20,
-            min_bytes: 3 << 19,
-            growth: 1.8,
-            verify: true,
-            stress: Some(7),
-            stress_polls: true,
-        };
-        assert_eq!(config, expected);
-        config.validate().unwrap();
-    }
-
-    #[test]
-    fn settings_say_all_that_matters() {
-        let unusual = HeapConfig {
-            collector: Collector::Generational,
-            references: References::Direct,
-            zeroing: Some(Zeroing::Adaptive),
-            sizing: Sizing::Fixed,
-            generational: GenerationalParams {
-                nursery: Nursery::Fixed(3 << 19),
-                aging: 25,
-                barrier: Barrier::StoreBuffer,
-            },
-            zeroing_params: ZeroingParams { unit_bytes: 8 << 10, stream_bytes: 32 },
-            max_bytes: 3 << 30,
-            min_bytes: 1_000_001,
-            growth: 1.8,
-            verify: true,
-            stress: Some(7),
-            stress_polls: true,
-        };
-        let appel = HeapConfig {
-            generational: GenerationalParams { nursery: Nursery::Appel, ..unusual.generational },
-            ..unusual.clone()
-        };
-        for config in [unusual, appel, HeapConfig { zeroing: Some(Zeroing::Bulk), ..HeapConfig::default() }] {
-            let mut again = HeapConfig::default();
-            for (key, value) in config.settings() {
-                again.set(key, &value).unwrap();
-            }
-            assert_eq!(again, config);
-        }
-    }
-
-    #[test]
-    fn a_small_maximum_needs_no_other_parameter() {
-        let mut config = HeapConfig::default();
-        config.set("max", "1M").unwrap();
-        config.validate().unwrap();
-        assert!(config.min_bytes > config.max_bytes);
-    }
-
-    #[test]
-    fn wrong_parameters_are_explained() {
-        let mut config = HeapConfig::default();
-        for (key, value, says) in [
-            ("colector", "x", "unknown key"),
-            ("collector", "x", "mark-sweep"),
-            ("references", "brooks", "direct or thin-handles"),
-            ("max", "12Q", "a size"),
-            ("max", "99999999999999G", "a size"),
-            ("max", "", "a size"),
-            ("growth", "fast", "a number"),
-            ("verify", "yes", "on or off"),
-        ] {
-            let error = config.set(key, value).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
-        }
-        let sentences = [
-            HeapConfig { max_bytes: 1, ..config.clone() },
-            HeapConfig { max_bytes: 5 << 30, ..config.clone() },
-            HeapConfig {
-                collector: Collector::Generational,
-                references: References::ThinHandles,
-                ..HeapConfig::default()
-            },
-            HeapConfig { collector: Collector::MarkSweep, zeroing: Some(Zeroing::Concurrent), ..HeapConfig::default() },
-            HeapConfig { growth: f64::NAN, ..config.clone() },
-            HeapConfig { stress: Some(0), ..config.clone() },
-            HeapConfig { stress_polls: true, ..config.clone() },
-        ]
-        .map(|config| config.validate().unwrap_err().to_string());
-        assert!(sentences.iter().all(|sentence| sentence.starts_with("invalid heap configuration")), "{sentences:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! The heap's own access to the [`MutatorContext`] that it shares with compiled code and with interrupting threads.
 
-use crate::plan::{BumpRun, MAX_SIZE_CLASSES, MutatorContext, StoreBufferWords};
+use crate::plan::{AccessCounters, BumpRun, MAX_SIZE_CLASSES, MutatorContext, StoreBufferWords};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -18,6 +18,7 @@ impl Context {
             stack_limit: AtomicUsize::new(0),
             poll: AtomicU32::new(0),
             store_buffer: StoreBufferWords::default(),
+            accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
         });
@@ -56,6 +57,12 @@ impl Context {
         unsafe { (&raw const (*self.0.as_ptr()).store_buffer).read() }
     }
 
+    /// A copy of the counters of accesses.
+    pub(crate) fn accesses_now(&self) -> AccessCounters {
+        // SAFETY: as for `run`.
+        unsafe { (&raw const (*self.0.as_ptr()).accesses).read() }
+    }
+
     /// A copy of a class's run.
     pub(crate) fn run_now(&self, class: usize) -> BumpRun {
         assert!(class < MAX_SIZE_CLASSES);
@@ -73,6 +80,12 @@ impl Context {
     pub(crate) fn raise_poll(&self) {
         // SAFETY: the word is atomic and lives as long as this value.
         unsafe { (*self.0.as_ptr()).poll.fetch_or(1, Ordering::Relaxed) };
+    }
+
+    /// Takes [`raise_poll`](Self::raise_poll) back.
+    pub(crate) fn lower_poll(&self) {
+        // SAFETY: as for `raise_poll`.
+        unsafe { (*self.0.as_ptr()).poll.fetch_and(!1, Ordering::Relaxed) };
     }
 }
 

@@ -1,5 +1,8 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host values, totals.
 
+use crate::arrays::bulk::Elements;
+use crate::arrays::leaves::LeafTally;
+use crate::arrays::{SpineMode, TakenLeaves};
 use crate::blocks::BlockPool;
 use crate::collector::marking::{MarkStack, Marker};
 use crate::config::HeapConfig;
@@ -7,14 +10,18 @@ use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES};
-use crate::observer::{GcEvent, GcObserver, HeapStats, PhaseTimes};
+use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
 use crate::pacing::Pacer;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::immortal::ImmortalSpace;
-use crate::spaces::small::SmallSpace;
+use crate::spaces::large;
+use crate::spaces::leaves::{LeafKind, LeafSpace};
+use crate::spaces::mapped::MappedSpace;
+use crate::spaces::small::{SmallSpace, Survivors};
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
+use crate::views::{DoubleMaps, NativeViews};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +30,13 @@ use std::time::Instant;
 /// one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more frequent
 /// collections before it fails.
 const LEAST_FREE: u64 = 64;
+/// Binary logarithm of the smallest leaf's bytes.
+const LEAST_LEAF_LOG2: u8 = 8;
+/// The part of the heap that is set aside for leaves that stores need: a store cannot collect, and polls ask for a collection before
+/// the reserve is used up.
+const LEAF_RESERVE: u32 = 64;
+/// The most that is set aside, in blocks.
+const MOST_LEAF_RESERVE: u32 = 32;
 
 /// The parts that all collectors share, with reference model `M`.
 pub(crate) struct Core<M> {
@@ -32,6 +46,16 @@ pub(crate) struct Core<M> {
     pub(crate) context: Context,
     pub(crate) model: M,
     pub(crate) small: SmallSpace,
+    /// What becomes of arrays that do not lie in one piece; `None` where all do.
+    pub(crate) spines: Option<SpineMode>,
+    pub(crate) leaves: LeafSpace,
+    /// How much may be allocated in leaves before a collection is asked for, in bytes.
+    pub(crate) leaf_budget: u64,
+    pub(crate) taken: TakenLeaves,
+    pub(crate) counted: CountedArrays,
+    pub(crate) mapped: MappedSpace,
+    /// The second mappings of leaves.
+    pub(crate) views: DoubleMaps,
     pub(crate) externals: Externals,
     pub(crate) immortal: ImmortalSpace,
     pub(crate) pacer: Pacer,
@@ -42,6 +66,15 @@ pub(crate) struct Core<M> {
     marking: MarkStack,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
+}
+
+/// Bytes of the object of an array under a layout.
+#[inline(always)]
+pub(crate) fn object_bytes(spines: Option<SpineMode>, element_bytes: u32, length: u32) -> u64 {
+    match spines {
+        Some(mode) => mode.layout.object_bytes(element_bytes, length),
+        None => layout::array_object_bytes(element_bytes, length),
+    }
 }
 
 /// What a new object's fields and elements hold.
@@ -56,13 +89,31 @@ pub(crate) enum Contents {
 impl<M: ReferenceModel> Core<M> {
     /// The parts of an empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Core<M>, HeapError> {
+        let spines = config.spines();
+        let mut pool = BlockPool::new(config.maximum())?;
+        let leaves = LeafSpace::new(spines.map_or(LEAST_LEAF_LOG2, |mode| mode.layout.leaf_log2));
+        if spines.is_some() {
+            let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);
+            pool.prepare_leaves(leaves.leaf_bytes(), reserve.max(leaves.group_blocks()))?;
+        }
+        let maps_twice = spines.is_some() && config.native_views == NativeViews::DoubleMap;
+        if maps_twice {
+            pool.cage.allow_sharing()?;
+        }
         let core = Core {
             config: config.clone(),
             types,
-            pool: BlockPool::new(config.maximum())?,
+            pool,
             context: Context::new(),
             model: M::default(),
             small: SmallSpace::new(config.stress.is_some()),
+            spines,
+            leaves,
+            leaf_budget: config.min_bytes.min(config.maximum()),
+            taken: TakenLeaves::default(),
+            counted: CountedArrays::default(),
+            mapped: MappedSpace::new(config),
+            views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
             immortal: ImmortalSpace::default(),
             pacer: Pacer::new(config),
@@ -90,8 +141,32 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn array_bytes(&self, id: TypeId, length: u32) -> Result<u32, AllocationError> {
         let record = self.types.record(id);
         assert!(record.kind == TypeKind::Array as u32, "{id:?} is no array");
-        let (bytes, maximum) = (layout::array_object_bytes(record.bytes, length), self.config.maximum());
+        let (bytes, maximum) = (self.array_object_bytes(record.bytes, length), self.config.maximum());
         u32::try_from(bytes).map_err(|_| AllocationError::TooLarge { bytes, maximum })
+    }
+
+    /// Bytes of the object of an array: of its spine, where it is divided.
+    #[inline(always)]
+    pub(crate) fn array_object_bytes(&self, element_bytes: u32, length: u32) -> u64 {
+        object_bytes(self.spines, element_bytes, length)
+    }
+
+    /// How many leaves a new array takes at once.
+    ///
+    /// # Errors
+    /// [`AllocationError::TooLarge`] where an empty heap would not hold them.
+    pub(crate) fn eager_leaves(&self, id: TypeId, length: u32) -> Result<(u64, LeafKind), AllocationError> {
+        let record = self.types.record(id);
+        let kind = if record.reference_map != 0 { LeafKind::References } else { LeafKind::Numbers };
+        let divides = |mode: &SpineMode| mode.layout.divides(record.bytes, length);
+        match self.spines.filter(divides) {
+            Some(mode) if !mode.lazy => {
+                let leaves = u64::from(mode.layout.spine(record.bytes, length).leaves);
+                let (bytes, maximum) = (leaves << mode.layout.leaf_log2, self.config.maximum());
+                if bytes > maximum { Err(AllocationError::TooLarge { bytes, maximum }) } else { Ok((leaves, kind)) }
+            }
+            _ => Ok((0, kind)),
+        }
     }
 
     /// Refuses objects that an empty heap could not hold.
@@ -109,6 +184,69 @@ impl<M: ReferenceModel> Core<M> {
     /// The error for `bytes` that do not fit beside `live` bytes.
     pub(crate) fn out_of_memory(&self, bytes: u32, live: u64) -> AllocationError {
         AllocationError::OutOfMemory { requested: bytes as u64, live, maximum: self.config.maximum() }
+    }
+
+    /// How many leaves are needed before elements can be written, if they cannot be had without a collection.
+    pub(crate) fn lacking_leaves(&self, elements: &Elements, start: u32, length: u32) -> Option<(u64, LeafKind)> {
+        elements.parts.spine()?;
+        let (from, to) = elements.positions(start, length)?;
+        let most = ((to - from) >> self.spines?.layout.leaf_log2) + 2;
+        if !self.is_lacking(most, elements.kind) {
+            return None;
+        }
+        let needed = self.leaves_needed(&elements.parts, from, to);
+        self.is_lacking(needed, elements.kind).then_some((needed, elements.kind))
+    }
+
+    /// Whether so many leaves cannot be had without a collection.
+    pub(crate) fn is_lacking(&self, needed: u64, kind: LeafKind) -> bool {
+        let is_over = self.leaves.allocated_bytes() > self.leaf_budget;
+        needed > 0 && (is_over || needed > self.leaves.available(kind, &self.pool))
+    }
+
+    /// Counts a new array, in a counted build.
+    pub(crate) fn count_array(&mut self, id: TypeId, length: u32) {
+        if !self.config.count_accesses {
+            return;
+        }
+        let record = self.types.record(id);
+        let bytes = u64::from(record.bytes) * u64::from(length);
+        self.counted.allocated_bytes += bytes;
+        if record.reference_map == 0 {
+            self.counted.allocated_number_bytes += bytes;
+        }
+        if bytes > u64::from(self.config.array_params.first_n) {
+            self.counted.allocated_large_bytes += bytes;
+        }
+    }
+
+    /// Counts a copy to the byte positions `[from, to)` of an array, in a counted build.
+    #[inline]
+    pub(crate) fn count_copy(&mut self, from: u64, to: u64) {
+        if self.config.count_accesses {
+            self.counted.copied_bytes += to - from;
+            self.counted.copied_beyond_bytes += to.saturating_sub(from.max(self.config.array_params.first_n.into()));
+        }
+    }
+
+    /// Whether an array of a type is divided.
+    pub(crate) fn is_divided(&self, id: TypeId, length: u32) -> bool {
+        self.spines.is_some_and(|mode| mode.layout.divides(self.types.record(id).bytes, length))
+    }
+
+    /// Prepares the pointers of a new array that has its length; false where it was to have leaves and there are none.
+    pub(crate) fn initialise_array(&mut self, array: u32, kind: LeafKind, is_old: bool) -> bool {
+        if self.spines.is_none() {
+            return true;
+        }
+        // SAFETY: the array has just been allocated.
+        let parts = unsafe { self.trusted_elements(array) }.parts;
+        self.initialise_spine(&parts, kind, is_old, Contents::Zeroed)
+    }
+
+    /// The error for a leaf that is not to be had.
+    pub(crate) fn out_of_leaves(&self, live: u64) -> AllocationError {
+        self.out_of_memory(self.leaves.leaf_bytes(), live)
     }
 
     /// Writes the length of a new array.
@@ -140,14 +278,37 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn mark(&mut self, roots: &mut dyn Roots, phases: &mut PhaseTimes) {
         let start = Instant::now();
         self.pool.marks.clear();
-        let mut marker: Marker<'_, M> =
-            Marker { pool: &mut self.pool, types: &self.types, stack: &mut self.marking, model: PhantomData };
+        let mut marker: Marker<'_, M> = Marker {
+            pool: &mut self.pool,
+            types: &self.types,
+            stack: &mut self.marking,
+            spines: self.spines,
+            views: &self.views,
+            leaves: LeafTally::default(),
+            model: PhantomData,
+        };
         roots.visit_roots(&mut marker);
         let visited = Instant::now();
         marker.drain();
+        self.taken.compressed += marker.leaves.compressed;
         self.marking.trim();
         phases.roots += visited - start;
         phases.mark += visited.elapsed();
+    }
+
+    /// Takes blocks for an object of `bytes`, which is large; `None` where the pool has no such run.
+    pub(crate) fn allocate_large(&mut self, bytes: u32, contents: Contents) -> Option<u32> {
+        match self.mapped.takes(bytes) {
+            true => self.mapped.allocate(&mut self.pool, bytes, contents),
+            false => large::allocate(&mut self.pool, bytes, contents),
+        }
+    }
+
+    /// Frees every unmarked object that has blocks of its own.
+    pub(crate) fn sweep_large(&mut self) -> Survivors {
+        let large = large::collected(&mut self.pool, &mut self.model);
+        let mapped = self.mapped.collected(&mut self.pool, &mut self.model);
+        Survivors { objects: large.objects + mapped.objects, bytes: large.bytes + mapped.bytes }
     }
 
     /// Counts a finished collection, and tells the observer of it. The number of `event` is set here.
@@ -163,16 +324,39 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
+    fn array_stats(&self) -> ArrayStats {
+        let taken = self.taken;
+        ArrayStats {
+            leaf_bytes: self.leaves.used_bytes(),
+            leaves_allocated: taken.eager + taken.on_store + taken.unshared,
+            leaves_lazy: taken.lazy,
+            leaves_on_store: taken.on_store,
+            leaves_compressed: taken.compressed,
+            leaves_shared: taken.shared,
+            leaves_unshared: taken.unshared,
+            views_made: self.views.made,
+            views_alive: self.views.count(),
+            view_bytes: self.views.bytes,
+            view_fallbacks: self.views.fallbacks,
+            view_copies: self.views.copies,
+            accesses: self.context.accesses_now(),
+            counted: self.counted,
+        }
+    }
+
     /// Running totals, but for what collectors count each in their own way.
     pub(crate) fn stats(&self) -> HeapStats {
-        HeapStats {
+        let mut stats = HeapStats {
             used_bytes: self.pool.used_bytes(),
             committed_bytes: self.pool.committed_bytes(),
             limit_bytes: self.pacer.limit(),
             immortal_bytes: self.immortal.bytes,
             handle_bytes: self.model.occupied_bytes(),
             externals: self.externals.count() as u64,
+            arrays: self.array_stats(),
             ..self.stats
-        }
+        };
+        self.mapped.add_to(&mut stats);
+        stats
     }
 }

@@ -9,7 +9,7 @@ pub enum HeapError {
     /// The operating system refused address space or memory.
     #[error("cannot {action} {bytes} bytes of {purpose}: {source}")]
     System {
-        /// What was tried: "reserve" or "commit".
+        /// What was tried, such as "reserve" or "commit".
         action: &'static str,
         /// How much.
         bytes: usize,

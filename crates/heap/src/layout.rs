@@ -1,7 +1,11 @@
 //! How objects lie in memory: plain arithmetic shared by the heap, the compiler and the embedder.
 //!
 //! Every object starts with an 8-byte header (type id, collector word). Arrays add a 4-byte length.
-//! Offsets are in bytes from the start of the object.
+//! Offsets are in bytes from the start of the object. Arrays that do not lie in one piece are described by [`SpineLayout`].
+
+mod spine;
+
+pub use spine::{POINTER_BYTES, Spine, SpineLayout, TAINT};
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Heap`] owns a reserved 4 GiB cage of address space and the objects in it, which are named by 32-bit
 //! [`Reference`]s. How it works is chosen along axes when it is made ([`HeapConfig`]): the collector, the reference
-//! model. A code generator learns what to emit from the [`AccessPlan`], plain data that depends on the configuration
+//! model, the layout of arrays. A code generator learns what to emit from the [`AccessPlan`], plain data that depends on the configuration
 //! alone; the embedder describes its types in a [`TypeTable`] and enumerates its roots through [`Roots`].
 //!
 //! ```
@@ -28,6 +28,7 @@
 
 mod access;
 mod arch;
+pub mod arrays;
 mod blocks;
 mod cage;
 mod cards;
@@ -53,13 +54,15 @@ mod spaces;
 mod type_table;
 pub mod types;
 mod verify;
+pub mod views;
 pub mod zeroing;
 
+pub use arrays::Arrays;
 pub use collector::Collector;
 pub use config::HeapConfig;
 pub use error::{AllocationError, HeapError};
 pub use heap::Heap;
-pub use observer::{Cause, CollectionKind, GcEvent, GcObserver, HeapStats, PhaseTimes};
+pub use observer::{ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
 pub use plan::{AccessPlan, MutatorContext};
 pub use reference::Reference;
 pub use references::References;
@@ -68,4 +71,5 @@ pub use sizing::Sizing;
 pub use type_table::TypeTable;
 pub use types::{TypeId, TypeInfo, TypeKind, TypeShape};
 pub use verify::VerifyError;
+pub use views::{NativeViews, ViewCreation};
 pub use zeroing::Zeroing;

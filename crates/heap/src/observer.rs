@@ -1,5 +1,6 @@
 //! What a heap reports: one event for each collection, and running totals.
 
+use crate::plan::AccessCounters;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
@@ -185,6 +186,14 @@ pub struct HeapStats {
     pub slow_allocations: u64,
     /// Of these, large objects.
     pub large_allocations: u64,
+    /// Address space of mapped arrays.
+    pub mapped_bytes: u64,
+    /// Of it, what has memory by the last count.
+    pub mapped_memory_bytes: u64,
+    /// Pages of zeros in live mapped arrays that have been given back to the operating system so far.
+    pub mapped_zeros_bytes: u64,
+    /// Copied between mapped arrays by sharing pages so far.
+    pub mapped_shared_bytes: u64,
     /// Host values alive.
     pub externals: u64,
     /// All pauses together, in microseconds.
@@ -195,4 +204,54 @@ pub struct HeapStats {
     pub zeroing_us: u64,
     /// What the helper thread has spent on zeroing, in microseconds.
     pub concurrent_zeroing_us: u64,
+    /// Arrays that do not lie in one piece, and accesses to arrays.
+    pub arrays: ArrayStats,
+}
+
+/// What has become of the leaves of arrays, since the heap was made, in leaves; and accesses, where they are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ArrayStats {
+    /// Bytes of leaves in use; those of dead arrays count until a collection finds them.
+    pub leaf_bytes: u64,
+    /// Leaves allocated, with their array or at a store.
+    pub leaves_allocated: u64,
+    /// Leaves that were left out when an array was allocated (Z-Rays, section 4.4).
+    pub leaves_lazy: u64,
+    /// Of these and of those given up, leaves allocated at a store.
+    pub leaves_on_store: u64,
+    /// Leaves of zeros that the collector has freed (Z-Rays, section 4.5).
+    pub leaves_compressed: u64,
+    /// Leaves shared instead of copied (Z-Rays, section 4.7).
+    pub leaves_shared: u64,
+    /// Leaves allocated because a shared one was to be written.
+    pub leaves_unshared: u64,
+    /// Arrays whose leaves have been mapped a second time for native code (A Guide to Double Map Arraylets).
+    pub views_made: u64,
+    /// Of these, views that are still mapped; those of dead arrays count until a collection finds them.
+    pub views_alive: u64,
+    /// Bytes of address space that these views take.
+    pub view_bytes: u64,
+    /// Requests for a view that were met by a copy for lack of memory or mappings.
+    pub view_fallbacks: u64,
+    /// Arrays copied out for native code.
+    pub view_copies: u64,
+    /// Accesses of compiled code to elements; zero unless they are counted.
+    pub accesses: AccessCounters,
+    /// What arrays were allocated and copied; zero unless accesses are counted.
+    pub counted: CountedArrays,
+}
+
+/// Arrays allocated and copied, in bytes of elements (Z-Rays, tables 1 and 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CountedArrays {
+    /// In arrays.
+    pub allocated_bytes: u64,
+    /// Of these, in arrays of numbers.
+    pub allocated_number_bytes: u64,
+    /// Of all, in arrays of more than the first N bytes.
+    pub allocated_large_bytes: u64,
+    /// Copied by `array.copy`.
+    pub copied_bytes: u64,
+    /// Of these, written beyond the first N bytes.
+    pub copied_beyond_bytes: u64,
 }

@@ -3,6 +3,7 @@
 //! A plan depends on the heap's configuration alone, never on a live heap, so that modules can be compiled ahead of
 //! time. Compiled code reaches the heap through two addresses: the base of the cage and the [`MutatorContext`].
 
+use crate::layout::SpineLayout;
 use serde::{Deserialize, Serialize};
 
 /// How compiled code reaches objects, allocates, stores and polls. Published by
@@ -13,6 +14,8 @@ pub struct AccessPlan {
     pub references: ReferencePlan,
     /// The layout of arrays.
     pub arrays: ArrayPlan,
+    /// Whether accesses to elements are counted.
+    pub counting: Option<CountingPlan>,
     /// The inline allocation sequence.
     pub allocation: AllocationPlan,
     /// Whether the memory between cursor and limit of a run is already zero, so that only the header and the non-zero
@@ -43,6 +46,53 @@ pub enum ReferencePlan {
 pub enum ArrayPlan {
     /// Header, length, elements.
     Contiguous,
+    /// Spines and leaves.
+    Spines(SpinePlan),
+}
+
+/// How compiled code reaches the elements of arrays that are divided into a spine and leaves.
+///
+/// A load masks the pointer's [`TAINT`](crate::layout::TAINT) where `copy_on_write` says that there may be one, and reads from the zero leaf like from
+/// any other. A store to a leaf that must not be written calls
+/// [`Heap::leaf_for_store`](crate::Heap::leaf_for_store) for the one to write to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SpinePlan {
+    /// Where the parts lie.
+    pub layout: SpineLayout,
+    /// The cage offset of the zero leaf, where pointers may lead to it. Without `copy_on_write` it must be told by this offset.
+    pub zero_leaf: Option<u32>,
+    /// Whether pointers may be tainted. Those to the zero leaf are, then.
+    pub copy_on_write: bool,
+}
+
+impl SpinePlan {
+    /// Whether a store may find a leaf that must not be written.
+    pub fn checks_stores(&self) -> bool {
+        self.copy_on_write || self.zero_leaf.is_some()
+    }
+}
+
+/// A counted build: compiled code counts its accesses to elements in the [`AccessCounters`] of the [`MutatorContext`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct CountingPlan {
+    /// Offset of the [`AccessCounters`] in the [`MutatorContext`].
+    pub counters_offset: u32,
+    /// An access to an element at a byte position below this one counts as fast (Z-Rays, Table 1).
+    pub first_n: u32,
+}
+
+/// Accesses of compiled code to array elements, one by one; bulk operations are not among them.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AccessCounters {
+    /// Loads within the first N bytes of an array.
+    pub fast_reads: u64,
+    /// Other loads.
+    pub slow_reads: u64,
+    /// Stores within the first N bytes of an array.
+    pub fast_writes: u64,
+    /// Other stores.
+    pub slow_writes: u64,
 }
 
 /// The inline allocation sequence. All `u32` fields named here lie in the [`MutatorContext`]; if
@@ -170,6 +220,8 @@ pub struct MutatorContext {
     pub poll: std::sync::atomic::AtomicU32,
     /// The store buffer ([`BarrierPlan::StoreBuffer`] only).
     pub store_buffer: StoreBufferWords,
+    /// Accesses to elements ([`AccessPlan::counting`] only).
+    pub accesses: AccessCounters,
     /// Free handles (handle models only).
     pub handle_run: BumpRun,
     /// Free memory for each size class; with [`AllocationPlan::Bump`], the first one is the only one.
@@ -183,6 +235,8 @@ impl MutatorContext {
     pub const POLL_OFFSET: u32 = std::mem::offset_of!(MutatorContext, poll) as u32;
     /// Offset of [`store_buffer`](Self::store_buffer).
     pub const STORE_BUFFER_OFFSET: u32 = std::mem::offset_of!(MutatorContext, store_buffer) as u32;
+    /// Offset of [`accesses`](Self::accesses).
+    pub const ACCESSES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, accesses) as u32;
     /// Offset of [`handle_run`](Self::handle_run).
     pub const HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, handle_run) as u32;
     /// Offset of [`runs`](Self::runs).

@@ -28,3 +28,16 @@ impl Roots for Vec<Reference> {
         self.iter_mut().for_each(|slot| visitor.visit(slot));
     }
 }
+
+/// Roots, and some more for the time of a call.
+pub(crate) struct Kept<'a> {
+    pub(crate) kept: &'a mut [Reference],
+    pub(crate) roots: &'a mut dyn Roots,
+}
+
+impl Roots for Kept<'_> {
+    fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        self.roots.visit_roots(visitor);
+        self.kept.iter_mut().for_each(|slot| visitor.visit(slot));
+    }
+}

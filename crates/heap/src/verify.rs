@@ -2,12 +2,15 @@
 //!
 //! Here is what holds under every collector: an allocated object has a registered type with objects, fits its cell and belongs
 //! to its class; a traced slot or root is null, an immediate, or leads to the start of an allocated object; host slots and
-//! their objects agree; a large object's blocks belong to it; blocks with cells to be swept are queued once. Each collector's own `verify`
+//! their objects agree; a large object's blocks belong to it; blocks with cells or leaves to be swept are queued once; a spine's pointers lead to leaves of
+//! its own, or tainted to shared ones. Each collector's own `verify`
 //! module says which offsets hold allocated objects, and adds what it promises besides.
 
-use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};
+use crate::arrays::leaves::{leaf_of, strips};
+use crate::arrays::parts::{Parts, Place as PartPlace};
+use crate::blocks::{BLOCK_BYTES, BlockKind, ZERO_LEAF, block_of, block_start};
 use crate::core::Core;
-use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, TAINT, TYPE_ID_OFFSET};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
@@ -43,6 +46,8 @@ pub(crate) struct Walk<'a, M> {
     pub(crate) is_allocated: &'a dyn Fn(u32) -> bool,
     /// Host slots by object, of objects that have not been met yet.
     externals: HashMap<u32, u32>,
+    /// Leaves that have been met, and whether through tainted pointers.
+    leaves: HashMap<u32, bool>,
 }
 
 impl<M: ReferenceModel> Core<M> {
@@ -64,7 +69,7 @@ impl<M: ReferenceModel> Core<M> {
                 let cell = self.small.classes.cell(info.class as usize);
                 inside % cell == 0 && inside + cell <= BLOCK_BYTES
             }
-            BlockKind::LargeHead => inside == 0,
+            kind if kind.is_head() => inside == 0,
             _ => false,
         }
     }
@@ -118,16 +123,16 @@ impl<M: ReferenceModel> Core<M> {
     /// The blocks of the large object at `head`, or the head of the tail at `block`, agree.
     pub(crate) fn check_large(&self, block: u32) -> Check {
         let info = self.pool.info(block);
-        if info.kind == BlockKind::LargeHead {
+        if info.kind.is_head() {
             for tail in block + 1..block + info.extent {
                 let part = (tail < self.pool.frontier()).then(|| self.pool.info(tail));
-                if part.is_none_or(|part| part.kind != BlockKind::LargeTail || part.extent != block) {
+                if part.is_none_or(|part| !part.kind.is_tail() || part.extent != block) {
                     return Err(format!("its {} blocks do not all belong to it", info.extent));
                 }
             }
         } else {
             let head = (info.extent < block).then(|| self.pool.info(info.extent));
-            if head.is_none_or(|head| head.kind != BlockKind::LargeHead || info.extent + head.extent <= block) {
+            if head.is_none_or(|head| !head.kind.is_head() || info.extent + head.extent <= block) {
                 return Err(format!("its head {} is none", info.extent));
             }
         }
@@ -139,7 +144,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
     /// A walk that takes for allocated what `is_allocated` says.
     pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
         let externals = core.externals.iter().map(|(slot, object)| (object, slot)).collect();
-        Walk { core, is_allocated, externals }
+        Walk { core, is_allocated, externals, leaves: HashMap::new() }
     }
 
     /// The type, size in bytes, and (for arrays) length of an object.
@@ -154,7 +159,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         }
         let is_array = record.kind == TypeKind::Array as u32;
         let length = if is_array { self.core.word(object + ARRAY_LENGTH_OFFSET) } else { 0 };
-        let bytes = if is_array { layout::array_object_bytes(record.bytes, length) } else { record.bytes as u64 };
+        let bytes = if is_array { self.core.array_object_bytes(record.bytes, length) } else { record.bytes as u64 };
         Ok((id, record, bytes, length))
     }
 
@@ -189,17 +194,94 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
             Ok(back) => return Err(format!("{}: its handle names {back:#x}", describe())),
             Err(problem) => return Err(format!("{}: {identity:?}: {problem}", describe())),
         }
+        if record.kind == TypeKind::Array as u32 {
+            let parts = self.core.parts(object, record.bytes, length);
+            self.check_leaves(&parts, record).map_err(|problem| format!("{}: {problem}", describe()))?;
+        }
         let mut check = |offset: u32| {
-            let reference = Reference(self.core.word(object + offset));
+            let at = object.wrapping_add(offset);
+            let reference = Reference(self.core.word(at));
             self.check_reference(reference)
-                .and_then(|()| if reference.is_object() { slot(object + offset, reference) } else { Ok(()) })
+                .and_then(|()| if reference.is_object() { slot(at, reference) } else { Ok(()) })
                 .map_err(|problem| format!("{}, at byte {offset}: {problem}", describe()))
         };
         if record.kind == TypeKind::Array as u32 && record.reference_map != 0 {
-            let elements = array_elements_offset(StorageKind::Ref);
-            return (0..length).try_for_each(|index| check(elements + 4 * index));
+            let parts = self.core.parts(object, record.bytes, length);
+            let mut strips = strips(parts, self.core.pool.cage.memory(), 0, parts.bytes);
+            return strips.try_for_each(|(first, end)| {
+                (first..end).step_by(4).try_for_each(|element| check(element.wrapping_sub(object)))
+            });
         }
         self.core.types.reference_offsets(id).iter().try_for_each(|&offset| check(offset))
+    }
+
+    /// The pointers of a spine lead to the zero leaf, to allocated leaves of the right kind that are its own unless tainted, and to
+    /// its remainder.
+    fn check_leaves(&mut self, parts: &Parts, record: &TypeRecord) -> Check {
+        let core = self.core;
+        let (Some((object, spine)), Some(mode)) = (parts.spine(), core.spines) else { return Ok(()) };
+        let remainder = core.word(object + spine.pointers + 4 * spine.leaves);
+        if spine.remainder_bytes > 0 && remainder != object + spine.remainder {
+            return Err(format!("its remainder is at {:#x}, not at {remainder:#x}", object + spine.remainder));
+        }
+        let mut pointers = Vec::new();
+        for part in parts.between(0, parts.bytes) {
+            let PartPlace::Leaf(slot) = part.place else { continue };
+            let pointer = core.word(slot);
+            pointers.push(pointer);
+            let (leaf, is_tainted) = (leaf_of(pointer), pointer & TAINT != 0);
+            if is_tainted && !mode.copy_on_write {
+                return Err(format!("the pointer {pointer:#x} at byte {} is tainted", part.start));
+            }
+            if leaf == ZERO_LEAF {
+                if pointer != mode.zero_pointer() {
+                    return Err(format!("the zero leaf is writable at byte {}", part.start));
+                }
+                continue;
+            }
+            let found = core.leaves.leaf_at(&core.pool, leaf);
+            if found.is_none_or(|(start, kind)| start != leaf || (kind as u8 == 1) != (record.reference_map != 0)) {
+                return Err(format!("the pointer at byte {} leads to {leaf:#x}: {found:x?}", part.start));
+            }
+            if !core.pool.marks.get(leaf) && !core.leaves.is_taken(leaf) {
+                return Err(format!("the leaf {leaf:#x} at byte {} is free", part.start));
+            }
+            if let Some(before) = self.leaves.insert(leaf, is_tainted)
+                && !(before && is_tainted)
+            {
+                return Err(format!("the leaf {leaf:#x} at byte {} is another's too, and not tainted", part.start));
+            }
+        }
+        core.views.check(&core.pool.cage, &pointers)
+    }
+
+    /// The leaves of an old spine are marked.
+    pub(crate) fn check_old_leaves(&self, object: u32) -> Check {
+        let (_, record, _, length) = self.shape(object)?;
+        if record.kind != TypeKind::Array as u32 {
+            return Ok(());
+        }
+        let parts = self.core.parts(object, record.bytes, length);
+        let places = parts.between(0, if parts.spine().is_some() { parts.bytes } else { 0 }).map(|part| part.place);
+        for place in places {
+            let PartPlace::Leaf(slot) = place else { continue };
+            let leaf = leaf_of(self.core.word(slot));
+            if leaf != ZERO_LEAF && !self.core.pool.marks.get(leaf) {
+                return Err(format!("the leaf {leaf:#x} of the old spine at {object:#x} is not marked"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A block of leaves has marks on their starts alone.
+    pub(crate) fn check_leaf_marks(&self, block: u32) -> Check {
+        let step = self.core.leaves.leaf_bytes().min(BLOCK_BYTES);
+        let starts = (block_start(block)..block_start(block) + BLOCK_BYTES).step_by(step as usize);
+        let on_starts = starts.filter(|&leaf| self.core.pool.marks.get(leaf)).count() as u32;
+        if on_starts != self.core.pool.marks.count(block) {
+            return Err("mark bits are set elsewhere than on starts of leaves".to_string());
+        }
+        Ok(())
     }
 
     /// Checks that a reference is null, an immediate, or leads to an allocated object.

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{allocate_inline, generational, register, store_inline};
+use common::{allocate_inline, generational, register, store_element_inline, store_inline};
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
-use legato_heap::layout::{StorageKind, array_elements_offset};
+use legato_heap::layout::StorageKind;
 use legato_heap::{
     Cause, CollectionKind, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeId, TypeShape,
     TypeTable, Zeroing,
@@ -76,18 +76,17 @@ fn sparse_stores_into_a_long_old_array_are_found() {
         let mut roots = vec![Reference::NULL];
         roots[0] = watched.heap.allocate_array(watched.array, LENGTH, &mut roots).unwrap();
         watched.heap.collect(Cause::Requested, &mut roots);
-        let element = |index: u32| array_elements_offset(StorageKind::Ref) + 4 * index;
         let indices: Vec<u32> = (0..LENGTH).step_by(9973).chain([1, 127, 128, LENGTH - 1]).collect();
         for &index in &indices {
             let node = watched.node(&mut roots);
             watched.heap.store(node, 12, StorageKind::I32, index as u128);
-            store_inline(&mut watched.heap, &plan, roots[0], element(index), node);
+            store_element_inline(&mut watched.heap, &plan, roots[0], StorageKind::Ref, index, node.0.into()).unwrap();
         }
         let event = watched.collect_nursery(&mut roots);
         assert_eq!((event.kind, event.cause), (CollectionKind::Nursery, Cause::Nursery));
         assert_eq!(event.promoted_objects, indices.len() as u64, "these and nothing else");
         for &index in &indices {
-            let node = Reference(watched.heap.load(roots[0], element(index), StorageKind::Ref) as u32);
+            let node = Reference(watched.heap.array_get(roots[0], index) as u32);
             assert_eq!(watched.heap.load(node, 12, StorageKind::I32), index as u128);
         }
         watched.heap.verify(Some(&mut roots)).unwrap();

@@ -90,7 +90,7 @@ fn array_lengths_lie_where_the_layout_says() {
         let id = register(&types, TypeShape::Array(StorageKind::I16));
         let mut heap = Heap::new(&config, types).unwrap();
         let array = heap.allocate_array(id, 77, &mut Vec::new()).unwrap();
-        heap.array_write_bytes(array, 75, &[1, 2, 3, 4]);
+        heap.array_write_bytes(array, 75, &[1, 2, 3, 4]).unwrap();
         let address = heap.object_address(array);
         // SAFETY: the address is that of the array's header.
         let length = unsafe { address.add(ARRAY_LENGTH_OFFSET as usize).cast::<u32>().read() };

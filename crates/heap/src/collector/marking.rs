@@ -9,19 +9,24 @@
 
 use super::delay::Delay;
 use crate::arch::prefetch;
+use crate::arrays::SpineMode;
+use crate::arrays::leaves::{LeafTally, mark_leaves, strips};
+use crate::arrays::parts::Parts;
 use crate::blocks::BlockPool;
 use crate::cage::NULL_GUARD_BYTES;
-use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, array_elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::RootVisitor;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind, TypeRecord};
+use crate::views::DoubleMaps;
 use std::marker::PhantomData;
 
 /// Elements of an array scanned at a time.
 const SLICE: u32 = 512;
-const ELEMENTS: u32 = array_elements_offset(StorageKind::Ref);
+/// Bytes of a reference.
+const REFERENCE_BYTES: u32 = 4;
 /// References that wait for their handle or mark bit. A power of two.
 const EDGES: usize = 16;
 /// Objects that wait for their header. A power of two.
@@ -56,6 +61,10 @@ pub(crate) struct Marker<'a, M> {
     pub(crate) pool: &'a mut BlockPool,
     pub(crate) types: &'a TypeTable,
     pub(crate) stack: &'a mut MarkStack,
+    /// What becomes of arrays that do not lie in one piece.
+    pub(crate) spines: Option<SpineMode>,
+    pub(crate) views: &'a DoubleMaps,
+    pub(crate) leaves: LeafTally,
     pub(crate) model: PhantomData<M>,
 }
 
@@ -139,6 +148,13 @@ impl<M: ReferenceModel> Marker<'_, M> {
         // SAFETY: an allocated object's header names a registered type. The table outlives the marker.
         let record: &TypeRecord = unsafe { self.types.record_unchecked(id) };
         let mut map = record.reference_map;
+        if record.kind == ARRAY
+            && let Some(mode) = self.spines
+        {
+            let length = self.word(object + ARRAY_LENGTH_OFFSET);
+            let parts = Parts::new(Some(mode.layout), object, record.bytes, length);
+            mark_leaves(self.pool, &mode, self.views, &parts, &mut self.leaves);
+        }
         if map == 0 {
         } else if record.kind == ARRAY {
             self.scan_slice(object, 0);
@@ -161,8 +177,12 @@ impl<M: ReferenceModel> Marker<'_, M> {
         if end < length {
             self.stack.slices.push((array, end));
         }
-        for index in start..end {
-            self.mark(Reference(self.word(array + ELEMENTS + 4 * index)));
+        let parts = Parts::new(self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
+        let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
+        for (first, end) in strips(parts, self.pool.cage.memory(), position(start), position(end)) {
+            for element in (first..end).step_by(REFERENCE_BYTES as usize) {
+                self.mark(Reference(self.word(element)));
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The only module that calls the operating system: reserving, committing and returning memory, and processors.
 
 pub(crate) mod processors;
+pub(crate) mod sharing;
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
@@ -9,7 +10,14 @@ use unix as system;
 compile_error!("legato-heap needs a module in src/os for this operating system");
 
 use crate::error::HeapError;
+use sharing::MemoryFile;
 use std::ptr::NonNull;
+
+/// Bytes of a page.
+pub(crate) fn page_bytes() -> u32 {
+    static BYTES: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *BYTES.get_or_init(system::page_bytes)
+}
 
 /// A range of reserved address space, inaccessible until committed. Unmapped when dropped.
 #[derive(Debug)]
@@ -41,6 +49,11 @@ impl Reservation {
         self.base.as_ptr()
     }
 
+    /// The size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Makes `[start, start + bytes)` readable and writable. Memory that was never written reads as zero.
     ///
     /// # Errors
@@ -62,6 +75,53 @@ impl Reservation {
         assert!(start + bytes <= self.bytes, "decommit outside of the reservation");
         // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
         unsafe { system::decommit(self.base.as_ptr().add(start), bytes) }
+    }
+
+    /// Has untouched pages of a committed range get their memory now, where the system can do that for many at a time.
+    pub(crate) fn populate(&self, start: usize, bytes: usize) {
+        assert!(start + bytes <= self.bytes, "a range outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion.
+        unsafe { system::populate(self.base.as_ptr().add(start), bytes) }
+    }
+
+    /// Maps pages of a file over a committed range of whole pages: a page that is written becomes the range's own. What the range
+    /// held is gone. Returns whether the system did so; where not, the range may have become inaccessible.
+    pub(crate) fn map_file(&self, start: usize, bytes: usize, file: &MemoryFile, offset: u64) -> bool {
+        assert!(start + bytes <= self.bytes, "a mapping outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
+        unsafe { system::map(self.base.as_ptr().add(start), bytes, Some((file.descriptor(), offset))) }
+    }
+
+    /// Maps untouched pages over a committed range of whole pages: as they are after [`commit`](Self::commit). Returns whether the
+    /// system did so; where not, the range may have become inaccessible.
+    pub(crate) fn map_fresh(&self, start: usize, bytes: usize) -> bool {
+        assert!(start + bytes <= self.bytes, "a mapping outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
+        unsafe { system::map(self.base.as_ptr().add(start), bytes, None) }
+    }
+
+    /// Notes for each page of a committed range of whole pages whether it has memory, into `pages`, which is emptied first. A page
+    /// that has been swapped out has none. Returns whether the system tells.
+    pub(crate) fn residency(&self, start: usize, bytes: usize, pages: &mut Vec<bool>) -> bool {
+        assert!(start + bytes <= self.bytes, "a range outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion.
+        unsafe { system::residency(self.base.as_ptr().add(start), bytes, pages) }
+    }
+
+    /// Maps whole pages of a file over a range, which is readable and writable from now on and shows what every other mapping of
+    /// these pages shows. What the range held is gone. With `populate`, no access faults later. Returns whether the system did so;
+    /// where not, the range is as it was.
+    pub(crate) fn map_shared(
+        &self,
+        start: usize,
+        bytes: usize,
+        file: &MemoryFile,
+        offset: u64,
+        populate: bool,
+    ) -> bool {
+        assert!(start + bytes <= self.bytes, "a mapping outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
+        unsafe { file.map_shared(self.base.as_ptr().add(start), bytes, offset, populate) }
     }
 }
 
@@ -86,5 +146,19 @@ mod tests {
         *word = 7;
         assert!(reservation.decommit(1 << 20, 1 << 20));
         assert_eq!(*word, 0);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn touched_pages_have_memory() {
+        let reservation = Reservation::new(1 << 20, "a test").unwrap();
+        reservation.commit(0, 1 << 20).unwrap();
+        let (page, mut pages) = (page_bytes() as usize, vec![true; 3]);
+        // SAFETY: the range has just been committed.
+        unsafe { reservation.base().add(2 * page).write(1) };
+        assert!(reservation.residency(0, 4 * page, &mut pages));
+        assert_eq!(pages, [false, false, true, false]);
+        assert!(reservation.decommit(2 * page, page) && reservation.residency(2 * page, page, &mut pages));
+        assert_eq!(pages, [false]);
     }
 }

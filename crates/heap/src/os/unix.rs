@@ -3,6 +3,13 @@
 use std::io;
 use std::ptr::NonNull;
 
+/// Bytes of a page.
+pub(super) fn page_bytes() -> u32 {
+    // SAFETY: asks for a number.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u32::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).expect("a page has a size")
+}
+
 /// Maps `bytes` of inaccessible address space, for which the system reserves no memory.
 pub(super) fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
@@ -35,6 +42,48 @@ pub(super) unsafe fn decommit(address: *mut u8, bytes: usize) -> bool {
     }
     // SAFETY: the range is ours, by the contract. With pages larger than the range's alignment the call fails harmlessly.
     unsafe { libc::madvise(address.cast(), bytes, libc::MADV_DONTNEED) == 0 }
+}
+
+/// Has untouched pages get their memory now, if the system can do that faster than by one fault for each.
+///
+/// # Safety
+/// The range lies in a mapping made by [`reserve`], is accessible and consists of whole pages.
+pub(super) unsafe fn populate(address: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range is ours, by the contract, and keeps what it holds. Systems before 5.14 refuse harmlessly.
+    unsafe {
+        libc::madvise(address.cast(), bytes, libc::MADV_POPULATE_WRITE)
+    };
+}
+
+/// Maps accessible private memory over a range: a file's from an offset on, or untouched memory.
+///
+/// # Safety
+/// The range lies in a mapping made by [`reserve`], consists of whole pages, and nobody needs its contents.
+pub(super) unsafe fn map(address: *mut u8, bytes: usize, file: Option<(i32, u64)>) -> bool {
+    let kind = if file.is_some() { 0 } else { libc::MAP_ANON };
+    let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE | kind;
+    let (descriptor, offset) = file.unwrap_or((-1, 0));
+    // SAFETY: the range is ours, by the contract.
+    let mapped = unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(address.cast(), bytes, access, flags, descriptor, offset as libc::off_t)
+    };
+    mapped != libc::MAP_FAILED
+}
+
+/// Notes for each page of a range whether it has memory; false where the system does not tell.
+///
+/// # Safety
+/// The range lies in a mapping made by [`reserve`], and consists of whole pages.
+pub(super) unsafe fn residency(address: *mut u8, bytes: usize, pages: &mut Vec<bool>) -> bool {
+    let mut answers = vec![0u8; bytes.div_ceil(page_bytes() as usize)];
+    // SAFETY: the range is ours, by the contract; the vector has a byte for each of its pages.
+    let told =
+        cfg!(target_os = "linux") && unsafe { libc::mincore(address.cast(), bytes, answers.as_mut_ptr().cast()) == 0 };
+    pages.clear();
+    pages.extend(answers.iter().map(|answer| answer & 1 != 0));
+    told
 }
 
 /// Unmaps a whole reservation.

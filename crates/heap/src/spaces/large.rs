@@ -18,8 +18,18 @@ pub(crate) fn size_of(bytes: u32) -> u64 {
 
 /// Takes blocks for an object of `bytes`; `None` where the pool has no such run. Blocks that are known to be zero are not zeroed again.
 pub(crate) fn allocate(pool: &mut BlockPool, bytes: u32, contents: Contents) -> Option<u32> {
-    let count = blocks_for(bytes);
-    let head = pool.take(count, BlockKind::LargeHead, BlockKind::LargeTail)?;
+    take(pool, blocks_for(bytes), BlockKind::LargeHead, BlockKind::LargeTail, contents).map(block_start)
+}
+
+/// Takes `count` blocks for one object; returns the first.
+pub(super) fn take(
+    pool: &mut BlockPool,
+    count: u32,
+    first: BlockKind,
+    rest: BlockKind,
+    contents: Contents,
+) -> Option<u32> {
+    let head = pool.take(count, first, rest)?;
     if contents == Contents::Zeroed {
         pool.zero_blocks(head, count);
     }
@@ -27,7 +37,7 @@ pub(crate) fn allocate(pool: &mut BlockPool, bytes: u32, contents: Contents) -> 
     for tail in head + 1..head + count {
         pool.info_mut(tail).extent = head;
     }
-    Some(block_start(head))
+    Some(head)
 }
 
 /// Frees every unmarked large object.

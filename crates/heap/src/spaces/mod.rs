@@ -2,5 +2,7 @@
 
 pub(crate) mod immortal;
 pub(crate) mod large;
+pub(crate) mod leaves;
+pub(crate) mod mapped;
 pub(crate) mod nursery;
 pub(crate) mod small;

@@ -9,6 +9,7 @@
 //! Limits: an object that does not fit the rest of the block ends the block where the rest is at most an eighth of it. Where it
 //! is more, the object goes to a second, *overflow* block, whose own rest may be wasted up to a half.
 
+use super::mapped::MappedSpace;
 use super::small::Survivors;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::cage::Cage;
@@ -257,7 +258,12 @@ impl Nursery {
 
     /// Ends a collection, once every survivor's block is known: sorts the blocks into kept and empty ones. Frees the large
     /// objects that were not reached, and makes the others old; returns these.
-    pub(crate) fn finish_collection(&mut self, pool: &mut BlockPool, context: &mut Context) -> Survivors {
+    pub(crate) fn finish_collection(
+        &mut self,
+        pool: &mut BlockPool,
+        mapped: &mut MappedSpace,
+        context: &mut Context,
+    ) -> Survivors {
         let mut empty = self.blocks.split_off(self.taken);
         let used = self.kept.drain(..).chain(self.blocks.drain(..));
         let (kept, emptied): (Vec<_>, Vec<_>) = used.partition(|&block| self.ages.of_block(block) == Age::Kept);
@@ -283,14 +289,20 @@ impl Nursery {
         let mut survivors = Survivors::default();
         for head in self.large.drain(..) {
             self.ages.set(head, Age::Old);
-            let extent = pool.info(head).extent;
-            if pool.marks.get(block_start(head)) {
+            let (extent, is_mapped) = (pool.info(head).extent, pool.info(head).kind == BlockKind::MappedHead);
+            let lives = pool.marks.get(block_start(head));
+            match (lives, is_mapped) {
+                (true, true) => mapped.survived(pool, head),
+                (true, false) => {}
+                (false, true) => mapped.release(pool, head),
+                (false, false) => pool.give_back(head, extent),
+            }
+            if lives {
                 survivors.objects += 1;
                 survivors.bytes += extent as u64 * BLOCK_BYTES as u64;
-            } else {
-                pool.give_back(head, extent);
             }
         }
+        mapped.tell(pool);
         self.large_blocks = 0;
         survivors
     }

@@ -3,11 +3,16 @@
 
 pub mod world;
 
+use legato_heap::arrays::ArrayParams;
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
-use legato_heap::layout::{COLLECTOR_WORD_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET, array_bytes};
-use legato_heap::plan::{BarrierPlan, BumpRun, ReferencePlan, RememberedPlan, StoreBufferWords};
+use legato_heap::layout::{
+    ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, StorageKind, TAINT, TYPE_ID_OFFSET, array_bytes,
+    array_elements_offset,
+};
+use legato_heap::plan::{ArrayPlan, BarrierPlan, BumpRun, ReferencePlan, RememberedPlan, StoreBufferWords};
 use legato_heap::{
-    AccessPlan, Collector, Heap, HeapConfig, Reference, References, TypeId, TypeInfo, TypeShape, TypeTable, Zeroing,
+    AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, NativeViews, Reference, References, TypeId,
+    TypeInfo, TypeShape, TypeTable, ViewCreation, Zeroing,
 };
 
 /// SplitMix64.
@@ -53,6 +58,72 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
     all
 }
 
+/// Layouts with spines whose parts are so small that every path is taken, and some with larger ones.
+pub fn layouts() -> Vec<(Arrays, NativeViews, ArrayParams)> {
+    let small = ArrayParams { leaf_bytes: 256, first_n: 64, ..ArrayParams::default() };
+    let with_zrays = |params| (Arrays::ZRays, NativeViews::Copy, params);
+    vec![
+        with_zrays(small),
+        with_zrays(ArrayParams { copy_on_write: true, ..small }),
+        with_zrays(ArrayParams { first_n: 0, leaf_bytes: 1024, copy_on_write: true, ..small }),
+        with_zrays(ArrayParams { lazy: Some(false), fast_copy: false, ..small }),
+        with_zrays(ArrayParams {
+            first_n: 256,
+            lazy: Some(false),
+            zero_compression: false,
+            copy_on_write: true,
+            ..small
+        }),
+        with_zrays(ArrayParams { first_n: 4096, leaf_bytes: 64 << 10, ..small }),
+        (Arrays::Arraylets, NativeViews::Copy, small),
+        (Arrays::Arraylets, NativeViews::Copy, ArrayParams { lazy: Some(true), leaf_bytes: 4096, ..small }),
+        double_map(Arrays::Arraylets, ArrayParams { view_creation: ViewCreation::Allocation, ..small }),
+        double_map(Arrays::ZRays, ArrayParams { first_n: 0, copy_on_write: true, ..small }),
+    ]
+}
+
+/// All elements of an array, copied out as for native code.
+pub fn copy_out(heap: &mut Heap, array: Reference) -> Vec<u8> {
+    let size = heap.array_element_kind(array).bytes() as usize;
+    let mut copy = Vec::with_capacity(heap.array_length(array) as usize * size);
+    let bytes = copy.capacity();
+    heap.array_copy_out(array, &mut copy.spare_capacity_mut()[..bytes]);
+    // SAFETY: all of it has been written.
+    unsafe { copy.set_len(bytes) };
+    copy
+}
+
+/// A layout whose leaves, of a page each, are mapped a second time.
+pub fn double_map(arrays: Arrays, params: ArrayParams) -> (Arrays, NativeViews, ArrayParams) {
+    let with = |leaf_bytes| HeapConfig {
+        arrays,
+        native_views: NativeViews::DoubleMap,
+        array_params: ArrayParams { leaf_bytes, ..params },
+        ..HeapConfig::default()
+    };
+    let leaf_bytes = (12..20).map(|log2| 1 << log2).find(|&leaf_bytes| with(leaf_bytes).validate().is_ok());
+    (arrays, NativeViews::DoubleMap, with(leaf_bytes.expect("a page is smaller")).array_params)
+}
+
+/// A configuration under each of [`layouts`].
+pub fn with_layouts(config: &HeapConfig) -> Vec<HeapConfig> {
+    let with =
+        |(arrays, native_views, array_params)| HeapConfig { arrays, native_views, array_params, ..config.clone() };
+    layouts().into_iter().map(with).collect()
+}
+
+/// Every layout with mark-sweep, with thin handles, and with the generational heap: its two barriers in turn.
+pub fn all_layouts(config: HeapConfig) -> Vec<HeapConfig> {
+    let mut all = Vec::new();
+    for (number, base) in with_layouts(&config).into_iter().enumerate() {
+        all.extend(both(base.clone()));
+        let collectors = generational(&base);
+        all.push(collectors[number % collectors.len()].clone());
+        all.push(collectors[(number + 5) % collectors.len()].clone());
+    }
+    all
+}
+
 /// Every collector.
 pub fn all(config: HeapConfig) -> Vec<HeapConfig> {
     [both(config.clone()), generational(&config)].concat()
@@ -67,7 +138,13 @@ pub fn allocate_inline(heap: &Heap, plan: &AccessPlan, id: TypeId, array_length:
     let record = heap.types().record(id);
     let bytes = match array_length {
         None => record.bytes,
-        Some(length) => array_bytes(heap.types().info(id).element_kind(), length)?,
+        Some(length) => {
+            let kind = heap.types().info(id).element_kind();
+            match plan.arrays {
+                ArrayPlan::Spines(spines) if spines.layout.divides(kind.bytes(), length) => return None,
+                _ => array_bytes(kind, length)?,
+            }
+        }
     };
     let inline = plan.allocation.inline_run(bytes)?;
     let context = heap.mutator_context().cast::<u8>();
@@ -99,34 +176,25 @@ pub fn allocate_inline(heap: &Heap, plan: &AccessPlan, id: TypeId, array_length:
         run.cursor += inline.cell_bytes;
         word(object + TYPE_ID_OFFSET).write(id.0);
         if let Some(length) = array_length {
-            word(object + legato_heap::layout::ARRAY_LENGTH_OFFSET).write(length);
+            word(object + ARRAY_LENGTH_OFFSET).write(length);
         }
         Some(reference)
     }
 }
 
-/// Stores a reference by the access plan alone, as inline code does.
+/// Stores a reference into a struct by the access plan alone, as inline code does.
 pub fn store_inline(heap: &mut Heap, plan: &AccessPlan, object: Reference, offset: u32, value: Reference) {
     let address = heap.object_address(object);
-    let is_array = matches!(heap.types().info(heap.type_of(object)).shape, TypeShape::Array(_));
     assert!(offset >= HEADER_BYTES && offset.is_multiple_of(4));
+    assert!(!matches!(heap.types().info(heap.type_of(object)).shape, TypeShape::Array(_)));
     // SAFETY: the offset is that of a traced slot of the object; the plan says what else is to be written.
     unsafe {
         address.add(offset as usize).cast::<Reference>().write(value);
-        let mark = |cards: RememberedPlan, stored: u32| {
-            let table = heap.cage_base().wrapping_sub(cards.cards_below as usize);
-            table.wrapping_add((stored >> cards.card_log2) as usize).write(1);
-        };
-        let is_young = |plan: RememberedPlan, reference: Reference| {
-            let ages = heap.cage_base().wrapping_sub(plan.ages_below as usize);
-            ages.wrapping_add((reference.0 >> plan.block_log2) as usize).read() != 0
-        };
         match plan.store_barrier {
             BarrierPlan::None => {}
-            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) if !is_young(plan, value) => {}
-            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) if is_array => mark(plan, object.0 + offset),
-            BarrierPlan::Cards(plan) => mark(plan, object.0),
-            BarrierPlan::StoreBuffer(plan, _) if is_young(plan, object) => {}
+            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) if !is_young(heap, plan, value) => {}
+            BarrierPlan::Cards(plan) => mark(heap, plan, object.0),
+            BarrierPlan::StoreBuffer(plan, _) if is_young(heap, plan, object) => {}
             BarrierPlan::StoreBuffer(_, buffer) => {
                 let words = heap.mutator_context().cast::<u8>().add(buffer as usize).cast::<StoreBufferWords>();
                 ((*words).cursor as *mut u32).write(object.0 + offset);
@@ -137,6 +205,65 @@ pub fn store_inline(heap: &mut Heap, plan: &AccessPlan, object: Reference, offse
             }
         }
     }
+}
+
+unsafe fn mark(heap: &Heap, cards: RememberedPlan, stored: u32) {
+    let table = heap.cage_base().wrapping_sub(cards.cards_below as usize);
+    // SAFETY: every offset has a card.
+    unsafe { table.wrapping_add((stored >> cards.card_log2) as usize).write(1) };
+}
+
+unsafe fn is_young(heap: &Heap, plan: RememberedPlan, reference: Reference) -> bool {
+    let ages = heap.cage_base().wrapping_sub(plan.ages_below as usize);
+    // SAFETY: every offset has an age.
+    unsafe { ages.wrapping_add((reference.0 >> plan.block_log2) as usize).read() != 0 }
+}
+
+/// Stores an element by the access plan alone, as inline code does. The index is within bounds.
+pub fn store_element_inline(
+    heap: &mut Heap,
+    plan: &AccessPlan,
+    array: Reference,
+    kind: StorageKind,
+    index: u32,
+    bits: u128,
+) -> Result<(), AllocationError> {
+    let object = heap.object_address(array);
+    let cage = heap.cage_base();
+    let position = index as u64 * kind.bytes() as u64;
+    // SAFETY: the element lies in the array, where the plan says; the array's length follows its header.
+    unsafe {
+        let length = object.add(ARRAY_LENGTH_OFFSET as usize).cast::<u32>().read();
+        assert!(index < length);
+        let elements = array_elements_offset(kind) as u64;
+        let address = match plan.arrays {
+            ArrayPlan::Spines(spines) if position >= spines.layout.first_n as u64 => {
+                let behind = position - spines.layout.first_n as u64;
+                let pointers = object.add(elements as usize + spines.layout.first_n as usize).cast::<u32>();
+                let pointer = pointers.add((behind >> spines.layout.leaf_log2) as usize).read();
+                let unwritable = match spines.copy_on_write {
+                    true => pointer & TAINT != 0,
+                    false => spines.zero_leaf == Some(pointer),
+                };
+                let leaf = if unwritable {
+                    let is_zero = bits & (u128::MAX >> (128 - 8 * kind.bytes())) == 0;
+                    heap.leaf_for_store(array, index, is_zero)?
+                } else {
+                    pointer
+                };
+                cage.add(leaf as usize + (behind & (spines.layout.leaf_bytes() as u64 - 1)) as usize)
+            }
+            _ => object.add((elements + position) as usize),
+        };
+        std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize);
+        if let BarrierPlan::Cards(remembered) | BarrierPlan::StoreBuffer(remembered, _) = plan.store_barrier
+            && kind == StorageKind::Ref
+            && is_young(heap, remembered, Reference(bits as u32))
+        {
+            mark(heap, remembered, address.offset_from(cage) as u32);
+        }
+    }
+    Ok(())
 }
 
 trait ElementKind {

@@ -1,7 +1,7 @@
 //! A heap beside a shadow of it in ordinary Rust, on which random steps are done to both.
 
-use super::{Random, allocate_inline, register, store_inline};
-use legato_heap::layout::{StorageKind, array_elements_offset};
+use super::{Random, allocate_inline, copy_out, register, store_element_inline, store_inline};
+use legato_heap::layout::StorageKind;
 use legato_heap::{
     AccessPlan, AllocationError, Cause, Heap, HeapConfig, Reference, RootVisitor, Roots, TypeId, TypeShape, TypeTable,
 };
@@ -21,7 +21,7 @@ enum Value {
 /// What an object of the heap must look like.
 struct Shadow {
     id: TypeId,
-    /// Offset, kind and value of each field or element.
+    /// Offset of each field, or index of each element; kind and value.
     slots: Vec<(u32, StorageKind, Value)>,
     /// A host value's number.
     external: Option<usize>,
@@ -48,7 +48,7 @@ impl Drop for Counted {
 }
 
 /// Kinds of steps.
-pub const STEPS: usize = 22;
+pub const STEPS: usize = 23;
 
 pub struct World {
     pub heap: Heap,
@@ -185,8 +185,7 @@ impl World {
                 let (id, kind) = self.arrays[self.random.below(self.arrays.len())];
                 let longest = [4, 40, 3000, 20000][self.random.below(4)].min(self.longest);
                 let length = self.random.below(longest) as u32;
-                let offset = |index| array_elements_offset(kind) + kind.bytes() * index;
-                let slots = (0..length).map(|index| (offset(index), kind, World::fresh(kind))).collect();
+                let slots = (0..length).map(|index| (index, kind, World::fresh(kind))).collect();
                 if let Some(reference) = self.allocate(id, Some(length)) {
                     assert_eq!(self.heap.array_length(reference), length);
                     self.put_root(reference, Shadow { id, slots, external: None });
@@ -209,12 +208,24 @@ impl World {
                     let index = self.random.below(count);
                     let (offset, kind, _) = self.shadows[&number].slots[index];
                     let (value, bits) = self.value(kind);
-                    if kind == StorageKind::Ref && self.random.below(2) == 0 {
-                        store_inline(&mut self.heap, &self.plan, reference, offset, Reference(bits as u32));
-                    } else {
-                        self.heap.store(reference, offset, kind, bits);
+                    let inline = self.random.below(2) == 0;
+                    let stored = match (self.is_array(number), kind) {
+                        (true, _) if inline => {
+                            store_element_inline(&mut self.heap, &self.plan, reference, kind, offset, bits)
+                        }
+                        (true, _) => self.heap.array_set(reference, offset, bits),
+                        (false, StorageKind::Ref) if inline => {
+                            store_inline(&mut self.heap, &self.plan, reference, offset, Reference(bits as u32));
+                            Ok(())
+                        }
+                        (false, _) => {
+                            self.heap.store(reference, offset, kind, bits);
+                            Ok(())
+                        }
+                    };
+                    if self.allocated(stored.map(|()| reference)).is_some() {
+                        self.shadows.get_mut(&number).unwrap().slots[index].2 = value;
                     }
-                    self.shadows.get_mut(&number).unwrap().slots[index].2 = value;
                 }
             }
             16 => self.bulk(),
@@ -225,7 +236,7 @@ impl World {
                 let inner = slots.iter().find(|slot| matches!(slot.2, Value::Object(_))).copied();
                 if let Some((offset, kind, value)) = inner {
                     let index = self.random.below(self.shadow_roots.len());
-                    self.roots.slots[index] = Reference(self.heap.load(reference, offset, kind) as u32);
+                    self.roots.slots[index] = Reference(self.load(number, reference, offset, kind) as u32);
                     self.shadow_roots[index] = value;
                 }
             }
@@ -236,6 +247,7 @@ impl World {
             }
             19 => self.heap.poll(&mut self.roots),
             20 => self.allocate_written(),
+            21 => self.view(),
             _ => self.churn(),
         }
     }
@@ -248,16 +260,83 @@ impl World {
         // SAFETY: all elements are written below.
         let result = unsafe { self.heap.allocate_array_uninitialised(id, length, &mut self.roots) };
         let Some(array) = self.allocated(result) else { return };
-        let mut slots = Vec::new();
-        for index in 0..length {
-            let offset = array_elements_offset(kind) + kind.bytes() * index;
-            let (value, bits) = self.value(kind);
-            let address = self.heap.object_address(array).wrapping_add(offset as usize);
-            // SAFETY: the element lies in the new array.
-            unsafe { std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize) };
-            slots.push((offset, kind, value));
+        let values: Vec<_> = (0..length).map(|_| self.value(kind)).collect();
+        let size = kind.bytes() as usize;
+        let bytes: Vec<u8> = values.iter().flat_map(|(_, bits)| bits.to_le_bytes()[..size].to_vec()).collect();
+        let written = if kind == StorageKind::Ref {
+            let references: Vec<_> = values.iter().map(|(_, bits)| Reference(*bits as u32)).collect();
+            self.heap.array_write_references(array, 0, &references)
+        } else {
+            self.heap.array_write_bytes(array, 0, &bytes)
+        };
+        if self.allocated(written.map(|()| array)).is_some() {
+            let slots = (0..).zip(values).map(|(index, (value, _))| (index, kind, value)).collect();
+            self.put_root(array, Shadow { id, slots, external: None });
         }
-        self.put_root(array, Shadow { id, slots, external: None });
+    }
+
+    /// Reads all of an array of numbers, and writes a part of it, as native code does.
+    fn view(&mut self) {
+        let Some((array, number)) = self.pick() else { return };
+        let slots = &self.shadows[&number].slots;
+        if !self.is_array(number) || slots.is_empty() || slots[0].1 == StorageKind::Ref {
+            return;
+        }
+        let (length, size) = (slots.len(), slots[0].1.bytes() as usize);
+        let first = self.random.below(length);
+        let end = first + self.random.below(length - first + 1);
+        let values: Vec<_> = (first..end).map(|_| self.value(self.shadows[&number].slots[0].1)).collect();
+        let mut kept = [array];
+        let view = self.heap.array_view(&mut kept, true, &mut self.roots);
+        let mut copy = Vec::new();
+        let bytes = match view {
+            // SAFETY: the view is writable, and nothing else happens to the heap while the slice lives.
+            Some(address) => unsafe { std::slice::from_raw_parts_mut(address.as_ptr(), length * size) },
+            None => {
+                copy = copy_out(&mut self.heap, kept[0]);
+                &mut copy[..]
+            }
+        };
+        let shadow = self.shadows.get_mut(&number).unwrap();
+        for (slot, bytes) in shadow.slots.iter().zip(bytes.chunks(size)) {
+            let mut bits = [0; 16];
+            bits[..size].copy_from_slice(bytes);
+            assert_eq!(slot.2, Value::Bits(u128::from_le_bytes(bits)));
+        }
+        for (index, (_, bits)) in (first..end).zip(&values) {
+            bytes[index * size..][..size].copy_from_slice(&bits.to_le_bytes()[..size]);
+        }
+        let written = match view {
+            Some(_) => Ok(()),
+            None => self.heap.array_copy_back(&mut kept, &copy, &mut self.roots),
+        };
+        match written {
+            Ok(()) => {
+                let slots = &mut self.shadows.get_mut(&number).unwrap().slots[first..end];
+                slots.iter_mut().zip(values).for_each(|(slot, (value, _))| slot.2 = value);
+            }
+            // Some may have been written: nobody knows this array any more.
+            Err(_) => {
+                for (root, slot) in self.shadow_roots.iter_mut().zip(&mut self.roots.slots) {
+                    if *root == Value::Object(number) {
+                        (*root, *slot) = (Value::Null, Reference::NULL);
+                    }
+                }
+                self.allocated(Err(written.unwrap_err()));
+            }
+        }
+    }
+
+    fn is_array(&self, number: usize) -> bool {
+        self.arrays.iter().any(|(id, _)| *id == self.shadows[&number].id)
+    }
+
+    /// The bits of a slot.
+    fn load(&self, number: usize, reference: Reference, offset: u32, kind: StorageKind) -> u128 {
+        match self.is_array(number) {
+            true => self.heap.array_get(reference, offset),
+            false => self.heap.load(reference, offset, kind),
+        }
     }
 
     /// Garbage, enough for some collections of a small nursery.
@@ -274,24 +353,34 @@ impl World {
     /// Fills or copies a part of an array.
     fn bulk(&mut self) {
         let (Some((a, to)), Some((b, from))) = (self.pick(), self.pick()) else { return };
-        let is_array =
-            |world: &World, number: usize| world.arrays.iter().any(|(id, _)| *id == world.shadows[&number].id);
-        if !is_array(self, to) || self.shadows[&to].slots.is_empty() {
+        if !self.is_array(to) || self.shadows[&to].slots.is_empty() {
             return;
         }
         let start = self.random.below(self.shadows[&to].slots.len());
         let length = self.random.below(self.shadows[&to].slots.len() - start + 1);
         let kind = self.shadows[&to].slots[0].1;
-        if is_array(self, from) && self.shadows[&from].slots.first().is_some_and(|slot| slot.1 == kind) {
-            let length = length.min(self.shadows[&from].slots.len());
+        let is_copy = self.is_array(from) && self.shadows[&from].slots.first().is_some_and(|slot| slot.1 == kind);
+        let length = if is_copy { length.min(self.shadows[&from].slots.len()) } else { length };
+        let (value, bits) = self.value(kind);
+        // The value may be moved by the collection that makes room.
+        let filled = if matches!(value, Value::Object(_)) { Reference(bits as u32) } else { Reference::NULL };
+        let mut kept = [a, b, filled];
+        let room = self.heap.array_make_room(start as u32, length as u32, &mut kept, &mut self.roots);
+        let [a, b, filled] = kept;
+        if self.allocated(room.map(|()| a)).is_none() {
+            return;
+        }
+        let bits = if matches!(value, Value::Object(_)) { filled.0.into() } else { bits };
+        if is_copy {
             let source = self.random.below(self.shadows[&from].slots.len() - length + 1);
-            self.heap.array_copy(a, start as u32, b, source as u32, length as u32);
+            self.heap.array_copy(a, start as u32, b, source as u32, length as u32).unwrap();
             let values: Vec<_> = self.shadows[&from].slots[source..source + length].iter().map(|slot| slot.2).collect();
             let slots = &mut self.shadows.get_mut(&to).unwrap().slots[start..start + length];
             slots.iter_mut().zip(values).for_each(|(slot, value)| slot.2 = value);
         } else {
-            let (value, bits) = self.value(kind);
-            self.heap.array_fill(a, start as u32, bits, length as u32);
+            // Zeros too: they are what lazy leaves are about.
+            let (value, bits) = if self.random.below(3) == 0 { (World::fresh(kind), 0) } else { (value, bits) };
+            self.heap.array_fill(a, start as u32, bits, length as u32).unwrap();
             let slots = &mut self.shadows.get_mut(&to).unwrap().slots[start..start + length];
             slots.iter_mut().for_each(|slot| slot.2 = value);
         }
@@ -331,7 +420,7 @@ impl World {
             let value = self.heap.external(reference).map(|value| value.downcast_ref::<Counted>().unwrap().0);
             assert_eq!(value, shadow.external);
             left.extend(
-                shadow.slots.iter().map(|&(offset, kind, value)| (value, self.heap.load(reference, offset, kind))),
+                shadow.slots.iter().map(|&(offset, kind, value)| (value, self.load(number, reference, offset, kind))),
             );
         }
         self.shadows.retain(|number, _| met.contains_key(number));

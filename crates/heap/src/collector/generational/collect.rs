@@ -49,12 +49,12 @@ impl Generational {
     /// Whether the mature space with `bytes` more calls for a full collection first. Never right after one, so that
     /// allocation makes progress.
     pub(super) fn is_full_due(&self, bytes: u64) -> bool {
-        let young = self.nursery.used_bytes();
+        let young = self.young_bytes();
         let room = match self.core.config.generational.nursery {
             Nursery::Fixed(_) => bytes,
             Nursery::Appel => bytes.max(self.least_appel_bytes()),
         };
-        let size = self.core.pacer.size() + self.nursery.large_bytes();
+        let size = self.core.pacer.size() + self.nursery.large_bytes() + self.core.leaves.allocated_bytes();
         (self.core.pacer.allocated > 0 || young > 0) && size + room > self.core.pacer.limit()
     }
 
@@ -62,6 +62,12 @@ impl Generational {
     pub(super) fn start_cycle(&mut self) {
         let bytes = self.nursery_bytes();
         self.nursery.start_cycle(&mut self.core.pool, bytes);
+        self.core.leaf_budget = bytes;
+    }
+
+    /// Allocated since the last collection, leaves included, in bytes.
+    pub(super) fn young_bytes(&self) -> u64 {
+        self.nursery.used_bytes() + self.core.leaves.allocated_bytes()
     }
 
     /// Collects the nursery, and everything where that is due before `bytes` more are allocated; says whether it was.
@@ -80,7 +86,13 @@ impl Generational {
     }
 
     /// One collection of the kind `wanted` at least; says what kind it was.
-    fn run(&mut self, cause: Cause, wanted: CollectionKind, request: u64, roots: &mut dyn Roots) -> CollectionKind {
+    pub(super) fn run(
+        &mut self,
+        cause: Cause,
+        wanted: CollectionKind,
+        request: u64,
+        roots: &mut dyn Roots,
+    ) -> CollectionKind {
         if self.core.config.verify && self.core.config.stress.is_some() {
             self.verify_or_panic("before", None);
         }
@@ -161,6 +173,8 @@ impl Generational {
             types: &core.types,
             small: &mut core.small,
             nursery: &mut self.nursery,
+            spines: core.spines,
+            views: &core.views,
             work: &mut self.work,
             runs: &mut self.runs,
             tally: Tally::default(),
@@ -188,7 +202,12 @@ impl Generational {
                 Fate::Dead
             }
         }));
-        let large = self.nursery.finish_collection(&mut core.pool, &mut core.context);
+        let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
+        let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
+        core.views.collected(&core.pool.marks);
+        core.leaves.nursery_collected(&mut core.pool);
+        core.taken.compressed += tally.leaves.compressed;
+        core.pacer.charge(leaf_bytes);
         self.kept = Count { objects: tally.kept_objects, bytes: tally.kept_bytes };
         self.old_objects += tally.promoted_objects + large.objects;
         progress.promoted.objects += tally.promoted_objects;
@@ -211,7 +230,9 @@ impl Generational {
         let marks = &core.pool.marks;
         progress.dead_values.extend(core.externals.take_dead(|object| marks.get(object)));
         let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = large::collected(&mut core.pool, &mut core.model);
+        let large = core.sweep_large();
+        core.views.collected(&core.pool.marks);
+        let leaves = core.leaves.collected(&mut core.pool);
         if core.config.verify {
             core.small.release_all_dead(&mut core.pool, &mut core.model, true);
         }
@@ -222,7 +243,7 @@ impl Generational {
             self.scavenge(0, progress, roots);
         }
         let core = &mut self.core;
-        let live = small.bytes + large.bytes + progress.promoted.bytes - promoted_before;
+        let live = small.bytes + large.bytes + leaves.bytes + progress.promoted.bytes - promoted_before;
         core.pacer.collected(live, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
     }

@@ -37,14 +37,15 @@ use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
 use crate::error::{AllocationError, HeapError};
 use crate::external::HostValue;
-use crate::layout::{COLLECTOR_WORD_OFFSET, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
-use crate::observer::{Cause, HeapStats};
+use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
+use crate::observer::{Cause, CollectionKind, HeapStats};
 use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
 use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use crate::size_classes::MAX_SMALL_BYTES;
 use crate::spaces::large;
+use crate::spaces::leaves::LeafKind;
 use crate::spaces::nursery;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
@@ -157,7 +158,8 @@ impl Generational {
             self.start_cycle();
         }
         let used_before = self.nursery.used_bytes();
-        let may_open = used_before == 0 || used_before < self.nursery_bytes();
+        let young = self.young_bytes();
+        let may_open = young == 0 || young < self.nursery_bytes();
         let (pool, context) = (&mut self.core.pool, &mut self.core.context);
         let object = self.nursery.allocate(pool, context, bytes, contents, may_open)?;
         self.allocated += self.nursery.used_bytes() - used_before;
@@ -167,18 +169,17 @@ impl Generational {
     /// Large objects count for the nursery's size and for the heap's limit.
     fn try_allocate_large(&mut self, bytes: u32, contents: Contents) -> Option<u32> {
         let size = large::blocks_for(bytes) as u64 * BLOCK_BYTES as u64;
-        let used = self.nursery.used_bytes();
+        let used = self.young_bytes();
         let is_over = used > 0 && used + size > self.nursery_bytes();
         if is_over || self.is_full_due(size) {
             return None;
         }
-        let pool = &mut self.core.pool;
-        let mut found = large::allocate(pool, bytes, contents);
-        if found.is_none() && self.nursery.release_unused(pool) {
-            found = large::allocate(pool, bytes, contents);
+        let mut found = self.core.allocate_large(bytes, contents);
+        if found.is_none() && self.nursery.release_unused(&mut self.core.pool) {
+            found = self.core.allocate_large(bytes, contents);
         }
         let object = found?;
-        self.nursery.add_large(pool, object);
+        self.nursery.add_large(&self.core.pool, object);
         self.allocated += size;
         Some(object)
     }
@@ -194,7 +195,11 @@ impl Generational {
     }
 
     pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
+        self.core.context.lower_poll();
         self.tick(roots);
+        if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
+            self.collect_young(0, roots);
+        }
         if self.core.config.stress_polls {
             self.core.context.raise_poll();
         }
@@ -211,9 +216,55 @@ impl Generational {
         contents: Contents,
         roots: &mut dyn Roots,
     ) -> Result<Reference, AllocationError> {
-        let array = self.allocate(id, self.core.array_bytes(id, length)?, contents, roots)?;
+        let bytes = self.core.array_bytes(id, length)?;
+        let (leaves, kind) = self.core.eager_leaves(id, length)?;
+        if leaves > 0 {
+            self.make_room(leaves, kind, roots)?;
+        }
+        let contents = if self.core.is_divided(id, length) { Contents::Zeroed } else { contents };
+        let array = self.allocate(id, bytes, contents, roots)?;
+        self.core.count_array(id, length);
         self.core.set_array_length(array, length);
+        if !self.core.initialise_array(array, kind, false) {
+            return Err(self.core.out_of_leaves(self.live_bytes() + self.allocated));
+        }
+        self.core.view_new_array(array);
         Ok(Reference(array))
+    }
+
+    /// Collects, as much as is needed, until `leaves` leaves can be had.
+    pub(crate) fn make_room(
+        &mut self,
+        leaves: u64,
+        kind: LeafKind,
+        roots: &mut dyn Roots,
+    ) -> Result<(), AllocationError> {
+        let bytes = leaves * u64::from(self.core.leaves.leaf_bytes());
+        let young = self.young_bytes();
+        if young > 0 && young + bytes > self.nursery_bytes() || self.is_full_due(bytes) {
+            self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots);
+        }
+        if self.has_leaves(leaves, kind) {
+            return Ok(());
+        }
+        self.collect(Cause::Exhaustion, roots);
+        if self.has_leaves(leaves, kind) && !self.core.is_exhausted(self.live_bytes()) {
+            return Ok(());
+        }
+        Err(self.core.out_of_memory(bytes.min(u32::MAX.into()) as u32, self.live_bytes() + self.allocated))
+    }
+
+    /// Whether so many leaves can be had, if need be in blocks that the nursery can spare.
+    fn has_leaves(&mut self, leaves: u64, kind: LeafKind) -> bool {
+        let core = &mut self.core;
+        let enough = |core: &Core<Direct>| core.leaves.available(kind, &core.pool) >= leaves;
+        enough(core) || self.nursery.release_unused(&mut core.pool) && enough(core)
+    }
+
+    /// Whether no nursery collection comes by an object.
+    #[inline]
+    pub(crate) fn is_old(&self, object: u32) -> bool {
+        self.nursery.ages.of(object) == Age::Old
     }
 
     pub(crate) fn allocate_external(
@@ -242,21 +293,6 @@ impl Generational {
         let record = self.core.types.record(self.core.type_of(object));
         let is_element = record.kind == TypeKind::Array as u32;
         self.core.pool.cage.mark_card(if is_element { object.0 + offset } else { object.0 });
-    }
-
-    /// The barrier of `length` elements written from `start` on.
-    pub(crate) fn stored_elements(&mut self, array: Reference, start: u32, length: u32) {
-        if self.core.element_kind(array) == StorageKind::Ref {
-            self.stored_references(array, start, length);
-        }
-    }
-
-    /// The barrier of `length` elements written from `start` on, which are references.
-    pub(crate) fn stored_references(&mut self, array: Reference, start: u32, length: u32) {
-        if self.nursery.ages.of(array.0) == Age::Old {
-            let first = array.0 + array_elements_offset(StorageKind::Ref) + 4 * start;
-            self.core.pool.cage.mark_cards(first, 4 * length);
-        }
     }
 
     /// Empties the store buffer.

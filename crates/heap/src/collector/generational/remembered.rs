@@ -7,9 +7,11 @@
 use super::ages::Age;
 use super::scavenge::Scavenger;
 use crate::arch::prefetch;
+use crate::arrays::parts::Parts;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, FIRST_BLOCK, block_of, block_start};
 use crate::cards::{CARD_BYTES, GROUP_BYTES};
 use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use crate::spaces::leaves::LeafKind;
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
@@ -18,6 +20,8 @@ use crate::types::{TypeId, TypeKind};
 const SLOTS_AHEAD: usize = 16;
 const CARDS_AHEAD: usize = 4;
 const LINE_BYTES: usize = 64;
+/// Bytes of a reference.
+const REFERENCE_BYTES: u32 = 4;
 const ELEMENTS: u32 = array_elements_offset(StorageKind::Ref);
 
 /// The offset whose card a store into the slot marks: the slot itself in an array, the object's start in a struct. The slot is one of
@@ -31,8 +35,9 @@ pub(super) fn card_of_slot(pool: &BlockPool, small: &SmallSpace, types: &TypeTab
             let cell = small.classes.cell(info.class as usize);
             block_start(block) + (slot - block_start(block)) / cell * cell
         }
-        BlockKind::LargeHead => block_start(block),
-        BlockKind::LargeTail => block_start(info.extent),
+        kind if kind.is_head() => block_start(block),
+        kind if kind.is_tail() => block_start(info.extent),
+        BlockKind::Leaves | BlockKind::LeafTail => return slot,
         other => panic!("the remembered slot {slot:#x} lies in a block that is {other:?}"),
     };
     // SAFETY: an old object starts there.
@@ -77,11 +82,17 @@ impl Scavenger<'_> {
             let mut count = 1;
             match info.kind {
                 BlockKind::Small => self.take_cards_of(block, 1, &mut dirty),
-                BlockKind::LargeHead => {
+                kind if kind.is_head() => {
                     count = info.extent;
                     if self.nursery.ages.of_block(block) == Age::YoungLarge {
                         self.pool.cage.clean_cards(block, count);
                     } else {
+                        self.take_cards_of(block, count, &mut dirty);
+                    }
+                }
+                BlockKind::Leaves => {
+                    count = info.extent;
+                    if info.class == LeafKind::References as u8 {
                         self.take_cards_of(block, count, &mut dirty);
                     }
                 }
@@ -108,11 +119,12 @@ impl Scavenger<'_> {
         let block = block_of(card);
         let info = *self.pool.info(block);
         let before = match info.kind {
+            BlockKind::Leaves | BlockKind::LeafTail => return self.scan_leaves(card),
             BlockKind::Small => {
                 let cell = self.small.classes.cell(info.class as usize);
                 block_start(block) + (card - block_start(block)) / cell * cell
             }
-            BlockKind::LargeTail => block_start(info.extent),
+            kind if kind.is_tail() => block_start(info.extent),
             _ => block_start(block),
         };
         if before < card && self.pool.marks.get(before) {
@@ -134,11 +146,38 @@ impl Scavenger<'_> {
         }
     }
 
-    /// Visits the elements of an array of references that lie in a card.
+    /// Visits the elements of an array of references that lie in a card, and in the object itself.
     fn scan_elements(&mut self, array: u32, card: u32) {
-        let first = array + ELEMENTS;
-        let end = first + 4 * self.word(array + ARRAY_LENGTH_OFFSET);
-        for element in (first.max(card)..end.min(card + CARD_BYTES)).step_by(4) {
+        let length = self.word(array + ARRAY_LENGTH_OFFSET);
+        let parts = Parts::new(self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
+        match parts.spine() {
+            None => self.scan_words(array + ELEMENTS, parts.bytes as u32, card),
+            Some((_, spine)) => {
+                self.scan_words(array + spine.elements, spine.pointers - spine.elements, card);
+                self.scan_words(array + spine.remainder, spine.remainder_bytes, card);
+            }
+        }
+    }
+
+    /// Visits the elements of leaves of old spines that lie in a card.
+    fn scan_leaves(&mut self, card: u32) {
+        let Some(leaf_bytes) = self.spines.map(|mode| mode.layout.leaf_bytes()) else { return };
+        let block = block_of(card);
+        let info = *self.pool.info(block);
+        let first = match info.kind {
+            BlockKind::LeafTail => block_start(info.extent),
+            _ => card / leaf_bytes.min(BLOCK_BYTES) * leaf_bytes.min(BLOCK_BYTES),
+        };
+        for leaf in (first..card + CARD_BYTES).step_by(leaf_bytes as usize) {
+            if self.pool.marks.get(leaf) {
+                self.scan_words(leaf, leaf_bytes, card);
+            }
+        }
+    }
+
+    /// Visits the references in `bytes` bytes from `first` on that lie in a card.
+    fn scan_words(&mut self, first: u32, bytes: u32, card: u32) {
+        for element in (first.max(card)..(first + bytes).min(card + CARD_BYTES)).step_by(REFERENCE_BYTES as usize) {
             self.visit_slot(element, element);
         }
     }

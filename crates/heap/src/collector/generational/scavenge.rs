@@ -11,14 +11,14 @@
 use super::ages::Age;
 use super::remembered::card_of_slot;
 use crate::arch::prefetch;
+use crate::arrays::SpineMode;
+use crate::arrays::leaves::{LeafTally, follow_remainder, mark_leaves, strips};
+use crate::arrays::parts::Parts;
 use crate::blocks::{BlockPool, block_of};
 use crate::cage::Memory;
 use crate::collector::delay::Delay;
-use crate::core::Contents;
-use crate::layout::{
-    ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET, array_elements_offset,
-    array_object_bytes,
-};
+use crate::core::{Contents, object_bytes};
+use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
 use crate::reference::Reference;
 use crate::references::direct::Direct;
@@ -27,12 +27,14 @@ use crate::spaces::nursery::Nursery;
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind, TypeRecord};
+use crate::views::DoubleMaps;
 
 /// Set in the first word of an object that has been copied; the other bits are its new offset.
 pub(super) const FORWARDED: u32 = 1;
 /// Elements of an array scanned at a time.
 const SLICE: u32 = 512;
-const ELEMENTS: u32 = array_elements_offset(StorageKind::Ref);
+/// Bytes of a reference.
+const REFERENCE_BYTES: u32 = 4;
 /// Slots that wait for a header. A power of two.
 const SLOTS: usize = 16;
 
@@ -77,6 +79,8 @@ pub(super) struct Tally {
     /// Objects that stay young, and their bytes.
     pub(super) kept_objects: u64,
     pub(super) kept_bytes: u64,
+    /// Leaves of the survivors.
+    pub(super) leaves: LeafTally,
     /// Whether a block is kept because there was no memory to copy an object to.
     pub(super) lacked_memory: bool,
 }
@@ -88,6 +92,9 @@ pub(super) struct Scavenger<'a> {
     pub(super) types: &'a TypeTable,
     pub(super) small: &'a mut SmallSpace,
     pub(super) nursery: &'a mut Nursery,
+    /// What becomes of arrays that do not lie in one piece.
+    pub(super) spines: Option<SpineMode>,
+    pub(super) views: &'a DoubleMaps,
     pub(super) work: &'a mut Work,
     /// Where objects are copied to, by size class.
     pub(super) runs: &'a mut [BumpRun; MAX_SIZE_CLASSES],
@@ -175,7 +182,7 @@ impl<'a> Scavenger<'a> {
     fn promote(&mut self, object: u32) -> u32 {
         let (id, record) = self.record(object);
         let bytes = if record.kind == TypeKind::Array as u32 {
-            array_object_bytes(record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)) as u32
+            object_bytes(self.spines, record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)) as u32
         } else {
             record.bytes
         };
@@ -199,6 +206,7 @@ impl<'a> Scavenger<'a> {
         self.pool.marks.set(copy);
         self.tally.promoted_objects += 1;
         self.tally.promoted_bytes += cell as u64;
+        self.found_array(copy, record);
         if record.reference_map != 0 {
             self.work.objects.push(copy);
         }
@@ -233,17 +241,38 @@ impl<'a> Scavenger<'a> {
                 unsafe { self.memory.write(object + COLLECTOR_WORD_OFFSET, 0) };
             } else {
                 let bytes = match record.kind == TypeKind::Array as u32 {
-                    true => array_object_bytes(record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)),
+                    true => object_bytes(self.spines, record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)),
                     false => record.bytes as u64,
                 };
                 self.tally.kept_objects += 1;
                 self.tally.kept_bytes += bytes;
             }
+            self.found_array(object, record);
             if record.reference_map != 0 {
                 self.work.objects.push(object);
             }
         }
         object
+    }
+
+    /// Marks the leaves of a survivor that is where it will be, if it is a spine.
+    #[inline(always)]
+    fn found_array(&mut self, object: u32, record: &TypeRecord) {
+        if let Some(mode) = self.spines
+            && record.kind == TypeKind::Array as u32
+        {
+            self.found_spine(&mode, object, record.bytes);
+        }
+    }
+
+    fn found_spine(&mut self, mode: &SpineMode, object: u32, element_bytes: u32) {
+        let length = self.word(object + ARRAY_LENGTH_OFFSET);
+        if mode.layout.divides(element_bytes, length) {
+            let parts = Parts::new(Some(mode.layout), object, element_bytes, length);
+            // SAFETY: the spine is where it will be, and the mutator stands.
+            unsafe { follow_remainder(self.memory, &parts) };
+            mark_leaves(self.pool, mode, self.views, &parts, &mut self.tally.leaves);
+        }
     }
 
     /// Visits everything that the copied and marked objects reach.
@@ -294,9 +323,12 @@ impl<'a> Scavenger<'a> {
         if end < length {
             self.work.slices.push((array, end));
         }
-        for index in start..end {
-            let element = array + ELEMENTS + 4 * index;
-            self.visit_slot(element, element);
+        let parts = Parts::new(self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
+        let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
+        for (first, end) in strips(parts, self.memory, position(start), position(end)) {
+            for element in (first..end).step_by(REFERENCE_BYTES as usize) {
+                self.visit_slot(element, element);
+            }
         }
     }
 }

@@ -24,7 +24,9 @@ impl Generational {
     fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
         let core = &self.core;
         core.pool.check()?;
+        core.mapped.check(&core.pool)?;
         core.check_queues()?;
+        core.leaves.check(&core.pool)?;
         for (class, &run) in self.runs.iter().enumerate() {
             if run.cursor != run.limit {
                 core.check_run(class, run)?;
@@ -129,7 +131,7 @@ impl Generational {
                     }
                 }
             }
-            BlockKind::LargeHead => {
+            BlockKind::LargeHead | BlockKind::MappedHead => {
                 core.check_large(block)?;
                 marked = core.pool.marks.get(start) as u32;
                 if marked == is_young_large as u32 {
@@ -141,9 +143,14 @@ impl Generational {
                     self.check_old(walk, stored, start, Place::Large)?;
                 }
             }
-            BlockKind::LargeTail => core.check_large(block)?,
+            BlockKind::LargeTail | BlockKind::MappedTail => core.check_large(block)?,
             // Its objects are checked apart.
             BlockKind::Nursery => return Ok(()),
+            BlockKind::Leaves => {
+                walk.check_leaf_marks(block)?;
+                marked = core.pool.marks.count(block);
+            }
+            BlockKind::LeafTail => {}
             BlockKind::Handles => return Err("it holds handles, which this heap has not".to_string()),
             BlockKind::Guard | BlockKind::Free | BlockKind::Immortal => {}
         }
@@ -161,6 +168,7 @@ impl Generational {
         let core = &self.core;
         let (_, record, ..) = walk.shape(object)?;
         let is_array = record.kind == TypeKind::Array as u32;
+        walk.check_old_leaves(object)?;
         walk.check_object(object, place, &mut |slot, target: Reference| {
             let covered = core.pool.cage.is_dirty(if is_array { slot } else { object }) || stored.contains(&slot);
             if covered || self.nursery.ages.of(target.0) == Age::Old {

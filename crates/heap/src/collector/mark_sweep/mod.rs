@@ -22,6 +22,7 @@ use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::large;
+use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use std::sync::Arc;
@@ -106,7 +107,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
             }
         }
         let Some(class) = class else {
-            let object = large::allocate(&mut core.pool, bytes, contents)?;
+            let object = core.allocate_large(bytes, contents)?;
             let charge = self.charge_for(None, bytes);
             self.core.pacer.charge(charge);
             return Some(object);
@@ -130,7 +131,11 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
+        self.core.context.lower_poll();
         self.tick(roots);
+        if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
+            self.collect(Cause::Limit, roots);
+        }
         if self.core.config.stress_polls {
             self.core.context.raise_poll();
         }
@@ -147,9 +152,48 @@ impl<M: ReferenceModel> MarkSweep<M> {
         contents: Contents,
         roots: &mut dyn Roots,
     ) -> Result<Reference, AllocationError> {
-        let reference = self.allocate(id, self.core.array_bytes(id, length)?, contents, roots)?;
-        self.core.set_array_length(self.core.object(reference), length);
+        let bytes = self.core.array_bytes(id, length)?;
+        let (leaves, kind) = self.core.eager_leaves(id, length)?;
+        if leaves > 0 {
+            self.make_room(leaves, kind, roots)?;
+        }
+        let contents = if self.core.is_divided(id, length) { Contents::Zeroed } else { contents };
+        let reference = self.allocate(id, bytes, contents, roots)?;
+        self.core.count_array(id, length);
+        let array = self.core.object(reference);
+        self.core.set_array_length(array, length);
+        if !self.core.initialise_array(array, kind, false) {
+            return Err(self.core.out_of_leaves(self.core.pacer.size()));
+        }
+        self.core.view_new_array(array);
         Ok(reference)
+    }
+
+    /// Collects, if need be, until `leaves` leaves can be had.
+    pub(crate) fn make_room(
+        &mut self,
+        leaves: u64,
+        kind: LeafKind,
+        roots: &mut dyn Roots,
+    ) -> Result<(), AllocationError> {
+        let core = &self.core;
+        let bytes = leaves * u64::from(core.leaves.leaf_bytes());
+        let young = core.leaves.allocated_bytes();
+        let available = core.leaves.available(kind, &core.pool);
+        if available < leaves || young > 0 && core.pacer.size() + young + bytes > core.pacer.limit() {
+            self.collect(if available < leaves { Cause::Exhaustion } else { Cause::Limit }, roots);
+        }
+        let core = &self.core;
+        if core.leaves.available(kind, &core.pool) >= leaves && !core.is_exhausted(core.pacer.live) {
+            return Ok(());
+        }
+        Err(core.out_of_memory(bytes.min(u32::MAX.into()) as u32, core.pacer.size()))
+    }
+
+    /// Whether an object would have to be remembered: there are no generations.
+    #[inline]
+    pub(crate) fn is_old(&self, _object: u32) -> bool {
+        false
     }
 
     pub(crate) fn allocate_external(
@@ -171,12 +215,6 @@ impl<M: ReferenceModel> MarkSweep<M> {
     /// A reference was stored at byte `offset` of an object: no barrier.
     pub(crate) fn stored(&mut self, _object: Reference, _offset: u32) {}
 
-    /// `length` elements of an array from `start` on were written: no barrier.
-    pub(crate) fn stored_references(&mut self, _array: Reference, _start: u32, _length: u32) {}
-
-    /// As [`stored`](Self::stored).
-    pub(crate) fn stored_elements(&mut self, _array: Reference, _start: u32, _length: u32) {}
-
     /// The cold path of [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer), which mark-sweep has no use for.
     pub(crate) fn flush_store_buffer(&mut self) {}
 
@@ -196,12 +234,15 @@ impl<M: ReferenceModel> MarkSweep<M> {
         let marks = &core.pool.marks;
         let dead_values = core.externals.take_dead(|object| marks.get(object));
         let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = large::collected(&mut core.pool, &mut core.model);
+        let large = core.sweep_large();
+        core.views.collected(&core.pool.marks);
+        let leaves = core.leaves.collected(&mut core.pool);
         if core.config.verify {
             core.small.release_all_dead(&mut core.pool, &mut core.model, true);
         }
         core.model.collected(&mut core.pool);
-        core.pacer.collected(small.bytes + large.bytes, start.elapsed());
+        core.pacer.collected(small.bytes + large.bytes + leaves.bytes, start.elapsed());
+        core.leaf_budget = core.pacer.room();
         phases.sweep = sweep_start.elapsed();
         let release_start = Instant::now();
         core.pool.release_to_system(core.pacer.room());

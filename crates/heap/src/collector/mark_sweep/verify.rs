@@ -18,7 +18,9 @@ impl<M: ReferenceModel> MarkSweep<M> {
     fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
         let core = &self.core;
         core.pool.check()?;
+        core.mapped.check(&core.pool)?;
         core.check_queues()?;
+        core.leaves.check(&core.pool)?;
         self.check_runs()?;
         let is_allocated = |object| self.is_allocated(object);
         let mut walk = Walk::new(core, &is_allocated);
@@ -36,7 +38,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
             return false;
         }
         let info = self.core.pool.info(block_of(object));
-        let by_header = info.kind == BlockKind::LargeHead || object - block_start(block_of(object)) < info.swept;
+        let by_header = info.kind.is_head() || object - block_start(block_of(object)) < info.swept;
         if by_header { self.core.word(object + TYPE_ID_OFFSET) != 0 } else { self.core.pool.marks.get(object) }
     }
 
@@ -76,12 +78,17 @@ impl<M: ReferenceModel> MarkSweep<M> {
                     }
                 }
             }
-            BlockKind::LargeHead => {
+            BlockKind::LargeHead | BlockKind::MappedHead => {
                 core.check_large(block)?;
                 marked = core.pool.marks.get(start) as u32;
                 walk.check_object(start, Place::Large, &mut |_, _| Ok(()))?;
             }
-            BlockKind::LargeTail => core.check_large(block)?,
+            BlockKind::LargeTail | BlockKind::MappedTail => core.check_large(block)?,
+            BlockKind::Leaves => {
+                walk.check_leaf_marks(block)?;
+                marked = core.pool.marks.count(block);
+            }
+            BlockKind::LeafTail => {}
             BlockKind::Nursery => return Err("it belongs to a nursery, which this heap has not".to_string()),
             BlockKind::Guard | BlockKind::Free | BlockKind::Immortal | BlockKind::Handles => {}
         }

@@ -1,0 +1,126 @@
+//! The contiguous parts of an array: all of it, or the first N bytes, leaves and remainder of a spine.
+
+use crate::layout::{POINTER_BYTES, Spine, SpineLayout, elements_offset};
+
+/// Where the elements of one array lie. Byte positions count from the first element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    /// The cage offset of the first element.
+    elements: u32,
+    /// Bytes of all elements.
+    pub(crate) bytes: u64,
+    divided: Option<Divided>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Divided {
+    layout: SpineLayout,
+    spine: Spine,
+    object: u32,
+}
+
+/// One contiguous part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    /// The position of its first byte.
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) place: Place,
+}
+
+/// Where a part is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In the object, at this cage offset.
+    Object(u32),
+    /// In the leaf whose pointer is at this cage offset.
+    Leaf(u32),
+}
+
+impl Parts {
+    /// The parts of the array at `object`.
+    #[inline(always)]
+    pub(crate) fn new(layout: Option<SpineLayout>, object: u32, element_bytes: u32, length: u32) -> Parts {
+        let divided = layout.filter(|layout| layout.divides(element_bytes, length));
+        Parts {
+            elements: object + elements_offset(element_bytes),
+            bytes: u64::from(element_bytes) * u64::from(length),
+            divided: divided.map(|layout| Divided { layout, spine: layout.spine(element_bytes, length), object }),
+        }
+    }
+
+    /// The cage offset of the first element, where all elements lie in one piece.
+    #[inline(always)]
+    pub(crate) fn whole(&self) -> Option<u32> {
+        self.divided.is_none().then_some(self.elements)
+    }
+
+    /// The spine, with its cage offset; `None` where all elements lie in one piece.
+    #[inline]
+    pub(crate) fn spine(&self) -> Option<(u32, Spine)> {
+        self.divided.map(|divided| (divided.object, divided.spine))
+    }
+
+    /// The part that holds the byte at `position`, which is less than [`bytes`](Self::bytes).
+    #[inline]
+    pub(crate) fn at(&self, position: u64) -> Part {
+        let Some(Divided { layout, spine, object }) = self.divided else {
+            return Part { start: 0, bytes: self.bytes, place: Place::Object(self.elements) };
+        };
+        let first_n = u64::from(layout.first_n);
+        if position < first_n {
+            return Part { start: 0, bytes: first_n, place: Place::Object(self.elements) };
+        }
+        let number = ((position - first_n) >> layout.leaf_log2) as u32;
+        let start = first_n + (u64::from(number) << layout.leaf_log2);
+        if number < spine.leaves {
+            let bytes = u64::from(layout.leaf_bytes()).min(self.bytes - start);
+            return Part { start, bytes, place: Place::Leaf(object + spine.pointers + POINTER_BYTES * number) };
+        }
+        Part { start, bytes: u64::from(spine.remainder_bytes), place: Place::Object(object + spine.remainder) }
+    }
+
+    /// The parts that `[from, to)` touches, cut to it.
+    pub(crate) fn between(self, from: u64, to: u64) -> impl Iterator<Item = Part> {
+        let mut position = from;
+        std::iter::from_fn(move || {
+            if position >= to {
+                return None;
+            }
+            let part = self.at(position);
+            position = part.start + part.bytes;
+            Some(part)
+        })
+    }
+}
+
+impl Part {
+    /// The position behind its last byte.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_without_a_gap() {
+        for remainder_in_leaf in [false, true] {
+            let layout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf };
+            for length in [16, 17, 80, 81, 200, 208, 209] {
+                let parts = Parts::new(Some(layout), 4096, 4, length);
+                let mut end = 0;
+                for part in parts.between(0, parts.bytes) {
+                    assert_eq!((part.start, part.bytes > 0), (end, true));
+                    end = part.end();
+                    let last = part.end() - 1;
+                    assert_eq!((parts.at(part.start), parts.at(last)), (part, part));
+                }
+                assert_eq!(end, parts.bytes);
+            }
+        }
+    }
+}
