@@ -294,8 +294,8 @@ builtins! {
     AllocateStruct(I32) -> I32 [fails, gc];
     /// Allocates a zeroed array: engine type id, length.
     AllocateArray(I32, I32) -> I32 [fails, gc];
-    /// Allocates an array whose elements the caller writes before the next safepoint: engine type id, length.
-    AllocateArrayUninitialised(I32, I32) -> I32 [fails, gc];
+    /// `array.new` of elements that are neither references nor vectors: engine type id, element as raw bits, length.
+    ArrayNew(I32, I64, I32) -> I32 [fails, gc];
     /// `array.new_data`: engine type id, module data segment, offset in bytes, length in elements.
     ArrayNewData(I32, I32, I32, I32) -> I32 [fails, gc];
     /// `array.new_elem`: engine type id, module element segment, offset, length.
@@ -304,7 +304,12 @@ builtins! {
     ArrayInitData(I32, I32, I32, I32, I32) [fails];
     /// `array.init_elem`: array (not null), start, element segment, offset, length. Checks all bounds.
     ArrayInitElem(I32, I32, I32, I32, I32) [fails, gc];
-    /// `array.fill`: array (not null), start, value as raw bits, length. Checks all bounds.
+    /// The leaf to store to where a spine's pointer leads to one that must not be written: array (not null, with leaves), index of
+    /// the element, 1 where all bits to be stored are zero (otherwise 0). Result: the leaf's cage offset; where zero is to be
+    /// stored, it may be the zero leaf's. Never collects.
+    LeafForStore(I32, I32, I32) -> I32 [fails];
+    /// `array.fill`: array (not null), start, value as raw bits, length. Checks all bounds. It and the other bulk builtins on
+    /// arrays may collect where the heap's plan has leaves.
     ArrayFill(I32, I32, I64, I32) [fails];
     /// `array.copy`: destination, start, source, start, length; neither is null. Checks all bounds.
     ArrayCopy(I32, I32, I32, I32, I32) [fails];

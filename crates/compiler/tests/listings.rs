@@ -9,13 +9,25 @@ use std::fmt::Write;
 use legato_compiler::emit::CodeGenerator;
 use legato_compiler::mir::*;
 use legato_compiler::module::*;
+use legato_heap::layout::SpineLayout;
+use legato_heap::plan::{AccessPlan, ArrayPlan, SpinePlan};
 use smallvec::smallvec;
 use support::*;
 
-/// Compares a function's code under both reference models with the listing of this name.
+/// Compares a function's code under each kind of heap with the listing of this name.
 fn check(name: &str, module: &Module, function: &legato_compiler::mir::Function) {
+    check_under(name, module, function, plans().map(|(title, plan)| (title.to_string(), plan)));
+}
+
+/// Compares a function's code under each of the plans with the listing of this name.
+fn check_under(
+    name: &str,
+    module: &Module,
+    function: &legato_compiler::mir::Function,
+    plans: impl IntoIterator<Item = (String, AccessPlan)>,
+) {
     let mut text = String::new();
-    for (title, plan) in plans() {
+    for (title, plan) in plans {
         let mut options = options(plan);
         options.verify = false;
         let generator = CodeGenerator::new(module.info.clone(), &options).unwrap();
@@ -146,4 +158,75 @@ fn array_allocation() {
     build.op(Op::ArrayNewDefault(TypeIndex(2)), &[length], concrete(2));
     let array = build.op(Op::ArrayNew(TypeIndex(2)), &[length, length], concrete(2));
     check("array_allocation", &module, &build.returns(&[array]));
+}
+
+/// A generational heap with z-rays (with and without copy-on-write) and with arraylets.
+fn spines() -> Vec<(String, AccessPlan)> {
+    let plan = |first_n, zero_leaf, copy_on_write| {
+        let layout = SpineLayout { first_n, leaf_log2: 10, remainder_in_leaf: false };
+        ArrayPlan::Spines(SpinePlan { layout, zero_leaf, copy_on_write })
+    };
+    let plans = [
+        ("z-rays", plan(4096, Some(ZERO_LEAF), false)),
+        ("z-rays, copy-on-write", plan(4096, Some(ZERO_LEAF), true)),
+        ("arraylets", plan(0, None, false)),
+    ];
+    let (_, base) = plans_by_name("generational, store buffer, zeroed");
+    plans.map(|(title, arrays)| (title.to_string(), AccessPlan { arrays, ..base.clone() })).into()
+}
+
+fn plans_by_name(name: &str) -> (&'static str, AccessPlan) {
+    plans().into_iter().find(|(title, _)| *title == name).expect("a plan of this name")
+}
+
+/// A load at any index, and one at an index that is known to be small.
+#[test]
+fn spine_load() {
+    let mut module = module();
+    let mut build = start(&mut module, &[concrete(2), I32], &[I32, I32]);
+    let (array, index) = (build.param(0), build.param(1));
+    let any = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
+    let mask = build.op(Op::Const(Constant::I32(255)), &[], I32);
+    let small = build.op(Op::Binary(BinaryOp::I32And), &[index, mask], I32);
+    let small = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, small], I32);
+    check_under("spine_load", &module, &build.returns(&[any, small]), spines());
+}
+
+/// Stores of a number and of a reference.
+#[test]
+fn spine_store() {
+    let mut module = module();
+    let references = module.add_array(StorageType::Value(concrete(0)));
+    let mut build = start(&mut module, &[concrete(2), I32, concrete(references.0), concrete(0)], &[]);
+    let [numbers, index, objects, object] = [0, 1, 2, 3].map(|number| build.param(number));
+    build.inst(Op::ArraySet(TypeIndex(2)), &[numbers, index, index], &[]);
+    build.inst(Op::ArraySet(references), &[objects, index, object], &[]);
+    check_under("spine_store", &module, &build.returns(&[]), spines());
+}
+
+/// Copies an array's elements to another, with a poll at the back-edge.
+#[test]
+fn spine_loop() {
+    let mut module = module();
+    let mut build = start(&mut module, &[concrete(2), concrete(2)], &[]);
+    let [from, to] = [0, 1].map(|number| build.param(number));
+    let [header, body, done] = [0; 3].map(|_| build.function.add_block());
+    let index = build.function.add_param(header, I32);
+    let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
+    let length = build.op(Op::ArrayLen(Check::Needed), &[from], I32);
+    let to_length = build.op(Op::ArrayLen(Check::Needed), &[to], I32);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero] }));
+    build.switch(header);
+    let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
+    build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
+    build.switch(body);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[from, index], I32);
+    build.inst(Op::BoundsCheck, &[index, to_length], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[to, index, element], &[]);
+    let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
+    let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
+    build.inst(Op::Poll, &[], &[]);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![next] }));
+    build.switch(done);
+    check_under("spine_loop", &module, &build.returns(&[]), spines());
 }

@@ -45,6 +45,10 @@ pub(crate) enum Region {
     Ages,
     /// The store buffer and its words.
     StoreBuffer,
+    /// The pointers of spines.
+    LeafPointers,
+    /// The counters of accesses.
+    Counters,
     /// Stack slots.
     Stack,
     /// Struct fields of one kind.
@@ -54,7 +58,7 @@ pub(crate) enum Region {
 }
 
 /// How many regions there are.
-pub(crate) const REGIONS: usize = 35;
+pub(crate) const REGIONS: usize = 37;
 
 impl Region {
     fn number(self) -> u32 {
@@ -76,8 +80,10 @@ impl Region {
             Region::Cards => 14,
             Region::Ages => 15,
             Region::StoreBuffer => 16,
-            Region::Fields(kind) => 17 + kind as u32,
-            Region::Elements(kind) => 26 + kind as u32,
+            Region::LeafPointers => 17,
+            Region::Counters => 18,
+            Region::Fields(kind) => 19 + kind as u32,
+            Region::Elements(kind) => 28 + kind as u32,
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{
-    ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, StructLayout, TYPE_ID_OFFSET, array_bytes, array_elements_offset,
-};
+use legato_heap::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, StructLayout, TYPE_ID_OFFSET};
 use legato_heap::plan::InlineRun;
 
 use super::Lowering;
 use super::access::Region;
+use super::arrays::ArrayShape;
 use super::env::{ModuleEnv, POINTER};
 use super::roots::SafepointKey;
 use crate::abi::Builtin;
@@ -30,8 +29,8 @@ pub(super) struct Shape {
     pub(super) run: InlineRun,
     /// Object size in bytes.
     pub(super) bytes: u32,
-    /// Arrays: the length.
-    pub(super) length: Option<u32>,
+    /// Arrays: the length, and where the parts lie.
+    pub(super) array: Option<(u32, ArrayShape)>,
     /// Whether the caller writes every field, so that nothing has to be zeroed.
     pub(super) filled: bool,
 }
@@ -60,12 +59,7 @@ impl ModuleEnv<'_> {
         self.inline_run(inline, layout.bytes, filled)
     }
 
-    /// Where to allocate an array of this length inline, if anywhere.
-    pub(super) fn inline_array(&self, inline: bool, kind: StorageKind, length: u32, filled: bool) -> Option<InlineRun> {
-        self.inline_run(inline, array_bytes(kind, length)?, filled)
-    }
-
-    fn inline_run(&self, inline: bool, bytes: u32, filled: bool) -> Option<InlineRun> {
+    pub(super) fn inline_run(&self, inline: bool, bytes: u32, filled: bool) -> Option<InlineRun> {
         if !inline || !(filled || self.plan.fresh_memory_is_zero || bytes <= INLINE_ZEROING_BYTES) {
             return None;
         }
@@ -84,7 +78,7 @@ impl Lowering<'_, '_> {
     ) -> NewObject {
         match self.env.inline_struct(self.inline_allocation, layout, filled) {
             Some(run) => {
-                let shape = Shape { run, bytes: layout.bytes, length: None, filled };
+                let shape = Shape { run, bytes: layout.bytes, array: None, filled };
                 self.allocate_inline(type_id, shape, Builtin::AllocateStruct, &[type_id], key)
             }
             None => {
@@ -107,8 +101,8 @@ impl Lowering<'_, '_> {
         let length_value = self.b.ins().iconst(types::I32, i64::from(length));
         match self.env.inline_array(self.inline_allocation, kind, length, filled) {
             Some(run) => {
-                let bytes = array_bytes(kind, length).expect("an array with a size class has a size");
-                let shape = Shape { run, bytes, length: Some(length), filled };
+                let array = self.env.array_shape(kind, length).expect("an array allocated inline has a shape");
+                let shape = Shape { run, bytes: array.bytes, array: Some((length, array)), filled };
                 self.allocate_inline(type_id, shape, Builtin::AllocateArray, &[type_id, length_value], key)
             }
             None => {
@@ -161,17 +155,22 @@ impl Lowering<'_, '_> {
         if !shape.filled && !plan.fresh_memory_is_zero {
             self.zero(new.address, shape.bytes);
         }
-        if let Some(length) = shape.length {
+        if let Some((length, array)) = shape.array {
             let length = self.b.ins().iconst(types::I32, i64::from(length));
             let flags = self.flags(Region::Lengths).with_aligned();
             self.b.ins().store(flags, length, new.address, ARRAY_LENGTH_OFFSET as i32);
+            if let Some(pointer) = array.pointer {
+                let to = self.b.ins().iadd_imm_s(cursor, i64::from(array.elements));
+                let flags = self.flags(Region::LeafPointers).with_aligned();
+                self.b.ins().istore32(flags, to, new.address, pointer as i32);
+            }
         }
         self.b.ins().jump(join, &[new.reference.into(), new.address.into()]);
 
         self.b.set_cold_block(slow);
         self.b.switch_to_block(slow);
         self.cold = true;
-        let slow_reference = self.builtin_cold(slow_builtin, slow_args, key);
+        let slow_reference = self.builtin_cold_safepoint(slow_builtin, slow_args, key);
         let slow_object = self.object(slow_reference, None, 0);
         self.b.ins().jump(join, &[slow_reference.into(), slow_object.address.into()]);
         self.cold = false;
@@ -187,10 +186,5 @@ impl Lowering<'_, '_> {
         for offset in (HEADER_BYTES..bytes).step_by(8) {
             self.b.ins().store(flags, zero, address, offset as i32);
         }
-    }
-
-    /// The offset of element `index` from an array's start.
-    pub(super) fn element_offset(kind: StorageKind, index: u32) -> i32 {
-        (array_elements_offset(kind) + index * kind.bytes()) as i32
     }
 }

@@ -6,7 +6,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{StorageKind, array_elements_offset};
+use legato_heap::layout::StorageKind;
 use legato_heap::plan::{BarrierPlan, RememberedPlan, StoreBufferWords};
 
 use super::Lowering;
@@ -47,19 +47,28 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Behind the store of `value` into an element of an array.
-    pub(super) fn array_barrier(&mut self, kind: StorageKind, array: Value, index: ir::Value, value: Value) {
-        if kind != StorageKind::Ref || !self.needs_barrier(array, value) {
+    /// Whether a store into an element of an array has a barrier.
+    pub(super) fn array_needs_barrier(&self, kind: StorageKind, array: Value, value: Value) -> bool {
+        self.env.plan.store_barrier != BarrierPlan::None && kind == StorageKind::Ref && self.needs_barrier(array, value)
+    }
+
+    /// Behind the store of `value` into an element of an array. `element` gives the element's cage offset: an element's
+    /// card is that of its own place, wherever the array's parts lie.
+    pub(super) fn array_barrier(
+        &mut self,
+        kind: StorageKind,
+        array: Value,
+        value: Value,
+        element: impl FnOnce(&mut Self) -> ir::Value,
+    ) {
+        if !self.array_needs_barrier(kind, array, value) {
             return;
         }
         match self.env.plan.store_barrier {
             BarrierPlan::None => {}
             BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) => {
-                let array = self.value(array);
                 self.if_young(plan, value, |l| {
-                    let scaled = l.b.ins().ishl_imm_u(index, i64::from(kind.bytes().trailing_zeros()));
-                    let start = l.b.ins().iadd(array, scaled);
-                    let element = l.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(kind)));
+                    let element = element(l);
                     l.mark_card(plan, element);
                 });
             }
@@ -90,7 +99,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Emits code that is not always reached: base addresses loaded there are not used behind it.
-    fn apart(&mut self, emit: impl FnOnce(&mut Self)) {
+    pub(super) fn apart(&mut self, emit: impl FnOnce(&mut Self)) {
         let cold = std::mem::replace(&mut self.cold, true);
         emit(self);
         self.cold = cold;

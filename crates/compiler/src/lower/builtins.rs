@@ -57,8 +57,37 @@ impl Lowering<'_, '_> {
         self.b.inst_results(call).first().copied().unwrap_or(self.context)
     }
 
+    /// In a cold path: calls a builtin that never collects through its cold trampoline, which keeps all registers.
+    pub(super) fn builtin_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Value {
+        debug_assert!(!builtin.signature().safepoint);
+        self.call_cold(builtin, args);
+        self.cold_result(builtin)
+    }
+
     /// In a cold path: calls a builtin that may collect through its cold trampoline, which keeps all registers.
-    pub(super) fn builtin_cold(&mut self, builtin: Builtin, args: &[ir::Value], key: SafepointKey) -> ir::Value {
+    pub(super) fn builtin_cold_safepoint(
+        &mut self,
+        builtin: Builtin,
+        args: &[ir::Value],
+        key: SafepointKey,
+    ) -> ir::Value {
+        self.spill_roots(key);
+        let call = self.call_cold(builtin, args);
+        self.map_roots(call, key);
+        self.reload_roots(key);
+        self.cold_result(builtin)
+    }
+
+    fn call_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
+        let function = self.function_ref(Symbol::Cold(builtin as u32), || cold_signature(builtin));
+        let mut all = vec![self.context];
+        all.extend_from_slice(args);
+        all.push(self.result_address());
+        self.b.ins().call(function, &all)
+    }
+
+    /// Where cold trampolines leave their result.
+    fn result_address(&mut self) -> ir::Value {
         let slot = match self.result_slot {
             Some(slot) => slot,
             None => {
@@ -66,16 +95,12 @@ impl Lowering<'_, '_> {
                 *self.result_slot.insert(created)
             }
         };
-        self.spill_roots(key);
-        let function = self.function_ref(Symbol::Cold(builtin as u32), || cold_signature(builtin));
-        let mut all = vec![self.context];
-        all.extend_from_slice(args);
-        all.push(self.b.ins().stack_addr(POINTER, slot, 0));
-        let call = self.b.ins().call(function, &all);
-        self.map_roots(call, key);
-        self.reload_roots(key);
+        self.b.ins().stack_addr(POINTER, slot, 0)
+    }
+
+    fn cold_result(&mut self, builtin: Builtin) -> ir::Value {
         let ty = abi_type(builtin.signature().result.expect("cold trampolines are for builtins with results"));
-        let address = self.b.ins().stack_addr(POINTER, slot, 0);
+        let address = self.result_address();
         let flags = self.flags(Region::Stack).with_aligned();
         self.b.ins().load(ty, flags, address, 0)
     }

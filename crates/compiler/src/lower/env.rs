@@ -71,6 +71,17 @@ pub(crate) fn clif_type(ty: ValueType) -> ir::Type {
     }
 }
 
+/// The Cranelift type that holds an element or field of this kind.
+pub(crate) fn element_type(kind: StorageKind) -> ir::Type {
+    match kind {
+        StorageKind::I8 | StorageKind::I16 | StorageKind::I32 | StorageKind::Ref | StorageKind::Immortal => types::I32,
+        StorageKind::I64 => types::I64,
+        StorageKind::F32 => types::F32,
+        StorageKind::F64 => types::F64,
+        StorageKind::V128 => types::I8X16,
+    }
+}
+
 /// The Cranelift type of a builtin's parameter or result.
 pub(crate) fn abi_type(ty: AbiType) -> ir::Type {
     match ty {

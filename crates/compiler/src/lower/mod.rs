@@ -20,6 +20,7 @@ mod poll;
 mod references;
 mod roots;
 mod safepoints;
+mod strips;
 mod structs;
 mod tables;
 
@@ -28,8 +29,10 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use rustc_hash::FxHashMap;
 
 use self::access::REGIONS;
+use self::arrays::StripVariables;
 use self::env::{ModuleEnv, clif_type, wasm_signature};
 use self::roots::{RootPlan, SafepointKey};
+use self::strips::StripPlan;
 use crate::mir::{self, Constant, Op};
 use crate::module::TypeIndex;
 
@@ -65,6 +68,10 @@ pub(crate) struct Lowering<'a, 'b> {
     variables: Vec<Option<Variable>>,
     /// The stack slot that holds them.
     root_slot: Option<ir::StackSlot>,
+    /// Walks through arrays, with what holds them, and those in use in the current block.
+    strips: StripPlan,
+    strip_variables: Vec<StripVariables>,
+    active_strips: std::ops::Range<usize>,
     /// Where cold trampolines leave their result.
     result_slot: Option<ir::StackSlot>,
     /// Alias regions, by number.
@@ -96,6 +103,7 @@ pub(crate) fn lower(
     let checks_stack = poll::needs_stack_check(mir, &order);
     let temperature = |op: &Op, args: &[mir::Value]| safepoints::temperature(env, mir, inline_allocation, op, args);
     let roots = roots::plan(env, mir, &order, checks_stack, temperature);
+    let strips = if large { StripPlan::default() } else { strips::plan(env, mir, &order, temperature) };
 
     let mut lowering = Lowering {
         env,
@@ -108,6 +116,9 @@ pub(crate) fn lower(
         roots,
         variables: Vec::new(),
         root_slot: None,
+        strips,
+        strip_variables: Vec::new(),
+        active_strips: 0..0,
         result_slot: None,
         regions: [None; REGIONS],
         bases: [None; 3],
@@ -118,6 +129,7 @@ pub(crate) fn lower(
         fused_tests: control::fused_tests(mir, &order),
     };
     lowering.create_roots();
+    lowering.create_strips();
     lowering.prologue(&order, checks_stack);
     for &block in &order {
         lowering.block(block);
@@ -175,6 +187,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(first);
         self.bases = [None; 3];
         self.fresh.clear();
+        self.active_strips = self.strips.active(block);
         self.b.set_srcloc(SourceLoc::new(self.first_source(data)));
         for &param in &data.params {
             self.keep_root(param);
@@ -191,6 +204,9 @@ impl Lowering<'_, '_> {
             }
         }
         self.b.set_srcloc(SourceLoc::new(data.terminator_source));
+        if let Some(terminator) = &data.terminator {
+            self.start_strips(block, terminator);
+        }
         self.terminator(block, data);
     }
 
@@ -364,6 +380,7 @@ impl Lowering<'_, '_> {
                 let args = self.value_list(&data.args);
                 self.array_new_segment(crate::abi::Builtin::ArrayNewElem, *ty, segment.0, &args, key)
             }
+            Op::BoundsCheck | Op::ArrayLen(_) if self.strips.is_merged(inst) => return,
             Op::ArrayLen(check) => {
                 let reference = arg(self, 0);
                 self.array_len(*check, reference)
@@ -372,21 +389,17 @@ impl Lowering<'_, '_> {
                 let (index, length) = (arg(self, 0), arg(self, 1));
                 return self.bounds_check(index, length);
             }
-            Op::ArrayGet(ty, extension) => {
-                let (array, index) = (arg(self, 0), arg(self, 1));
-                self.array_get(*ty, *extension, array, index)
-            }
+            Op::ArrayGet(ty, extension) => self.array_get(inst, *ty, *extension, data.args[0], data.args[1]),
             Op::ArraySet(ty) => {
-                let index = arg(self, 1);
-                return self.array_set(*ty, data.args[0], index, data.args[2]);
+                return self.array_set(inst, *ty, data.args[0], data.args[1], data.args[2]);
             }
             Op::ArrayFill(ty) => {
                 let args = self.value_list(&data.args);
-                return self.array_fill(*ty, &args);
+                return self.array_fill(*ty, &args, key);
             }
             Op::ArrayCopy(..) => {
                 let args = self.value_list(&data.args);
-                return self.array_copy(&args);
+                return self.array_copy(&args, key);
             }
             Op::ArrayInitData(_, segment) => {
                 let args = self.value_list(&data.args);

@@ -5,15 +5,16 @@
 
 use cranelift_codegen::ir::{self, InstBuilder, StackSlotData, StackSlotKind, UserStackMapEntry, types};
 
+use legato_heap::layout::StorageKind;
 use legato_heap::plan::InlineRun;
 
 use super::Lowering;
 use super::access::Region;
-use super::arrays::is_zero;
+use super::arrays::{ArraySource, is_zero};
 use super::env::{ModuleEnv, POINTER};
 use super::roots::{SafepointKey, Temperature};
 use crate::mir::{self, Constant, Op, Value, ValueDef};
-use crate::module::{TypeIndex, ValueType};
+use crate::module::ValueType;
 
 /// Whether an operation is a safepoint, and how often it is reached.
 pub(super) fn temperature(
@@ -24,6 +25,10 @@ pub(super) fn temperature(
     args: &[Value],
 ) -> Option<Temperature> {
     let allocation = |run: Option<InlineRun>| Some(if run.is_some() { Temperature::Cold } else { Temperature::Hot });
+    let array = |ty, length, default| {
+        let source = env.array_source(inline, env.element_kind(ty), constant_length(mir, length), default);
+        Some(if matches!(source, ArraySource::Runtime) { Temperature::Hot } else { Temperature::Cold })
+    };
     match op {
         Op::Poll => Some(Temperature::Cold),
         Op::StructNew(ty) => allocation(env.inline_struct(inline, env.struct_layout(*ty), true)),
@@ -32,31 +37,18 @@ pub(super) fn temperature(
         Op::ArrayNewFixed(ty) => allocation(env.inline_array(inline, env.element_kind(*ty), args.len() as u32, true)),
         Op::ArrayNew(ty) => {
             let default = constant_of(mir, args[0]).is_some_and(is_zero);
-            Some(array_temperature(env, mir, inline, *ty, args[1], default))
+            array(*ty, args[1], default)
         }
-        Op::ArrayNewDefault(ty) => Some(array_temperature(env, mir, inline, *ty, args[0], true)),
+        Op::ArrayNewDefault(ty) => array(*ty, args[0], true),
+        Op::ArrayFill(ty) => {
+            (env.bulk_collects() && env.element_kind(*ty) != StorageKind::V128).then_some(Temperature::Hot)
+        }
+        Op::ArrayCopy(..) | Op::ArrayInitData(..) => env.bulk_collects().then_some(Temperature::Hot),
         Op::Call(_) | Op::ArrayNewData(..) | Op::ArrayNewElem(..) | Op::ArrayInitElem(..) | Op::TableInit(..) => {
             Some(Temperature::Hot)
         }
         _ => None,
     }
-}
-
-/// How often the safepoint of an allocation of an array of equal elements is reached; `default`: zeros.
-fn array_temperature(
-    env: &ModuleEnv,
-    mir: &mir::Function,
-    inline: bool,
-    ty: TypeIndex,
-    length: Value,
-    default: bool,
-) -> Temperature {
-    let kind = env.element_kind(ty);
-    let is_inline = match constant_length(mir, length) {
-        Some(length) => env.inline_array(inline, kind, length, false).is_some(),
-        None => env.inline_dynamic(inline, kind, default).is_some(),
-    };
-    if is_inline { Temperature::Cold } else { Temperature::Hot }
 }
 
 /// The constant that defines a value, if one does.
@@ -114,6 +106,7 @@ impl Lowering<'_, '_> {
 
     /// Behind a safepoint: loads the references that may have changed and are still used.
     pub(super) fn reload_roots(&mut self, key: SafepointKey) {
+        self.empty_strips();
         for position in 0..self.roots.at(key).len() {
             let root = self.roots.at(key)[position];
             if root.reload {

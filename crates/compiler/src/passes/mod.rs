@@ -21,6 +21,7 @@ mod unreachable;
 pub use block_params::block_params;
 pub(crate) use fields::Fields;
 pub(crate) use inline::Inliner;
+pub(crate) use ranges::greatest;
 pub use unreachable::unreachable_blocks;
 
 use crate::CompileError;

@@ -433,7 +433,7 @@ fn edge_relation(function: &Function, info: &ModuleInfo, source: Block, edge: u3
 }
 
 /// The greatest that a value can be as an unsigned number, where its operation limits it.
-fn greatest(function: &Function, info: &ModuleInfo, value: Value) -> Option<u32> {
+pub(crate) fn greatest(function: &Function, info: &ModuleInfo, value: Value) -> Option<u32> {
     let (op, args) = origin(function, value)?;
     match op {
         Op::Const(_) => constant_i32(function, value).map(|constant| constant as u32),

@@ -5,13 +5,15 @@ use legato_compiler::CompileOptions;
 use legato_compiler::mir::{Block, Function, Inst, Op, Terminator, Value};
 use legato_compiler::module::*;
 use legato_heap::MutatorContext;
-use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan};
+use legato_heap::layout::SpineLayout;
+use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan, SpinePlan};
 
 /// The plan of a mark-sweep heap.
 pub fn plan(references: ReferencePlan) -> AccessPlan {
     AccessPlan {
         references,
         arrays: ArrayPlan::Contiguous,
+        counting: None,
         allocation: AllocationPlan::SizeClasses {
             cell_bytes: vec![16, 24, 32, 48, 64, 96, 128, 256],
             runs_offset: MutatorContext::RUNS_OFFSET,
@@ -60,6 +62,27 @@ pub fn plans() -> [(&'static str, AccessPlan); 4] {
         ("generational, cards", generational(BarrierPlan::Cards, false)),
         ("generational, store buffer, zeroed", generational(store_buffer, true)),
     ]
+}
+
+/// The zero leaf's place in the tests' cages.
+pub const ZERO_LEAF: u32 = 0x8000;
+
+/// Layouts of spines with a name: small ones, so that every path is used; with leaves that are there from the start, or lazy, or
+/// lazy and shared.
+pub fn spine_plans() -> Vec<(String, ArrayPlan)> {
+    let mut plans = Vec::new();
+    // Less than a leaf, a leaf, several, none.
+    for (first_n, remainder_in_leaf) in [(64, false), (256, false), (1024, false), (0, false), (0, true)] {
+        let layout = SpineLayout { first_n, leaf_log2: 8, remainder_in_leaf };
+        for (name, zero_leaf, copy_on_write) in
+            [("eager", None, false), ("lazy", Some(ZERO_LEAF), false), ("shared", Some(ZERO_LEAF), true)]
+        {
+            let end = if remainder_in_leaf { ", no remainder" } else { "" };
+            let plan = SpinePlan { layout, zero_leaf, copy_on_write };
+            plans.push((format!("first {first_n}, {name}{end}"), ArrayPlan::Spines(plan)));
+        }
+    }
+    plans
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {

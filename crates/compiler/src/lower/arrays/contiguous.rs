@@ -1,12 +1,14 @@
 //! Contiguous arrays: header, length, elements.
 
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{ARRAY_LENGTH_OFFSET, StorageKind, array_elements_offset};
+use legato_heap::layout::{ARRAY_LENGTH_OFFSET, array_elements_offset};
 
+use super::Element;
 use crate::artifact::TrapCode;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
 use crate::lower::env::POINTER;
+use crate::mir::Extension;
 
 pub(super) fn length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
     let object = l.object(array, null, ARRAY_LENGTH_OFFSET + 4);
@@ -14,9 +16,29 @@ pub(super) fn length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>)
     l.b.ins().load(types::I32, flags, object.address, ARRAY_LENGTH_OFFSET as i32)
 }
 
-pub(super) fn element(l: &mut Lowering, kind: StorageKind, array: ir::Value, index: ir::Value) -> (ir::Value, i32) {
-    let start = l.object(array, None, 0).address;
-    let index = l.b.ins().uextend(POINTER, index);
-    let scaled = l.b.ins().ishl_imm_u(index, i64::from(kind.bytes().trailing_zeros()));
-    (l.b.ins().iadd(start, scaled), array_elements_offset(kind) as i32)
+/// The address of an element less its constant offset from the array's start, and that offset.
+pub(super) fn address(l: &mut Lowering, element: Element) -> (ir::Value, i32) {
+    let start = l.object(element.array, None, 0).address;
+    let index = l.b.ins().uextend(POINTER, element.index);
+    let scaled = l.b.ins().ishl_imm_u(index, i64::from(element.kind.bytes().trailing_zeros()));
+    (l.b.ins().iadd(start, scaled), array_elements_offset(element.kind) as i32)
+}
+
+pub(super) fn load(l: &mut Lowering, element: Element, extension: Extension) -> ir::Value {
+    let (address, offset) = address(l, element);
+    let flags = l.element_flags(element.kind);
+    l.load_storage(element.kind, extension, flags, address, offset)
+}
+
+pub(super) fn store(l: &mut Lowering, element: Element, value: ir::Value) {
+    let (address, offset) = address(l, element);
+    let flags = l.element_flags(element.kind);
+    l.store_storage(element.kind, flags, value, address, offset);
+}
+
+/// The cage offset (32 bits) of an element, where references are objects' offsets.
+pub(super) fn cage_offset(l: &mut Lowering, element: Element) -> ir::Value {
+    let scaled = l.b.ins().ishl_imm_u(element.index, i64::from(element.kind.bytes().trailing_zeros()));
+    let start = l.b.ins().iadd(element.array, scaled);
+    l.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(element.kind)))
 }

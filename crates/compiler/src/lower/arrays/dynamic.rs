@@ -2,13 +2,15 @@
 //!
 //! A short array is filled, or zeroed where its memory is not zero yet, by a loop of 8-byte stores; a longer one in the
 //! runtime. The loop may run over the padding behind the last element, which belongs to the object.
+//!
+//! Arrays that may have leaves come from the runtime: those above N bytes; with N = 0 those that are no less than a leaf, as a
+//! smaller one has only a remainder (and an empty one not even that, and no pointer either).
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, OBJECT_ALIGNMENT, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
-use legato_heap::plan::AllocationPlan;
+use legato_heap::plan::{AllocationPlan, ArrayPlan};
 
-use crate::abi::Builtin;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
 use crate::lower::env::{ModuleEnv, POINTER};
@@ -16,13 +18,17 @@ use crate::lower::roots::SafepointKey;
 use crate::mir::Value;
 
 /// The longest array that is written by an inline loop, in bytes: beyond, the runtime's wide stores make up for the call.
-const LONGEST_LOOP: u32 = 512;
+pub(super) const LONGEST_LOOP: u32 = 512;
 /// Where the loop starts: elements that begin before, right behind the length, fill the 4 bytes up to here.
 const LOOP_START: u32 = 16;
 
 /// Where to allocate an array of any length.
 pub(in crate::lower) struct DynamicRun {
     run_offset: u32,
+    /// Offset of the first element.
+    elements: u32,
+    /// Offset of the pointer that leads to the elements, where one does. An empty array has none: it takes the slow path.
+    pointer: Option<u32>,
     /// A longer array takes the slow path, in elements.
     longest: u32,
 }
@@ -36,12 +42,25 @@ impl ModuleEnv<'_> {
         default: bool,
     ) -> Option<DynamicRun> {
         let AllocationPlan::Bump { run_offset, max_bytes } = self.plan.allocation else { return None };
-        if !inline || kind == StorageKind::V128 {
+        // A counted build counts arrays where they are allocated: in the runtime.
+        if !inline || kind == StorageKind::V128 || self.plan.counting.is_some() {
             return None;
         }
         let is_written = !(default && self.plan.fresh_memory_is_zero);
         let bytes = if is_written { max_bytes.min(LONGEST_LOOP) } else { max_bytes };
-        Some(DynamicRun { run_offset, longest: (bytes - array_elements_offset(kind)) / kind.bytes() })
+        let mut run =
+            DynamicRun { run_offset, elements: array_elements_offset(kind), pointer: None, longest: u32::MAX };
+        if let ArrayPlan::Spines(plan) = self.plan.arrays {
+            if plan.layout.first_n > 0 {
+                run.longest = plan.layout.first_n / kind.bytes();
+            } else {
+                let shape = self.array_shape(kind, 1)?;
+                (run.elements, run.pointer) = (shape.elements, shape.pointer);
+                run.longest = plan.layout.leaf_bytes() / kind.bytes() - 1;
+            }
+        }
+        run.longest = run.longest.min((bytes - run.elements) / kind.bytes());
+        Some(run)
     }
 }
 
@@ -56,21 +75,30 @@ impl Lowering<'_, '_> {
         length: Value,
         key: SafepointKey,
     ) -> ir::Value {
-        let DynamicRun { run_offset, longest } = run;
+        let DynamicRun { run_offset, elements: elements_offset, pointer, longest } = run;
         let run = run_offset as i32;
         let length = self.value(length);
         let mutator = self.mutator();
         let cage = self.cage();
         let [check, fast, slow, join] = [(); 4].map(|()| self.b.create_block());
         let reference = self.b.append_block_param(join, types::I32);
-        let longest = self.b.ins().iconst(types::I32, i64::from(longest));
-        let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, length, longest);
+        let fits = match pointer {
+            None => {
+                let longest = self.b.ins().iconst(types::I32, i64::from(longest));
+                self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, length, longest)
+            }
+            // Not empty either.
+            Some(_) => {
+                let less_one = self.b.ins().iadd_imm_s(length, -1);
+                self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, less_one, i64::from(longest))
+            }
+        };
         self.b.ins().brif(fits, check, &[], slow, &[]);
 
         self.b.switch_to_block(check);
         let wide = self.b.ins().uextend(types::I64, length);
         let elements = self.b.ins().ishl_imm_u(wide, i64::from(kind.bytes().trailing_zeros()));
-        let rounding = i64::from(array_elements_offset(kind) + OBJECT_ALIGNMENT - 1);
+        let rounding = i64::from(elements_offset + OBJECT_ALIGNMENT - 1);
         let bytes = self.b.ins().iadd_imm_s(elements, rounding);
         let bytes = self.b.ins().band_imm_s(bytes, -i64::from(OBJECT_ALIGNMENT));
         let flags = self.flags(Region::Runs).with_aligned();
@@ -97,7 +125,13 @@ impl Lowering<'_, '_> {
             None => Some(self.b.ins().iconst(types::I64, 0)),
         };
         if let Some(pattern) = pattern {
-            self.write_pattern(kind, pattern, address, bytes);
+            let end = self.b.ins().iadd(address, bytes);
+            self.write_pattern(kind, pattern, address, elements_offset, end);
+        }
+        if let Some(pointer) = pointer {
+            let to = self.b.ins().iadd_imm_s(cursor, i64::from(elements_offset));
+            let flags = self.flags(Region::LeafPointers).with_aligned();
+            self.b.ins().istore32(flags, to, address, pointer as i32);
         }
         let new = self.b.ins().ireduce(types::I32, cursor);
         self.b.ins().jump(join, &[new.into()]);
@@ -105,15 +139,9 @@ impl Lowering<'_, '_> {
         self.b.set_cold_block(slow);
         self.b.switch_to_block(slow);
         self.cold = true;
-        let new = match element {
-            Some(element) => {
-                let new = self.builtin_cold(Builtin::AllocateArrayUninitialised, &[type_id, length], key);
-                let value = self.value(element);
-                self.fill(kind, new, value, length);
-                new
-            }
-            None => self.builtin_cold(Builtin::AllocateArray, &[type_id, length], key),
-        };
+        let (builtin, args) = self.array_new_builtin(kind, type_id, element, length);
+        let new = self.builtin_cold_safepoint(builtin, &args, key);
+        self.finish_array_new(kind, new, element, length);
         self.cold = false;
         self.b.ins().jump(join, &[new.into()]);
 
@@ -122,7 +150,7 @@ impl Lowering<'_, '_> {
     }
 
     /// An element repeated to 8 bytes.
-    fn pattern(&mut self, kind: StorageKind, value: ir::Value) -> ir::Value {
+    pub(super) fn pattern(&mut self, kind: StorageKind, value: ir::Value) -> ir::Value {
         let bits = self.element_bits(value);
         let (mask, copies) = match kind.bytes() {
             1 => (0xff, 0x0101_0101_0101_0101),
@@ -135,16 +163,22 @@ impl Lowering<'_, '_> {
         self.b.ins().imul(low, copies)
     }
 
-    /// Writes 8-byte patterns over all elements of the array of `bytes` at `address`.
-    fn write_pattern(&mut self, kind: StorageKind, pattern: ir::Value, address: ir::Value, bytes: ir::Value) {
-        let flags = self.flags(Region::Elements(kind));
-        if array_elements_offset(kind) < LOOP_START {
-            self.b.ins().istore32(flags, pattern, address, array_elements_offset(kind) as i32);
+    /// Writes 8-byte patterns over all elements of the object at `address`, from offset `elements` up to `end`.
+    pub(super) fn write_pattern(
+        &mut self,
+        kind: StorageKind,
+        pattern: ir::Value,
+        address: ir::Value,
+        elements: u32,
+        end: ir::Value,
+    ) {
+        let flags = self.element_flags(kind);
+        if elements < LOOP_START {
+            self.b.ins().istore32(flags, pattern, address, elements as i32);
         }
         let [header, body, done] = [(); 3].map(|()| self.b.create_block());
         let position = self.b.append_block_param(header, POINTER);
-        let end = self.b.ins().iadd(address, bytes);
-        let start = self.b.ins().iadd_imm_s(address, i64::from(LOOP_START));
+        let start = self.b.ins().iadd_imm_s(address, i64::from(elements.max(LOOP_START)));
         self.b.ins().jump(header, &[start.into()]);
         self.b.switch_to_block(header);
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, position, end);

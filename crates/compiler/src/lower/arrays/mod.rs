@@ -1,39 +1,56 @@
-//! Arrays (axis `arrays`): one file per value for the access paths; allocation and bulk operations here.
+//! Arrays (axis `arrays`): one file per value for the access paths, allocation in files of its own, bulk operations here.
 
+mod allocation;
 mod contiguous;
+mod counting;
 mod dynamic;
+mod spines;
+mod strips;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
-use legato_heap::layout::{StorageKind, array_elements_offset};
+use legato_heap::layout::StorageKind;
 use legato_heap::plan::ArrayPlan;
 
+use self::spines::ToStore;
 use super::Lowering;
 use super::access::{Region, trap};
-use super::env::POINTER;
+use super::env::ModuleEnv;
 use super::roots::SafepointKey;
-use super::safepoints::constant_length;
 use super::structs::null_trap;
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
-use crate::mir::{Check, Constant, Extension, Value};
+use crate::mir::{Check, Constant, Extension, Inst, Value};
 use crate::module::TypeIndex;
+use crate::passes::greatest;
 
-/// An array of a known length up to this is filled by single stores.
-const UNROLLED_FILL: u32 = 16;
+pub(super) use allocation::{ArrayShape, ArraySource};
+pub(super) use strips::StripVariables;
+
+/// An element to access.
+#[derive(Clone, Copy)]
+struct Element {
+    /// What the array holds.
+    kind: StorageKind,
+    /// The array.
+    array: ir::Value,
+    /// The element's index, checked.
+    index: ir::Value,
+    /// The greatest that the index can be, where its definition limits it.
+    most: Option<u32>,
+}
+
+impl ModuleEnv<'_> {
+    /// Whether the bulk operations on arrays that allocate no array may collect: they make room for leaves.
+    pub(super) fn bulk_collects(&self) -> bool {
+        self.plan.arrays != ArrayPlan::Contiguous
+    }
+}
 
 impl Lowering<'_, '_> {
     pub(super) fn array_len(&mut self, check: Check, reference: ir::Value) -> ir::Value {
-        match self.env.plan.arrays {
-            ArrayPlan::Contiguous => contiguous::length(self, reference, null_trap(check)),
-        }
-    }
-
-    /// The address of an element less its constant offset from the array's start, and that offset.
-    fn element(&mut self, kind: StorageKind, array: ir::Value, index: ir::Value) -> (ir::Value, i32) {
-        match self.env.plan.arrays {
-            ArrayPlan::Contiguous => contiguous::element(self, kind, array, index),
-        }
+        // Every layout begins with the header and the length.
+        contiguous::length(self, reference, null_trap(check))
     }
 
     pub(super) fn bounds_check(&mut self, index: ir::Value, length: ir::Value) {
@@ -41,121 +58,86 @@ impl Lowering<'_, '_> {
         self.b.ins().trapnz(outside, trap(TrapCode::ArrayOutOfBounds));
     }
 
+    fn array_element(&mut self, kind: StorageKind, array: Value, index: Value) -> Element {
+        let most = greatest(self.mir, self.env.info, self.mir.resolve(index));
+        Element { kind, array: self.value(array), index: self.value(index), most }
+    }
+
     pub(super) fn array_get(
         &mut self,
+        inst: Inst,
         ty: TypeIndex,
         extension: Extension,
-        array: ir::Value,
-        index: ir::Value,
+        array: Value,
+        index: Value,
     ) -> ir::Value {
         let kind = self.env.element_kind(ty);
-        let (address, offset) = self.element(kind, array, index);
-        let flags = self.flags(Region::Elements(kind));
-        self.load_storage(kind, extension, flags, address, offset)
+        let element = self.array_element(kind, array, index);
+        self.count_access(element, counting::Access::Read);
+        match self.env.plan.arrays {
+            ArrayPlan::Contiguous => contiguous::load(self, element, extension),
+            ArrayPlan::Spines(plan) => match self.strips.of(inst) {
+                Some(to) => strips::load(self, &plan, to, element, extension),
+                None => spines::load(self, &plan, element, extension),
+            },
+        }
     }
 
-    pub(super) fn array_set(&mut self, ty: TypeIndex, array: Value, index: ir::Value, value: Value) {
+    pub(super) fn array_set(&mut self, inst: Inst, ty: TypeIndex, array: Value, index: Value, value: Value) {
         let kind = self.env.element_kind(ty);
-        let (reference, stored) = (self.value(array), self.value(value));
-        let (address, offset) = self.element(kind, reference, index);
-        let flags = self.flags(Region::Elements(kind));
-        self.store_storage(kind, flags, stored, address, offset);
-        self.array_barrier(kind, array, index, value);
-    }
-
-    /// `array.new` and, without an element, `array.new_default`.
-    pub(super) fn array_new(
-        &mut self,
-        ty: TypeIndex,
-        element: Option<Value>,
-        length: Value,
-        key: SafepointKey,
-    ) -> ir::Value {
-        let kind = self.env.element_kind(ty);
-        let element = element.filter(|&element| !self.constant_of(element).is_some_and(is_zero));
-        let type_id = self.type_id(ty);
-        let known = constant_length(self.mir, length)
-            .filter(|&length| self.env.inline_array(self.inline_allocation, kind, length, false).is_some());
-        if let Some(known) = known {
-            let unrolled = element.is_some() && known <= UNROLLED_FILL;
-            let new = self.allocate_array(type_id, kind, known, unrolled, key);
-            if let Some(element) = element {
-                let value = self.value(element);
-                if unrolled {
-                    for number in 0..known {
-                        self.initialise_element(kind, new.address, number, value);
-                    }
-                } else {
-                    let length = self.value(length);
-                    self.fill(kind, new.reference, value, length);
+        let element = self.array_element(kind, array, index);
+        self.count_access(element, counting::Access::Write);
+        let stored = ToStore { value: self.value(value), is_zero: self.constant_of(value).map(is_zero) };
+        match self.env.plan.arrays {
+            ArrayPlan::Contiguous => {
+                contiguous::store(self, element, stored.value);
+                self.array_barrier(kind, array, value, |l| contiguous::cage_offset(l, element));
+            }
+            ArrayPlan::Spines(plan) => {
+                let is_remembered = self.array_needs_barrier(kind, array, value);
+                let address = match self.strips.of(inst) {
+                    Some(to) => strips::store(self, &plan, to, element, stored, is_remembered),
+                    None => spines::store(self, &plan, element, stored, is_remembered),
+                };
+                if let Some(address) = address {
+                    self.array_barrier(kind, array, value, |l| l.cage_offset(address));
                 }
             }
-            return new.reference;
         }
-        if constant_length(self.mir, length).is_none()
-            && let Some(run) = self.env.inline_dynamic(self.inline_allocation, kind, element.is_none())
-        {
-            return self.array_new_dynamic(run, kind, type_id, element, length, key);
-        }
-        let length = self.value(length);
-        match element {
-            Some(element) => {
-                let array = self.builtin_safepoint(Builtin::AllocateArrayUninitialised, &[type_id, length], key);
-                let value = self.value(element);
-                self.fill(kind, array, value, length);
-                array
+    }
+
+    /// Stores an element, without a barrier.
+    fn store_element(&mut self, element: Element, value: ir::Value) {
+        match self.env.plan.arrays {
+            ArrayPlan::Contiguous => contiguous::store(self, element, value),
+            ArrayPlan::Spines(plan) => {
+                spines::store(self, &plan, element, ToStore { value, is_zero: None }, false);
             }
-            None => self.builtin_safepoint(Builtin::AllocateArray, &[type_id, length], key),
         }
-    }
-
-    pub(super) fn array_new_fixed(&mut self, ty: TypeIndex, args: &[Value], key: SafepointKey) -> ir::Value {
-        let kind = self.env.element_kind(ty);
-        let type_id = self.type_id(ty);
-        let new = self.allocate_array(type_id, kind, args.len() as u32, true, key);
-        for (number, &arg) in args.iter().enumerate() {
-            let value = self.value(arg);
-            self.initialise_element(kind, new.address, number as u32, value);
-        }
-        new.reference
-    }
-
-    fn initialise_element(&mut self, kind: StorageKind, address: ir::Value, index: u32, value: ir::Value) {
-        let flags = self.flags(Region::Elements(kind));
-        self.store_storage(kind, flags, value, address, Self::element_offset(kind, index));
-    }
-
-    pub(super) fn array_new_segment(
-        &mut self,
-        builtin: Builtin,
-        ty: TypeIndex,
-        segment: u32,
-        args: &[ir::Value],
-        key: SafepointKey,
-    ) -> ir::Value {
-        let type_id = self.type_id(ty);
-        let segment = self.b.ins().iconst(types::I32, i64::from(segment));
-        self.builtin_safepoint(builtin, &[type_id, segment, args[0], args[1]], key)
     }
 
     /// `array.init_data` and `array.init_elem`: (array, start, offset in the segment, length).
     pub(super) fn array_init(&mut self, builtin: Builtin, segment: u32, args: &[ir::Value], key: SafepointKey) {
         let segment = self.b.ins().iconst(types::I32, i64::from(segment));
         let args = [args[0], args[1], segment, args[2], args[3]];
-        if builtin.signature().safepoint {
-            self.builtin_safepoint(builtin, &args, key);
-        } else {
-            self.builtin(builtin, &args);
-        }
+        self.bulk(builtin, &args, key);
     }
 
     /// `array.copy`: (destination, start, source, start, length).
-    pub(super) fn array_copy(&mut self, args: &[ir::Value]) {
-        self.builtin(Builtin::ArrayCopy, args);
+    pub(super) fn array_copy(&mut self, args: &[ir::Value], key: SafepointKey) {
+        self.bulk(Builtin::ArrayCopy, args, key);
+    }
+
+    fn bulk(&mut self, builtin: Builtin, args: &[ir::Value], key: SafepointKey) {
+        if builtin.signature().safepoint || self.env.bulk_collects() {
+            self.builtin_safepoint(builtin, args, key);
+        } else {
+            self.builtin(builtin, args);
+        }
     }
 
     /// `array.fill`: (array, start, element, length).
-    pub(super) fn array_fill(&mut self, ty: TypeIndex, args: &[ir::Value]) {
+    pub(super) fn array_fill(&mut self, ty: TypeIndex, args: &[ir::Value], key: SafepointKey) {
         let kind = self.env.element_kind(ty);
         if kind == StorageKind::V128 {
             let length = self.array_len(Check::Elided, args[0]);
@@ -164,23 +146,13 @@ impl Lowering<'_, '_> {
             let length = self.index64(length);
             let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThan, end, length);
             self.b.ins().trapnz(outside, trap(TrapCode::ArrayOutOfBounds));
-            return self.fill_vectors(args[0], args[1], args[2], args[3]);
+            return self.fill_by_loop(kind, args[0], args[1], args[2], args[3]);
         }
         let bits = self.element_bits(args[2]);
-        self.builtin(Builtin::ArrayFill, &[args[0], args[1], bits, args[3]]);
+        self.bulk(Builtin::ArrayFill, &[args[0], args[1], bits, args[3]], key);
     }
 
-    /// Fills a whole new array.
-    fn fill(&mut self, kind: StorageKind, array: ir::Value, value: ir::Value, length: ir::Value) {
-        let start = self.b.ins().iconst(types::I32, 0);
-        if kind == StorageKind::V128 {
-            return self.fill_vectors(array, start, value, length);
-        }
-        let bits = self.element_bits(value);
-        self.builtin(Builtin::ArrayFill, &[array, start, bits, length]);
-    }
-
-    /// An element as the 64 raw bits that `ArrayFill` takes.
+    /// An element as the 64 raw bits that builtins take.
     fn element_bits(&mut self, value: ir::Value) -> ir::Value {
         let ty = self.b.func.dfg.value_type(value);
         let integer = match ty {
@@ -191,28 +163,42 @@ impl Lowering<'_, '_> {
         self.index64(integer)
     }
 
-    /// A loop of stores: vectors do not fit the builtin's 64 bits. The bounds have been checked.
-    fn fill_vectors(&mut self, array: ir::Value, start: ir::Value, value: ir::Value, count: ir::Value) {
-        let kind = StorageKind::V128;
-        let (first, offset) = self.element(kind, array, start);
-        let count = self.index64(count);
-        let bytes = self.b.ins().imul_imm_u(count, i64::from(kind.bytes()));
-        let end = self.b.ins().iadd(first, bytes);
-        let header = self.b.create_block();
-        let body = self.b.create_block();
-        let done = self.b.create_block();
-        let position = self.b.append_block_param(header, POINTER);
-        self.b.ins().jump(header, &[first.into()]);
+    /// A loop of stores, without barriers, for what builtins do not take: vectors do not fit their 64 bits, and a reference may
+    /// change in one that allocates. The bounds have been checked.
+    fn fill_by_loop(
+        &mut self,
+        kind: StorageKind,
+        array: ir::Value,
+        start: ir::Value,
+        value: ir::Value,
+        count: ir::Value,
+    ) {
+        // Loaded here, for the loop and for what follows it.
+        self.cage();
+        let end = self.b.ins().iadd(start, count);
+        let [header, body, done] = [(); 3].map(|()| self.b.create_block());
+        let index = self.b.append_block_param(header, types::I32);
+        self.b.ins().jump(header, &[start.into()]);
         self.b.switch_to_block(header);
-        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, position, end);
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, index, end);
         self.b.ins().brif(more, body, &[], done, &[]);
         self.b.switch_to_block(body);
-        let flags = self.flags(Region::Elements(kind));
-        self.store_storage(kind, flags, value, position, offset);
-        let next = self.b.ins().iadd_imm_s(position, i64::from(kind.bytes()));
+        self.store_element(Element { kind, array, index, most: None }, value);
+        let next = self.b.ins().iadd_imm_s(index, 1);
         self.b.ins().jump(header, &[next.into()]);
         self.b.switch_to_block(done);
-        debug_assert_eq!(offset, array_elements_offset(kind) as i32);
+    }
+
+    /// The cage offset (32 bits) of an address in the cage.
+    fn cage_offset(&mut self, address: ir::Value) -> ir::Value {
+        let cage = self.cage();
+        let offset = self.b.ins().isub(address, cage);
+        self.b.ins().ireduce(types::I32, offset)
+    }
+
+    /// Flags for elements.
+    fn element_flags(&mut self, kind: StorageKind) -> MemFlagsData {
+        self.flags(Region::Elements(kind))
     }
 }
 
