@@ -66,6 +66,19 @@ Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
 
   collector=generational|mark-sweep
   references=direct|thin-handles (with mark-sweep)
+  arrays=contiguous|arraylets|zrays|mapped
+  leaf=SIZE              arraylets, zrays: bytes of a leaf, 256 to 1M
+  first-n=SIZE           zrays: bytes of elements in the spine, 0 or 64 to 256K
+  lazy=on|off            arraylets, zrays: allocate a leaf when it is first stored to
+  zero-compression=on|off, fast-copy=on|off, copy-on-write=on|off
+                         zrays: free leaves of zeros, copy by strips, share leaves
+  mapped-from=SIZE       mapped: arrays of so many bytes own their address space
+  mapped-sharing=on|off  mapped: copies share whole pages
+  native-views=copy|double-map
+                         how host code sees an array in leaves as one slice
+  view-creation=request|allocation
+                         double-map: when the second mapping is made
+  count-accesses=on|off  count the accesses of compiled code to array elements
   zeroing=hot-path|bulk|non-temporal|concurrent|adaptive
   zeroing-unit=SIZE, zeroing-width=8|16|32
                          bytes zeroed at a time, bytes of one streaming store
@@ -79,8 +92,8 @@ Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
   stress=N|off           collect at every N-th allocation
   stress-polls=on|off    under stress, count loop iterations too
 
-Sizes are bytes, or take K, M, G. Code is compiled for one kind of references: run a precompiled file with those it was
-compiled for.";
+Sizes are bytes, or take K, M, G. Code is compiled for one kind of references and one layout of arrays: run a precompiled
+file with those it was compiled for.";
 
 /// Options that shape the engine.
 #[derive(Debug, Args)]

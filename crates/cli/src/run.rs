@@ -33,7 +33,7 @@ enum Event {
     /// The guest begins to run.
     Started(InterruptHandle, Watch),
     /// It has ended, and left the heap so.
-    Ended(Result<()>, Option<HeapStats>),
+    Ended(Result<()>, Option<Box<HeapStats>>),
 }
 
 /// Runs a program and returns the exit status. Errors have been printed by then.
@@ -46,7 +46,7 @@ pub fn run(args: RunArgs) -> i32 {
     let spawned = thread::Builder::new().name("guest".into()).stack_size(stack).spawn(move || {
         let (result, heap) = guest(&args, &sender);
         // If nobody listens any more, the time was over.
-        let _ = sender.send(Event::Ended(result, heap));
+        let _ = sender.send(Event::Ended(result, heap.map(Box::new)));
     });
     if let Err(error) = spawned {
         report::complain(format_args!(
@@ -63,6 +63,7 @@ pub fn run(args: RunArgs) -> i32 {
         match event {
             Ok(Event::Started(interrupt, watch)) => started = Some((interrupt, watch)),
             Ok(Event::Ended(result, heap)) => {
+                let heap = heap.map(|heap| *heap);
                 let outcome = report::outcome(&result);
                 let status = report::status(result);
                 return tell(started, &outcome, heap, status);
@@ -83,7 +84,7 @@ pub fn run(args: RunArgs) -> i32 {
             if let Err(error) = result {
                 report::backtrace(&error);
             }
-            heap
+            heap.map(|heap| *heap)
         }
         _ => None,
     };

@@ -47,8 +47,8 @@ pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};
 pub use func::{Caller, Func, IntoFunc, TypedFunc, WasmParams, WasmResults, WasmRet, WasmTy};
 pub use gc::{
-    AnyRef, ArrayRef, ArrayRefPre, EqRef, ExnRef, ExternRef, GcRef, I31, OwnedRooted, RootScope, Rooted, StructRef,
-    StructRefPre,
+    AnyRef, ArrayRef, ArrayRefPre, ArrayView, EqRef, ExnRef, ExternRef, GcRef, I31, OwnedRooted, RootScope, Rooted,
+    StructRef, StructRefPre, ViewElement,
 };
 pub use instance::Instance;
 pub use interrupt::{Deadline, InterruptHandle};

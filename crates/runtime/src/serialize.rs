@@ -38,7 +38,7 @@ pub(crate) fn decode(engine: &Engine, bytes: &[u8]) -> Result<CompiledModule> {
     ensure!(
         module.plan == *plan,
         "the module was precompiled for another heap: compile it again with the same --heap keys collector, references, \
-         barrier and zeroing"
+         barrier, zeroing, count-accesses, arrays and the parameters of arrays"
     );
     ensure!(module.context == module.info.context_layout(), "the module was precompiled for another context layout");
     Ok(module)

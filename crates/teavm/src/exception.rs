@@ -23,16 +23,7 @@ pub fn exception_message(
 /// The text of the first array of 16-bit elements at or below `object`.
 fn characters(store: &mut impl AsContextMut, object: Rooted<AnyRef>, depth: u32) -> Option<String> {
     if let Ok(Some(array)) = object.as_array(&mut *store) {
-        let units: Vec<u16> = array
-            .elems(&mut *store)
-            .ok()?
-            .into_iter()
-            .map(|value| match value {
-                Val::I32(unit) => u16::try_from(unit & 0xffff).ok(),
-                _ => None,
-            })
-            .collect::<Option<_>>()?;
-        return Some(String::from_utf16_lossy(&units));
+        return array.with_slice::<u16, _>(&mut *store, String::from_utf16_lossy).ok();
     }
     let structure = object.as_struct(&mut *store).ok()??;
     if depth == 0 {

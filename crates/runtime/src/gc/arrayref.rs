@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use legato_compiler::module as wasm;
 use legato_heap::Reference;
-use legato_heap::layout::{StorageKind, array_elements_offset};
+use legato_heap::layout::StorageKind;
 
 use crate::gc::fields;
 use crate::gc::rooted::Sealed;
@@ -51,7 +51,7 @@ impl ArrayRef {
         let opaque = &mut store.0.opaque;
         let (object, storage) = allocate(opaque, &allocator.ty, length, std::slice::from_ref(element))?;
         let bits = fields::to_bits(opaque, *element, storage)?;
-        opaque.heap.array_fill(object, 0, bits, length);
+        opaque.array_fill(object, 0, bits, length)?;
         Ok(Rooted::new(opaque, object))
     }
 
@@ -70,7 +70,7 @@ impl ArrayRef {
         let (object, storage) = allocate(opaque, &allocator.ty, length, elements)?;
         for (index, element) in (0..).zip(elements) {
             let bits = fields::to_bits(opaque, *element, storage)?;
-            opaque.heap.array_fill(object, index, bits, 1);
+            opaque.array_fill(object, index, bits, 1)?;
         }
         Ok(Rooted::new(opaque, object))
     }
@@ -88,7 +88,8 @@ fn allocate(
     for (index, value) in values.iter().enumerate() {
         fields::to_bits(store, *value, storage).with_context(|| format!("element {index}"))?;
     }
-    Ok((store.allocate_array(ty.id(), length)?, storage))
+    let array = store.allocate_array(ty.id(), length)?;
+    Ok((store.array_make_room(array, 0, length)?, storage))
 }
 
 impl Rooted<ArrayRef> {
@@ -111,14 +112,12 @@ impl Rooted<ArrayRef> {
         Ok(store.0.opaque.heap.array_length(self.reference(&store.0.opaque)?))
     }
 
-    fn locate(&self, store: &StoreOpaque, index: u32) -> Result<(Reference, u32, wasm::FieldType)> {
+    fn locate(&self, store: &StoreOpaque, index: u32) -> Result<(Reference, wasm::FieldType)> {
         let object = self.reference(store)?;
         let length = store.heap.array_length(object);
         ensure!(index < length, "index {index} is outside of an array of {length} elements");
         let entry = store.engine.types().get(store.heap.type_of(object));
-        let kind = store.heap.array_element_kind(object);
-        let offset = array_elements_offset(kind) + kind.bytes() * index;
-        Ok((object, offset, entry.element().expect("an array type")))
+        Ok((object, entry.element().expect("an array type")))
     }
 
     /// Reads an element. Packed elements are zero-extended.
@@ -128,8 +127,8 @@ impl Rooted<ArrayRef> {
     pub fn get(&self, mut store: impl AsContextMut, index: u32) -> Result<Val> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
-        let (object, offset, field) = self.locate(opaque, index)?;
-        Ok(fields::load(opaque, object, offset, field.storage))
+        let (object, field) = self.locate(opaque, index)?;
+        Ok(fields::load_element(opaque, object, index, field.storage))
     }
 
     /// Reads all elements.
@@ -144,15 +143,15 @@ impl Rooted<ArrayRef> {
     /// Writes an element.
     ///
     /// # Errors
-    /// If the index is out of bounds, the elements are immutable, or the value has another type.
+    /// If the index is out of bounds, the elements are immutable, or the value has another type;
+    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where an array that does not lie in one piece needs memory.
     pub fn set(&self, mut store: impl AsContextMut, index: u32, value: Val) -> Result<()> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
-        let (object, offset, field) = self.locate(opaque, index)?;
+        let (object, field) = self.locate(opaque, index)?;
         fields::check_mutable(field)?;
         let bits = fields::to_bits(opaque, value, field.storage)?;
-        fields::store_bits(opaque, object, offset, field.storage, bits);
-        Ok(())
+        opaque.array_fill(object, index, bits, 1)
     }
 
     /// Copies the elements out as little-endian bytes: a whole array of numbers in one step.
@@ -165,16 +164,16 @@ impl Rooted<ArrayRef> {
         let object = self.reference(opaque)?;
         let kind = opaque.heap.array_element_kind(object);
         ensure!(!matches!(kind, StorageKind::Ref | StorageKind::Immortal), "the elements are references");
-        let length = opaque.heap.array_length(object) as usize * kind.bytes() as usize;
-        let start = opaque.heap.object_address(object).wrapping_add(array_elements_offset(kind) as usize);
-        // SAFETY: the elements of a living array, and nothing else runs meanwhile.
-        Ok(unsafe { std::slice::from_raw_parts(start, length) }.to_vec())
+        let mut bytes = vec![0; opaque.heap.array_length(object) as usize * kind.bytes() as usize];
+        opaque.heap.array_read_bytes(object, 0, &mut bytes);
+        Ok(bytes)
     }
 
     /// Writes elements from `start` on, given as little-endian bytes.
     ///
     /// # Errors
-    /// If the bytes are no whole elements within the array, the elements are references, or immutable.
+    /// If the bytes are no whole elements within the array, the elements are references, or immutable;
+    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where an array that does not lie in one piece needs memory.
     pub fn write_bytes(&self, mut store: impl AsContextMut, start: u32, bytes: &[u8]) -> Result<()> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
@@ -191,7 +190,7 @@ impl Rooted<ArrayRef> {
             start as usize + bytes.len() / size <= length,
             "the bytes end outside of an array of {length} elements"
         );
-        opaque.heap.array_write_bytes(object, start, bytes);
-        Ok(())
+        let object = opaque.array_make_room(object, start, (bytes.len() / size) as u32)?;
+        opaque.array_write_bytes(object, start, bytes)
     }
 }

@@ -14,6 +14,12 @@ pub(crate) fn load(store: &mut StoreOpaque, object: Reference, offset: u32, ty: 
     Val::from_bits(store, bits, unpacked(ty))
 }
 
+/// Reads an element. Packed values are zero-extended.
+pub(crate) fn load_element(store: &mut StoreOpaque, array: Reference, index: u32, ty: wasm::StorageType) -> Val {
+    let bits = store.heap.array_get(array, index);
+    Val::from_bits(store, bits, unpacked(ty))
+}
+
 /// The bits of `value` for a field of this type.
 ///
 /// # Errors

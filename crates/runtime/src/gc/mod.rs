@@ -8,6 +8,7 @@ mod fields;
 mod i31;
 mod rooted;
 mod structref;
+mod view;
 
 pub use anyref::{AnyRef, EqRef};
 pub use arrayref::{ArrayRef, ArrayRefPre};
@@ -16,3 +17,4 @@ pub use externref::ExternRef;
 pub use i31::I31;
 pub use rooted::{GcRef, OwnedRooted, RootScope, Rooted};
 pub use structref::{StructRef, StructRefPre};
+pub use view::{ArrayView, ViewElement};

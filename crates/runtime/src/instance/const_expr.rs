@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use legato_compiler::module::{ConstExpr, ConstOp, StorageType, ValueType};
-use legato_heap::layout::{StorageKind, array_elements_offset};
+use legato_heap::layout::StorageKind;
 use legato_heap::{Reference, TypeId};
 
 use crate::store::StoreOpaque;
@@ -56,8 +56,9 @@ fn step(store: &mut StoreOpaque, instance: u32, op: &ConstOp) -> Result<()> {
             let ty = type_id(store, instance, index.index());
             let length = pop(store) as u32;
             let array = store.allocate_array(ty, length)?;
+            let array = store.array_make_room(array, 0, length)?;
             let value = pop(store);
-            store.heap.array_fill(array, 0, value, length);
+            store.array_fill(array, 0, value, length)?;
             store.state.scratch.push((array.0.into(), true));
         }
         ConstOp::ArrayNewDefault(index) => {
@@ -68,11 +69,10 @@ fn step(store: &mut StoreOpaque, instance: u32, op: &ConstOp) -> Result<()> {
         }
         ConstOp::ArrayNewFixed(index, length) => {
             let array = store.allocate_array(type_id(store, instance, index.index()), length)?;
-            let kind = store.heap.array_element_kind(array);
+            let array = store.array_make_room(array, 0, length)?;
             for element in (0..length).rev() {
                 let bits = pop(store);
-                let offset = array_elements_offset(kind) + kind.bytes() * element;
-                store.heap.store(array, offset, kind, bits);
+                store.array_fill(array, element, bits, 1)?;
             }
             store.state.scratch.push((array.0.into(), true));
         }

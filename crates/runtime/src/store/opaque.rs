@@ -1,5 +1,6 @@
 //! The part of a store that does not depend on the embedder's data.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -108,6 +109,34 @@ impl StoreOpaque {
 
     pub(crate) fn allocate_array(&mut self, ty: TypeId, length: u32) -> Result<Reference> {
         self.heap.allocate_array(ty, length, &mut self.state).map_err(allocation_error)
+    }
+
+    /// Makes room for writing elements of an array; returns the array, which may have moved.
+    pub(crate) fn array_make_room(&mut self, array: Reference, start: u32, length: u32) -> Result<Reference> {
+        let mut kept = [array];
+        self.heap.array_make_room(start, length, &mut kept, &mut self.state).map_err(allocation_error)?;
+        Ok(kept[0])
+    }
+
+    /// Writes the same bits to elements of an array for which there is room.
+    pub(crate) fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) -> Result<()> {
+        self.heap.array_fill(array, start, bits, length).map_err(allocation_error)
+    }
+
+    /// Writes bytes over elements of an array for which there is room.
+    pub(crate) fn array_write_bytes(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<()> {
+        self.heap.array_write_bytes(array, start, bytes).map_err(allocation_error)
+    }
+
+    /// The address of the first element of an array of numbers, where all of them can be had in one piece. See
+    /// [`Heap::array_view`].
+    pub(crate) fn array_view(&mut self, array: Reference, writable: bool) -> Option<NonNull<u8>> {
+        self.heap.array_view(&mut [array], writable, &mut self.state)
+    }
+
+    /// Writes a copy of all elements of an array back.
+    pub(crate) fn array_copy_back(&mut self, array: Reference, bytes: &[u8]) -> Result<()> {
+        self.heap.array_copy_back(&mut [array], bytes, &mut self.state).map_err(allocation_error)
     }
 
     /// A function reference's record.

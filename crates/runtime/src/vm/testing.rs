@@ -147,6 +147,7 @@ impl Assembler {
             plan: AccessPlan {
                 references,
                 arrays: ArrayPlan::Contiguous,
+                counting: None,
                 allocation: AllocationPlan::SizeClasses {
                     cell_bytes: vec![],
                     runs_offset: MutatorContext::RUNS_OFFSET,

@@ -6,6 +6,7 @@ mod host;
 mod linking;
 mod modules;
 mod stops;
+mod views;
 
 use legato::{Config, Engine, Instance, Linker, Module, Result, Store};
 
