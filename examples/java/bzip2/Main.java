@@ -14,8 +14,14 @@ public final class Main {
 
     @Export(name = "run")
     public static void run() throws IOException {
+        sized(350_000);
+    }
+
+    /** An input of so many bytes. */
+    @Export(name = "sized")
+    public static void sized(int size) throws IOException {
         for (int blockSize : new int[] {1, 3}) {
-            byte[] original = sample(350_000);
+            byte[] original = sample(size);
             byte[] packed = compress(original, blockSize);
             byte[] restored = new BZip2CompressorInputStream(new ByteArrayInputStream(packed)).readAllBytes();
             System.out.println("block size " + blockSize + ": " + original.length + " to " + packed.length + " bytes, hash "

@@ -14,7 +14,13 @@ public final class Main {
 
     @Export(name = "run")
     public static void run() {
-        byte[][] inputs = {text(), noise(), new byte[SIZE]};
+        sized(SIZE);
+    }
+
+    /** Three inputs of so many bytes. */
+    @Export(name = "sized")
+    public static void sized(int size) {
+        byte[][] inputs = {text(size), noise(size), new byte[size]};
         String[] names = {"text", "noise", "zeros"};
         for (int i = 0; i < inputs.length; i++) {
             for (int level : new int[] {1, 6, 9}) {
@@ -26,21 +32,21 @@ public final class Main {
         }
         byte[] broken = compress(inputs[0], 6);
         broken[broken.length / 2] ^= 1;
-        System.out.println("damage is noticed: " + (decompress(broken, SIZE) == null));
+        System.out.println("damage is noticed: " + (decompress(broken, size) == null));
     }
 
-    private static byte[] text() {
+    private static byte[] text(int size) {
         String[] words = "the wind in the willows sings a song of reeds and rivers to nobody in particular".split(" ");
         Numbers random = new Numbers(6);
         StringBuilder text = new StringBuilder();
-        while (text.length() < SIZE) text.append(words[random.nextInt(words.length)]).append(' ');
-        byte[] bytes = new byte[SIZE];
-        for (int i = 0; i < SIZE; i++) bytes[i] = (byte) text.charAt(i);
+        while (text.length() < size) text.append(words[random.nextInt(words.length)]).append(' ');
+        byte[] bytes = new byte[size];
+        for (int i = 0; i < size; i++) bytes[i] = (byte) text.charAt(i);
         return bytes;
     }
 
-    private static byte[] noise() {
-        byte[] bytes = new byte[SIZE];
+    private static byte[] noise(int size) {
+        byte[] bytes = new byte[size];
         new Numbers(7).nextBytes(bytes);
         return bytes;
     }
