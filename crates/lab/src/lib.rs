@@ -1,17 +1,21 @@
 //! Experiments with Legato: what it is measured by, and what it is checked against.
 //!
 //! * [`generate`] builds modules that are hard for a compiler; [`mutate`] builds modules that are wrong.
-//! * [`measure`], [`stats`] and [`report`] are the instruments: alternating runs, medians and intervals.
+//! * [`measure`], [`stats`], [`report`] and [`tables`] are the instruments: alternating runs, medians and intervals.
 //! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `allocation` compares
 //!   programs that allocate, and their pauses, with wasmtime and V8; `fuzz` runs generated modules in Legato and wasmtime
 //!   and compares what they do.
+//! * [`views`] measures what host code pays for an array as one slice.
 //! * [`zeroing`] measures what zeroing costs under each strategy.
+//! * [`arrays`] measures what the layouts of arrays cost and save.
 //!
 //! The feature `peers` is off by default: nothing else in the workspace builds another engine.
 
 /// Exit code of the command when it could not do its work: not the same as a negative result, which is 1.
 pub const FAILED: i32 = 2;
 
+pub mod arrays;
+pub mod contestants;
 pub mod engines;
 pub mod generate;
 pub mod measure;
@@ -20,6 +24,8 @@ pub mod programs;
 pub mod random;
 pub mod report;
 pub mod stats;
+pub mod tables;
+pub mod views;
 pub mod wasi;
 pub mod zeroing;
 

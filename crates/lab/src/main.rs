@@ -1,9 +1,9 @@
 //! `legato-lab`: Legato measured and checked against other engines.
 
 use clap::{Parser, Subcommand};
-use legato_lab::zeroing;
 #[cfg(feature = "peers")]
 use legato_lab::{allocation, fuzz, peers};
+use legato_lab::{arrays, contestants, views, zeroing};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -31,10 +31,9 @@ enum Command {
     /// Exits with 1 if a target is missed. Needs a release build.
     #[cfg(feature = "peers")]
     Pauses(allocation::pauses::Options),
-    /// One run of a compiled module, for `allocation` and `pauses`.
+    /// One run of a compiled module, for the commands that compare.
     #[command(hide = true)]
-    #[cfg(feature = "peers")]
-    Worker(allocation::worker::Options),
+    Worker(contestants::worker::Options),
     /// Run generated modules in Legato and in wasmtime, and compare what they do.
     ///
     /// Exits with 1 if there is a difference.
@@ -44,6 +43,14 @@ enum Command {
     ///
     /// Exits with 1 if something could not be measured. Needs a release build.
     Zeroing(zeroing::Options),
+    /// What the layouts of arrays cost and save, against contiguous arrays: programs, parameters, copies, single accesses.
+    ///
+    /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
+    Arrays(arrays::Options),
+    /// What host code pays for an array as one slice: leaves mapped a second time, against copies.
+    ///
+    /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
+    Views(views::Options),
     /// `allocation`, `pauses` and `zeroing` one after the other: all that is said of the generational heap.
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
@@ -94,14 +101,23 @@ fn run(command: Command) -> anyhow::Result<bool> {
             print(&report, options.json)?;
             Ok(report.all_met())
         }
-        #[cfg(feature = "peers")]
-        Command::Worker(options) => allocation::worker::serve(&options).map(|()| true),
+        Command::Worker(options) => contestants::worker::serve(&options).map(|()| true),
         #[cfg(feature = "peers")]
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Zeroing(options) => {
             let report = zeroing::run(&options)?;
             print(&report, options.json)?;
             Ok(report.is_complete())
+        }
+        Command::Arrays(options) => {
+            let report = arrays::run(&options)?;
+            print(&report, options.json)?;
+            Ok(report.all_met())
+        }
+        Command::Views(options) => {
+            let report = views::run(&options)?;
+            print(&report, options.json)?;
+            Ok(report.all_met())
         }
         #[cfg(feature = "peers")]
         Command::Generational { pairs } => {

@@ -60,6 +60,17 @@ pub fn process(command: &mut std::process::Command) -> anyhow::Result<Time> {
     Ok(Time { wall: wall.as_secs_f64(), user: duration(usage.ru_utime).as_secs_f64() })
 }
 
+/// The order in which so many contestants run in a round (from 0), so that nobody has an advantage by its place: every two
+/// rounds begin with another contestant, and the second of them goes backwards.
+pub fn turn(round: usize, contestants: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..contestants).collect();
+    order.rotate_left(round / 2 % contestants.max(1));
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
 /// Runs of two contestants in pairs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Pairs {
@@ -111,6 +122,16 @@ mod tests {
         assert!(process(&mut std::process::Command::new("true")).unwrap().wall > 0.0);
         assert!(process(&mut std::process::Command::new("false")).is_err());
         assert!(process(&mut std::process::Command::new("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn turns_go_both_ways() {
+        assert_eq!(
+            (0..4).map(|round| turn(round, 3)).collect::<Vec<_>>(),
+            [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]]
+        );
+        assert_eq!(turn(5, 1), [0]);
+        assert!(turn(2, 0).is_empty());
     }
 
     #[test]

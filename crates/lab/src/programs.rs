@@ -1,11 +1,11 @@
-//! The example programs that allocate, and their sizes for a measurement.
+//! The example programs that allocate or live by arrays, and their sizes for a measurement.
 
 use crate::engines::TEAVM_HEAP_OFFSET;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 use std::path::Path;
 
-/// A program that allocates, by its place among the examples.
+/// A program by its place among the examples.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// `kotlin` or `java`.
@@ -25,7 +25,7 @@ const fn java(name: &'static str, arguments: &'static [&'static str]) -> Program
     Program { language: "java", name, arguments }
 }
 
-/// The programs of the comparison, each at a size that takes V8 about a second (binary trees of depth 20: ten).
+/// The programs that allocate, each at a size that takes V8 about a second (binary trees of depth 20: ten).
 pub const PROGRAMS: [Program; 11] = [
     kotlin("trees", &["20"]),
     kotlin("persistent", &["300000"]),
@@ -39,6 +39,25 @@ pub const PROGRAMS: [Program; 11] = [
     java("streamish", &["100000"]),
     java("matrixobj", &["5000"]),
 ];
+
+/// The programs that live by large arrays, each at a size that takes Legato about a second.
+pub const ARRAYS: [Program; 11] = [
+    java("jzlib", &["1500000"]),
+    java("bzip2", &["1200000"]),
+    kotlin("matrix", &["800"]),
+    kotlin("fft", &["1048576"]),
+    kotlin("sorting", &["1000000"]),
+    kotlin("builders", &["30000"]),
+    java("images", &["1800"]),
+    kotlin("sha256", &["3000"]),
+    kotlin("documents", &["2000"]),
+    java("lzw", &["500"]),
+    java("wheel", &["6000000"]),
+];
+
+/// Those of [`ARRAYS`] most of whose array memory is never used, like that of the benchmarks `xalan` and `compress` (Z-Rays,
+/// section 7.2.1).
+pub const SPARSE: [&str; 3] = ["kotlin/documents", "java/lzw", "java/wheel"];
 
 /// The program whose pauses are measured: a cache that is always full.
 pub const CACHE: Program = kotlin("lru", &[]);

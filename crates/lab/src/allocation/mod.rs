@@ -4,15 +4,14 @@
 //! entry alone: compilation ahead of time is reported apart, and V8, which compiles while it runs, has that in its first
 //! run. A second run in the same process shows V8 warm.
 
-mod contestants;
 pub mod pauses;
 mod report;
-pub mod worker;
 
-pub use self::report::{Column, Report, Row, Verdict};
+pub use self::report::{Column, Report, Row};
 
-use self::contestants::{Contestant, Prepared, shortened};
-use self::worker::Sample;
+use crate::contestants::worker::Sample;
+use crate::contestants::{Contestant, Prepared, agree};
+use crate::measure::turn;
 use crate::programs::{PROGRAMS, Program};
 use anyhow::{Context, ensure};
 use legato_report::Machine;
@@ -107,31 +106,16 @@ fn measure(
     }
     let mut samples: [Vec<Sample>; 3] = Default::default();
     for round in 0..options.pairs {
-        let mut order = [0, 1, 2];
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
+        for index in turn(round, contestants.len()) {
             let contestant = &contestants[index];
             // The second run, of V8 only, is the warm one.
             let sample = contestant.run(&prepared[index], arguments, false, 2);
             samples[index].push(sample.with_context(|| contestant.name())?);
         }
     }
-    agree(&samples)?;
+    agree(samples.iter().flatten())?;
     let column = |(samples, prepared): (&Vec<Sample>, &Prepared)| Column::new(samples, prepared.compilation);
     Ok([0, 1, 2].map(|index| column((&samples[index], &prepared[index]))))
-}
-
-/// A fast wrong answer is not a result: every run of every engine prints the same.
-fn agree(samples: &[Vec<Sample>]) -> anyhow::Result<()> {
-    let mut outputs = samples.iter().flatten().map(|sample| sample.output.as_str());
-    let first = outputs.next().unwrap_or_default();
-    ensure!(!first.is_empty(), "the program prints nothing");
-    for other in outputs {
-        ensure!(other == first, "the outputs differ: {:?} against {:?}", shortened(first), shortened(other));
-    }
-    Ok(())
 }
 
 /// Peak memory of an engine that runs nothing, in bytes; `None` if that cannot be found out.

@@ -5,8 +5,8 @@
 //! the times between, in which every delay shows, whoever caused it. Collections while the cache is filled are counted
 //! apart: then everything survives, which is not the steady state.
 
-use super::contestants::Contestant;
-use super::worker::{Pause, Sample};
+use crate::contestants::Contestant;
+use crate::contestants::worker::{Pause, Sample};
 use crate::programs::CACHE;
 use crate::stats;
 use anyhow::{Context, ensure};
@@ -310,14 +310,19 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocation::worker::Timing;
+    use crate::contestants::worker::Timing;
     use crate::measure::Time;
 
     const OUTPUT: &str = "20 requests\ngaps: 9 first=1000000 p50=4000 p99=5000 p99.9=6000 p99.99=7000 max=8000000 ns\n";
 
     fn sample(pauses: &[(&str, f64)], peak: u64) -> Sample {
-        let pause =
-            |&(kind, seconds): &(&str, f64)| Pause { at: 0.5, kind: kind.into(), seconds, allocated: Some(1_000) };
+        let pause = |&(kind, seconds): &(&str, f64)| Pause {
+            at: 0.5,
+            kind: kind.into(),
+            seconds,
+            allocated: Some(1_000),
+            live: None,
+        };
         let time = Time { wall: 2.0, user: 2.0 };
         Sample {
             compilation: None,

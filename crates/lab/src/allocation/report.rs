@@ -1,8 +1,9 @@
 //! The comparison as a table and as JSON.
 
-use super::worker::Sample;
+use crate::contestants::worker::Sample;
 use crate::measure::Time;
 use crate::stats::{self, Ratio};
+use crate::tables::Verdict;
 use legato_report::Machine;
 use serde::Serialize;
 use std::fmt;
@@ -60,17 +61,6 @@ pub struct Column {
     pub compilation: Option<Time>,
     /// Median peak resident memory after the first run, in bytes.
     pub peak_resident: Option<u64>,
-}
-
-/// A bound, and whether it holds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
-    /// What is bounded, the bound included.
-    pub what: String,
-    /// The value.
-    pub value: f64,
-    /// Whether it is within the bound.
-    pub met: bool,
 }
 
 impl Column {
@@ -185,8 +175,8 @@ impl fmt::Display for Report {
         writeln!(f, "medians of runs in turns; ratios of Legato's time to the other's with 95 % intervals\n")?;
         self.write_times(f)?;
         self.write_resources(f)?;
-        for Verdict { what, value, met } in &self.verdicts {
-            writeln!(f, "{what}: {value:.3}, {}", if *met { "met" } else { "MISSED" })?;
+        for verdict in &self.verdicts {
+            writeln!(f, "{verdict}")?;
         }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;

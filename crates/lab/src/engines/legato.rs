@@ -1,7 +1,7 @@
 //! Legato, with its defaults.
 
 use super::{Engine, Run};
-use ::legato::{Config, GcObserver, Module};
+use ::legato::{Config, GcObserver, HeapStats, Module};
 use std::path::Path;
 
 mod command {
@@ -35,6 +35,16 @@ impl Legato {
         observer: Box<dyn GcObserver>,
     ) -> anyhow::Result<Run> {
         command::start(&self.engine, module, arguments, |store| store.set_gc_observer(observer), |_| {})
+    }
+
+    /// Runs a program to its end, and returns the heap's totals.
+    ///
+    /// # Errors
+    /// As [`start`](Engine::start).
+    pub fn totals(&self, module: &Module, arguments: &[String]) -> anyhow::Result<HeapStats> {
+        let mut totals = HeapStats::default();
+        command::start(&self.engine, module, arguments, |_| {}, |store| totals = store.heap_stats())?;
+        Ok(totals)
     }
 
     /// As [`start_observed`](Self::start_observed), with one collection more after the program's end, so that the observer is

@@ -26,6 +26,13 @@ impl Wasmtime {
     }
 }
 
+impl Wasmtime {
+    /// wasmtime's own engine.
+    pub(crate) fn engine(&self) -> &wasmtime::Engine {
+        &self.engine
+    }
+}
+
 /// wasmtime's error as the lab's, with all its causes.
 pub(crate) fn error(error: wasmtime::Error) -> anyhow::Error {
     anyhow!("{error:?}")

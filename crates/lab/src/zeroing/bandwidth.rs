@@ -3,7 +3,7 @@
 //! Each thread zeroes a buffer of its own again and again. Outside of the last-level cache all buffers together are several
 //! times its size, so that every ordinary store misses; inside they are a quarter of it together.
 
-use super::report::{Row, Table, Unit};
+use crate::tables::{Row, Table, Unit};
 use legato_heap::zeroing::Stores;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ pub(super) fn measure(rounds: usize) -> Table {
         cache >> 20
     );
     let columns = stores.iter().map(|stores| (stores.name().to_string(), Unit::GigabytesPerSecond)).collect();
-    Table { experiment: "bandwidth".into(), caption, columns, rows, summary: Vec::new() }
+    Table { rows, ..Table::new("bandwidth", caption, columns) }
 }
 
 /// Bytes zeroed in a second by one thread for each buffer, in units of 10^9. The first pass over a buffer does not count.

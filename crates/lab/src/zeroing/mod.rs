@@ -13,9 +13,7 @@ mod report;
 mod runs;
 mod subjects;
 
-pub use report::{Report, Row, Table, Unit};
-
-use legato_report::Machine;
+use crate::tables::Report;
 use runs::{Contestant, Sample};
 use std::path::PathBuf;
 use subjects::Subject;
@@ -73,20 +71,14 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     }
     anyhow::ensure!(options.pairs > 0, "--pairs must be at least 1");
     anyhow::ensure!(options.arrays > 0, "--arrays must be at least 1");
-    let mut report = Report { machine: Machine::this(), tables: Vec::new(), notes: Vec::new() };
-    if options.pairs < 10 {
-        report.notes.push(format!("{} runs are too few for a figure to quote", options.pairs));
-    }
-    if cfg!(debug_assertions) {
-        report.notes.push("built without --release: these figures mean nothing".into());
-    }
+    let mut report = Report::new(options.pairs);
     if options.includes("bandwidth") {
         eprintln!("bandwidth ...");
         report.tables.push(bandwidth::measure(options.pairs));
     }
     let contestants = Contestant::all(&options.heap)?;
     if options.includes("init") {
-        let mut total = Table::total("init", &contestants);
+        let mut total = report::total_table("init", &contestants);
         for subject in subjects::microbenchmarks(options.arrays)?.iter().filter(|subject| options.wants(&subject.title))
         {
             let samples = measure("init", subject, &contestants, options.pairs);
@@ -104,7 +96,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
 fn programs(options: &Options, contestants: &[Contestant], report: &mut Report) -> anyhow::Result<()> {
     let (subjects, notes) = subjects::examples(&options.examples, options.smallest)?;
     report.notes.extend(notes);
-    let (mut cost, mut total) = (Table::cost("cost", contestants), Table::total("total", contestants));
+    let (mut cost, mut total) = (report::cost_table("cost", contestants), report::total_table("total", contestants));
     for subject in subjects.iter().filter(|subject| options.wants(&subject.title)) {
         let samples = measure("programs", subject, contestants, options.pairs);
         cost.rows.push(report::cost(&subject.title, &samples));

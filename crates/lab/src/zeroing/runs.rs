@@ -1,6 +1,7 @@
 //! Runs of a program under every strategy, in turns.
 
 use crate::engines::{Engine, Legato};
+use crate::measure;
 use anyhow::{Context, ensure};
 use legato::{GcEvent, GcObserver, Module};
 use legato_heap::Zeroing;
@@ -58,8 +59,7 @@ impl Contestant {
     }
 }
 
-/// Runs a program so many times under each strategy, after one run of each that does not count. Every round begins with
-/// another strategy, and every second one goes backwards. Returns a list of runs for each strategy: runs at the same place
+/// Runs a program so many times under each strategy, after one run of each that does not count. Returns a list of runs for each strategy: runs at the same place
 /// stood beside one another.
 ///
 /// # Errors
@@ -89,12 +89,7 @@ pub(super) fn in_turns(
     }
     let mut samples = vec![Vec::new(); contestants.len()];
     for round in 0..rounds {
-        let mut order: Vec<usize> = (0..contestants.len()).collect();
-        order.rotate_left(round / 2 % contestants.len());
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
+        for index in measure::turn(round, contestants.len()) {
             let (sample, output) = run(index, &modules[index])?;
             ensure!(expected.as_ref() == Some(&output), "prints not the same in every run");
             samples[index].push(sample);

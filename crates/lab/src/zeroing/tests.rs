@@ -1,6 +1,7 @@
 //! The whole command at tiny sizes.
 
-use super::{Options, Report, run};
+use super::{Options, run};
+use crate::tables::Report;
 use std::path::PathBuf;
 
 fn options(only: &[&str], filter: &[&str]) -> Options {

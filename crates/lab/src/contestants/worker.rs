@@ -2,7 +2,9 @@
 //!
 //! The module was compiled before, by the parent: the process loads machine code, and its peak memory has no compiler in it.
 
-use crate::engines::{Engine, Legato, Run, Wasmtime};
+#[cfg(feature = "peers")]
+use crate::engines::Wasmtime;
+use crate::engines::{Engine, Legato, Run};
 use crate::measure::Time;
 use anyhow::Context;
 use legato::{GcEvent, GcObserver};
@@ -36,6 +38,7 @@ pub enum Name {
     /// Legato.
     Legato,
     /// wasmtime.
+    #[cfg(feature = "peers")]
     Wasmtime,
 }
 
@@ -76,6 +79,8 @@ pub struct Pause {
     pub seconds: f64,
     /// Bytes allocated since the last collection, if the engine tells.
     pub allocated: Option<u64>,
+    /// Bytes that live after it, if the engine tells.
+    pub live: Option<u64>,
 }
 
 /// The process's own part: runs, and prints the sample.
@@ -95,6 +100,7 @@ pub fn serve(options: &Options) -> anyhow::Result<()> {
                 engine.start(&module, &options.arguments)?
             }
         }
+        #[cfg(feature = "peers")]
         Name::Wasmtime => {
             let engine = Wasmtime::new()?;
             // SAFETY: as above.
@@ -133,6 +139,7 @@ fn pause(event: &GcEvent, instantiation: &Time) -> Pause {
         at: event.start.as_secs_f64() - instantiation.wall,
         seconds: event.pause.as_secs_f64(),
         allocated: Some(event.allocated_bytes),
+        live: Some(event.after_bytes),
     }
 }
 
@@ -163,6 +170,7 @@ pub(super) fn command(
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["worker", "--engine"]).arg(match engine {
         Name::Legato => "legato",
+        #[cfg(feature = "peers")]
         Name::Wasmtime => "wasmtime",
     });
     if !heap.is_empty() {
@@ -184,7 +192,9 @@ pub(super) fn sample(mut command: Command) -> anyhow::Result<Sample> {
     let output = output.with_context(|| format!("cannot start {}", command.get_program().display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).take(6).collect();
+        // A panic's first line names the thread and the place, the next one says why.
+        let lines = said.lines().take_while(|line| !line.contains("stack backtrace:"));
+        let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).take(6).collect();
         anyhow::bail!("{}: {}", output.status, lines.join("; "));
     }
     let sample: Sample = serde_json::from_slice(&output.stdout).context("the worker printed no result")?;

@@ -1,7 +1,11 @@
-//! The engines of the comparison, each behind a process.
+//! The engines of a comparison, each behind a process: every run has a process of its own with a fresh heap.
 
-use super::worker::{self, Name, Sample};
-use crate::engines::{Engine, Legato, Node, Wasmtime};
+pub mod worker;
+
+use self::worker::{Name, Sample};
+use crate::engines::{Engine, Legato};
+#[cfg(feature = "peers")]
+use crate::engines::{Node, Wasmtime};
 use crate::measure::Time;
 use crate::programs::Built;
 use anyhow::Context;
@@ -17,8 +21,10 @@ pub enum Contestant {
         heap: Vec<String>,
     },
     /// wasmtime with its default collector.
+    #[cfg(feature = "peers")]
     Wasmtime(Wasmtime),
     /// V8.
+    #[cfg(feature = "peers")]
     Node {
         /// The executable.
         node: Node,
@@ -37,14 +43,23 @@ pub struct Prepared {
 }
 
 impl Contestant {
+    /// Legato with a heap of these options.
+    ///
+    /// # Errors
+    /// If an option is unknown or does not go with another, or this host is not supported.
+    pub fn legato(heap: &[String]) -> anyhow::Result<Contestant> {
+        Ok(Contestant::Legato { engine: Legato::new(heap)?, heap: heap.to_vec() })
+    }
+
     /// The engines in the order of the report: Legato, wasmtime, V8. `folder` holds their files.
     ///
     /// # Errors
     /// If one of them cannot be had.
+    #[cfg(feature = "peers")]
     pub fn all(heap: &[String], node: Option<&Path>, folder: &Path) -> anyhow::Result<[Contestant; 3]> {
         let node = Node::find(node)?;
         Ok([
-            Contestant::Legato { engine: Legato::new(heap)?, heap: heap.to_vec() },
+            Contestant::legato(heap)?,
             Contestant::Wasmtime(Wasmtime::new()?),
             Contestant::Node { node, runner: Node::write_runner(folder)? },
         ])
@@ -54,20 +69,24 @@ impl Contestant {
     pub fn name(&self) -> String {
         match self {
             Contestant::Legato { engine, .. } => engine.name(),
+            #[cfg(feature = "peers")]
             Contestant::Wasmtime(engine) => engine.name(),
+            #[cfg(feature = "peers")]
             Contestant::Node { node, .. } => node.name(),
         }
     }
 
-    /// Compiles a module and puts the result in a file.
+    /// Compiles a module and puts the result in a file of the folder: one folder serves one contestant of a kind.
     ///
     /// # Errors
     /// If the module does not compile, or the file cannot be written.
     pub fn prepare(&self, wasm: &[u8], folder: &Path) -> anyhow::Result<Prepared> {
         let (file, bytes, compilation) = match self {
             Contestant::Legato { engine, .. } => compile(engine, wasm, "legato")?,
+            #[cfg(feature = "peers")]
             Contestant::Wasmtime(engine) => compile(engine, wasm, "wasmtime")?,
             // V8 compiles while it runs.
+            #[cfg(feature = "peers")]
             Contestant::Node { .. } => ("module.wasm", wasm.to_vec(), None),
         };
         let file = folder.join(file);
@@ -100,19 +119,35 @@ impl Contestant {
         prepared: &Prepared,
         arguments: &[String],
         observe: bool,
-        v8_runs: usize,
+        #[cfg_attr(not(feature = "peers"), expect(unused_variables, reason = "V8 is one of the peers"))] v8_runs: usize,
     ) -> anyhow::Result<Sample> {
         worker::sample(match self {
             Contestant::Legato { heap, .. } => worker::command(Name::Legato, heap, observe, &prepared.file, arguments)?,
+            #[cfg(feature = "peers")]
             Contestant::Wasmtime(_) => worker::command(Name::Wasmtime, &[], observe, &prepared.file, arguments)?,
+            #[cfg(feature = "peers")]
             Contestant::Node { node, runner } => node.command(runner, observe, v8_runs, &prepared.file, arguments),
         })
     }
 }
 
 /// The first words of an output, for a message.
-pub(super) fn shortened(output: &str) -> String {
+pub(crate) fn shortened(output: &str) -> String {
     output.chars().take(200).collect()
+}
+
+/// A fast wrong answer is not a result: every run of every contestant prints the same.
+///
+/// # Errors
+/// If two outputs differ, or are empty.
+pub(crate) fn agree<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> anyhow::Result<()> {
+    let mut outputs = samples.into_iter().map(|sample| sample.output.as_str());
+    let first = outputs.next().unwrap_or_default();
+    anyhow::ensure!(!first.is_empty(), "the program prints nothing");
+    for other in outputs {
+        anyhow::ensure!(other == first, "the outputs differ: {:?} against {:?}", shortened(first), shortened(other));
+    }
+    Ok(())
 }
 
 type Compiled = (&'static str, Vec<u8>, Option<Time>);

@@ -1,0 +1,163 @@
+//! The heaps of each comparison.
+
+use super::Options;
+use crate::engines::Legato;
+use crate::tables::Row;
+
+/// A heap, and what it must satisfy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration {
+    /// Name for tables.
+    pub name: String,
+    /// Its options, each `KEY=VALUE`.
+    pub heap: Vec<String>,
+    /// Bound on the geometric mean of the programs' times over the baseline's.
+    pub mean: Option<f64>,
+    /// Bound on the slowest program's.
+    pub worst: Option<f64>,
+    /// Bound, from below, on the speed of `array.copy` over that of `memcpy`.
+    pub copy: Option<f64>,
+    /// Whether it is to save as much of the heap as in the paper.
+    pub saves: bool,
+}
+
+/// Heaps over one other.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// What the others are compared with.
+    pub baseline: Configuration,
+    /// In the order of the table.
+    pub others: Vec<Configuration>,
+}
+
+/// A parameter of z-rays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sweep {
+    /// Bytes of a leaf, 2^8 to 2^16.
+    Leaf,
+    /// Bytes in the spine, 2^6 to 2^18.
+    FirstN,
+}
+
+/// The paper's Perf Z-ray (section 7.1.1): everything but copy-on-write.
+const ZRAYS: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=off";
+/// The paper's Z-ray.
+const ZRAYS_WITH_ALL: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=on";
+
+impl Configuration {
+    /// A heap of these options, separated by commas, followed by those for all heaps.
+    fn new(name: impl Into<String>, own: &str, options: &Options) -> Configuration {
+        let own = own.split(',').map(str::trim).filter(|option| !option.is_empty()).map(String::from);
+        let heap = own.chain(options.heap.iter().cloned()).collect();
+        Configuration { name: name.into(), heap, mean: None, worst: None, copy: None, saves: false }
+    }
+
+    /// A heap of which nothing is demanded.
+    #[cfg(test)]
+    pub(super) fn plain(name: &str, heap: &[&str]) -> Configuration {
+        let heap = heap.iter().map(|option| option.to_string()).collect();
+        Configuration { name: name.into(), heap, mean: None, worst: None, copy: None, saves: false }
+    }
+
+    /// The same heap with further options.
+    pub(super) fn with(&self, options: &[&str]) -> Configuration {
+        let mut result = self.clone();
+        result.heap.extend(options.iter().map(|option| option.to_string()));
+        result
+    }
+}
+
+impl Comparison {
+    /// Z-rays whose accesses are counted: without and with copy-on-write.
+    pub(super) fn counted(options: &Options) -> [Vec<String>; 2] {
+        [ZRAYS, ZRAYS_WITH_ALL].map(|heap| Configuration::new("", heap, options).with(&["count-accesses=on"]).heap)
+    }
+
+    /// Every layout over contiguous arrays, or what the options name instead.
+    pub fn layouts(options: &Options) -> Comparison {
+        let new = |name: &str, own: &str| Configuration::new(name, own, options);
+        let contiguous = Configuration { copy: Some(0.9), ..new("contiguous", "arrays=contiguous") };
+        let usual = || {
+            let naive = "arrays=arraylets,lazy=off,leaf=1K";
+            vec![
+                Configuration {
+                    mean: Some(1.03),
+                    worst: Some(1.10),
+                    copy: Some(0.7),
+                    saves: true,
+                    ..new("zrays", ZRAYS)
+                },
+                Configuration {
+                    mean: Some(1.04),
+                    copy: Some(0.7),
+                    saves: true,
+                    ..new("zrays, copy-on-write", ZRAYS_WITH_ALL)
+                },
+                Configuration { mean: Some(1.01), copy: Some(0.9), ..new("mapped", "arrays=mapped") },
+                new("arraylets (Naive)", naive),
+                new("arraylets, lazy (Naive A)", "arrays=arraylets,lazy=on,leaf=1K"),
+                new("arraylets, leaf=4K (Naive B)", "arrays=arraylets,lazy=off,leaf=4K"),
+            ]
+        };
+        Comparison {
+            experiment: "layouts".into(),
+            baseline: options.baseline.as_deref().map_or(contiguous, |own| new(own, own)),
+            others: match options.configuration.as_slice() {
+                [] => usual(),
+                given => given.iter().map(|own| new(own, own)).collect(),
+            },
+        }
+    }
+
+    /// Z-rays with every value of a parameter, over contiguous arrays.
+    pub fn sweep(sweep: Sweep, options: &Options) -> Comparison {
+        let (experiment, key, sizes) = match sweep {
+            Sweep::Leaf => ("leaf (figure 6)", "leaf", 8..=16),
+            Sweep::FirstN => ("first-n (figure 7)", "first-n", 6..=18),
+        };
+        // A later option takes the place of an earlier one.
+        let at = |log2: u32| {
+            let setting = format!("{key}={}", 1u32 << log2);
+            Configuration::new(setting.clone(), &format!("{ZRAYS},{setting}"), options)
+        };
+        let baseline = Comparison::layouts(options).baseline;
+        Comparison { experiment: experiment.into(), baseline, others: sizes.map(at).collect() }
+    }
+
+    /// Z-rays with one optimisation less, over z-rays with all of them.
+    pub fn ablation(options: &Options) -> Comparison {
+        let without = |name: &str, setting: &str| {
+            Configuration::new(format!("without {name}"), &format!("{ZRAYS_WITH_ALL},{setting}"), options)
+        };
+        Comparison {
+            experiment: "optimisations (figure 5)".into(),
+            baseline: Configuration::new("zrays with all", ZRAYS_WITH_ALL, options),
+            others: vec![
+                without("first-n", "first-n=0"),
+                without("lazy", "lazy=off"),
+                without("zero-compression", "zero-compression=off"),
+                without("fast-copy", "fast-copy=off"),
+                without("copy-on-write", "copy-on-write=off"),
+            ],
+        }
+    }
+
+    /// The heaps that there are, and a row for each that there is not: because of an unknown option, for instance.
+    pub(super) fn usable(&self) -> (Vec<&Configuration>, Vec<Row>) {
+        let (mut usable, mut failed) = (Vec::new(), Vec::new());
+        for configuration in self.all() {
+            match Legato::new(&configuration.heap) {
+                Ok(_) => usable.push(configuration),
+                Err(error) => failed.push(Row::failed(&configuration.name, &error)),
+            }
+        }
+        (usable, failed)
+    }
+
+    /// The baseline, then the others.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Configuration> {
+        std::iter::once(&self.baseline).chain(&self.others)
+    }
+}
