@@ -37,6 +37,26 @@ const ZEROING: [&str; 5] = ["hot-path", "bulk", "non-temporal", "concurrent", "a
 /// Verification walks the whole heap at each nursery collection: a smaller nursery would make the tests slow, not sharper.
 const NURSERIES: [&str; 2] = ["2M", "appel"];
 
+const SMALL_ZRAYS: &[(&str, &str)] = &[("arrays", "zrays"), ("first-n", "64"), ("leaf", "256")];
+const SHARING: &[(&str, &str)] = &[("copy-on-write", "on")];
+const NO_FIRST_N: &[(&str, &str)] = &[("arrays", "zrays"), ("first-n", "0"), ("leaf", "1K")];
+const ARRAYLETS: &[(&str, &str)] = &[("arrays", "arraylets"), ("leaf", "256")];
+
+/// A large nursery: each collection walks the whole heap, and the rows are many.
+const FEW_COLLECTIONS: &[(&str, &str)] = &[("nursery", "8M")];
+const MAPPED: &[(&str, &str)] = &[("arrays", "mapped"), ("mapped-from", "32K")];
+
+/// The layouts of arrays, with parts so small that every path is taken.
+fn layouts(mode: &[(&'static str, &'static str)]) -> Vec<Row> {
+    vec![
+        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, SMALL_ZRAYS, mode]),
+        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, NO_FIRST_N, SHARING, &[("barrier", "cards")], mode]),
+        Row::new(&[MARK_SWEEP, SMALL_ZRAYS, SHARING, &[("references", "thin-handles")], mode]),
+        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, ARRAYLETS, &[("lazy", "on")], mode]),
+        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, MAPPED, mode]),
+    ]
+}
+
 /// The collectors, reference models, barriers and promotion policies.
 fn basic(mode: &[(&'static str, &'static str)]) -> Vec<Row> {
     vec![
@@ -50,12 +70,15 @@ fn basic(mode: &[(&'static str, &'static str)]) -> Vec<Row> {
 pub fn verified() -> Vec<Row> {
     let mut rows = basic(VERIFY);
     rows.push(Row::new(&[GENERATIONAL, VERIFY]));
+    rows.extend(layouts(VERIFY));
+    rows.push(Row::new(&[MARK_SWEEP, ARRAYLETS, VERIFY]));
     rows
 }
 
 /// The same, and every zeroing strategy with each kind of nursery, with collections at arbitrary allocations besides.
 pub fn stressed() -> Vec<Row> {
     let mut rows = basic(STRESS);
+    rows.extend(layouts(SPARSE_STRESS));
     for nursery in NURSERIES {
         for zeroing in ZEROING {
             rows.push(Row::new(&[GENERATIONAL, &[("zeroing", zeroing), ("nursery", nursery)], SPARSE_STRESS]));

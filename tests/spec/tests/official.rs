@@ -84,4 +84,25 @@ configurations! {
         "collector" = "generational", "zeroing" = "adaptive", "nursery" = "64K", "stress" = "7";
     generational_adaptive_appel:
         "collector" = "generational", "zeroing" = "adaptive", "nursery" = "appel", "stress" = "7";
+    zrays:
+        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "stress" = "7";
+    zrays_copy_on_write:
+        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "copy-on-write" = "on", "stress" = "5", "stress-polls" = "on";
+    zrays_without_first_n:
+        "arrays" = "zrays", "first-n" = "0", "leaf" = "256", "copy-on-write" = "on", "nursery" = "64K", "stress" = "7";
+    zrays_mark_sweep:
+        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "collector" = "mark-sweep", "stress" = "7";
+    zrays_thin_handles:
+        "arrays" = "zrays", "first-n" = "0", "leaf" = "256", "collector" = "mark-sweep",
+        "references" = "thin-handles", "stress" = "7";
+    zrays_by_default: "arrays" = "zrays";
+    arraylets: "arrays" = "arraylets", "leaf" = "256", "stress" = "7";
+    arraylets_lazy_cards:
+        "arrays" = "arraylets", "leaf" = "256", "lazy" = "on", "barrier" = "cards", "aging" = "25", "stress" = "7";
+    arraylets_thin_handles:
+        "arrays" = "arraylets", "leaf" = "256", "collector" = "mark-sweep", "references" = "thin-handles", "stress" = "7";
+    double_map:
+        "arrays" = "zrays", "first-n" = "0", "leaf" = "64K", "native-views" = "double-map", "stress" = "7";
+    double_map_at_allocation:
+        "arrays" = "arraylets", "leaf" = "64K", "native-views" = "double-map", "view-creation" = "allocation", "stress" = "7";
 }
