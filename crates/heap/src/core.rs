@@ -234,6 +234,18 @@ impl<M: ReferenceModel> Core<M> {
         self.spines.is_some_and(|mode| mode.layout.divides(self.types.record(id).bytes, length))
     }
 
+    /// Makes the object at `array`, which has just been allocated, an array of `length` elements; false where it was to have leaves and
+    /// there are none.
+    pub(crate) fn finish_array(&mut self, array: u32, id: TypeId, length: u32, kind: LeafKind) -> bool {
+        self.count_array(id, length);
+        self.set_array_length(array, length);
+        let finished = self.initialise_array(array, kind, false);
+        if finished {
+            self.view_new_array(array);
+        }
+        finished
+    }
+
     /// Prepares the pointers of a new array that has its length; false where it was to have leaves and there are none.
     pub(crate) fn initialise_array(&mut self, array: u32, kind: LeafKind, is_old: bool) -> bool {
         if self.spines.is_none() {

@@ -1,6 +1,7 @@
 //! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made, and looked
 //! at once for each call; everything below is generic over it.
 
+use crate::arrays::copy::QuickCopy;
 use crate::collector::Collector;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
@@ -346,14 +347,18 @@ impl Heap {
             // SAFETY: by the contract.
             let (to, copied) = unsafe {
                 let (to, from) = (heap.core.trusted_object(destination), heap.core.trusted_object(source));
-                (to, heap.core.copy_whole((to, destination_start), (from, source_start), length)?)
+                (to, heap.core.copy_whole((to, destination_start), (from, source_start), length))
             };
-            if let Some((offset, bytes, true)) = copied
-                && heap.is_old(to)
-            {
-                heap.core.pool.cage.mark_cards(offset, bytes);
+            match copied {
+                QuickCopy::NotQuick => None,
+                QuickCopy::OutOfBounds => Some(false),
+                QuickCopy::Done { offset, bytes, references } => {
+                    if references && heap.is_old(to) {
+                        heap.core.pool.cage.mark_cards(offset, bytes);
+                    }
+                    Some(true)
+                }
             }
-            Some(copied.is_some())
         })
     }
 

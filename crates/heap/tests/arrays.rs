@@ -8,21 +8,10 @@ use legato_heap::layout::StorageKind;
 use legato_heap::{Cause, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable};
 use proptest::prelude::*;
 
-fn run(config: &HeapConfig, seed: u64, steps: usize) -> World {
-    let mut world = World::new(config, seed);
-    for step in 1..=steps {
-        world.step();
-        if step % (steps / 8) == 0 {
-            world.settle();
-        }
-    }
-    world
-}
-
 #[test]
 fn graphs_match_their_shadows() {
     for config in all_layouts(HeapConfig { min_bytes: 512 << 10, verify: true, ..HeapConfig::default() }) {
-        let world = run(&config, 7, 4000);
+        let world = World::run(&config, 7, 4000);
         assert!(world.heap.stats().collections > 8, "some by the threshold: {config:?}");
     }
 }
@@ -30,14 +19,14 @@ fn graphs_match_their_shadows() {
 #[test]
 fn graphs_match_their_shadows_without_verification() {
     for config in all_layouts(HeapConfig { min_bytes: 512 << 10, ..HeapConfig::default() }) {
-        run(&config, 21, 8000);
+        World::run(&config, 21, 8000);
     }
 }
 
 #[test]
 fn graphs_match_their_shadows_under_stress() {
     for config in all_layouts(HeapConfig { stress: Some(3), verify: true, ..HeapConfig::default() }) {
-        run(&config, 5, 500);
+        World::run(&config, 5, 500);
     }
 }
 
@@ -45,7 +34,7 @@ fn graphs_match_their_shadows_under_stress() {
 fn exhaustion_leaves_a_consistent_heap() {
     for config in all_layouts(HeapConfig { max_bytes: 768 << 10, min_bytes: 0, verify: true, ..HeapConfig::default() })
     {
-        let world = run(&config, 3, 3000);
+        let world = World::run(&config, 3, 3000);
         assert!(world.out_of_memory > 0, "the heap is too small for the program: {config:?}");
     }
 }

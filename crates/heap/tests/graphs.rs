@@ -7,22 +7,11 @@ use common::{all, register};
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, StorageKind, array_elements_offset};
 use legato_heap::{Heap, HeapConfig, TypeShape, TypeTable};
 
-fn run(config: &HeapConfig, seed: u64, steps: usize) -> World {
-    let mut world = World::new(config, seed);
-    for step in 1..=steps {
-        world.step();
-        if step % (steps / 8) == 0 {
-            world.settle();
-        }
-    }
-    world
-}
-
 #[test]
 fn graphs_match_their_shadows() {
     for config in all(HeapConfig { min_bytes: 512 << 10, verify: true, ..HeapConfig::default() }) {
         for seed in 0..3 {
-            let world = run(&config, seed, 6000);
+            let world = World::run(&config, seed, 6000);
             assert!(world.heap.stats().collections > 8, "some by the threshold");
             assert!(world.inline > 500, "{} inline allocations", world.inline);
             assert_eq!(world.out_of_memory, 0);
@@ -35,7 +24,7 @@ fn graphs_match_their_shadows_without_verification() {
     // Verification clears dead cells; lazy sweeping alone must be right too.
     for config in all(HeapConfig { min_bytes: 512 << 10, ..HeapConfig::default() }) {
         for seed in 10..13 {
-            run(&config, seed, 12000);
+            World::run(&config, seed, 12000);
         }
     }
 }
@@ -44,7 +33,7 @@ fn graphs_match_their_shadows_without_verification() {
 fn graphs_match_their_shadows_under_stress() {
     for config in all(HeapConfig { stress: Some(3), verify: true, ..HeapConfig::default() }) {
         for seed in 0..2 {
-            let world = run(&config, seed, 800);
+            let world = World::run(&config, seed, 800);
             assert!(world.heap.stats().collections > 100);
             assert_eq!(world.inline, 0, "stress counts every allocation");
         }
@@ -55,7 +44,7 @@ fn graphs_match_their_shadows_under_stress() {
 fn exhaustion_leaves_a_consistent_heap() {
     for config in all(HeapConfig { max_bytes: 512 << 10, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         for seed in 0..3 {
-            let world = run(&config, seed, 4000);
+            let world = World::run(&config, seed, 4000);
             assert!(world.out_of_memory > 0, "the heap is too small for the program");
             assert!(world.heap.stats().used_bytes <= 512 << 10);
         }
@@ -78,7 +67,7 @@ fn every_maximum_is_survived() {
 #[test]
 fn heaps_of_different_configurations_run_side_by_side() {
     let configs = all(HeapConfig { min_bytes: 256 << 10, verify: true, ..HeapConfig::default() });
-    let run_one = |(seed, config)| move || run(&config, seed as u64, 4000).settle();
+    let run_one = |(seed, config)| move || World::run(&config, seed as u64, 4000).settle();
     let threads = configs.into_iter().cycle().take(4).enumerate().map(|job| std::thread::spawn(run_one(job)));
     threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
 }

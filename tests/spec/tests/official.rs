@@ -105,4 +105,5 @@ configurations! {
         "arrays" = "zrays", "first-n" = "0", "leaf" = "64K", "native-views" = "double-map", "stress" = "7";
     double_map_at_allocation:
         "arrays" = "arraylets", "leaf" = "64K", "native-views" = "double-map", "view-creation" = "allocation", "stress" = "7";
+    mapped: "arrays" = "mapped", "mapped-from" = "32K", "stress" = "7";
 }

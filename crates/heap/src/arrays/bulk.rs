@@ -1,15 +1,14 @@
-//! Operations on ranges of elements, on every layout: strip by strip, with the look-up of the leaf, the barriers and the checks for
-//! the zero leaf and for shared leaves done once for each strip (Z-Rays, section 4.6).
+//! Reading, writing and filling ranges of elements, on every layout: part by part, with the look-up of the leaf, the barriers and the
+//! checks for the zero leaf and for shared leaves done once for each part. Copying is in [`copy`](super::copy).
 //!
-//! A *strip* is what lies contiguously on both sides of a copy. None of these operations collects. Where one needs leaves, the caller
+//! None of these operations collects. Where one needs leaves, the caller
 //! has made room for them; what is lacking all the same is `None`, and a part of the range may have been written then.
 
-use super::Arrays;
-use super::leaves::{Run, install, leaf_of, pointer_at};
+use super::leaves::{install, leaf_of, pointer_at};
 use super::parts::{Part, Parts, Place};
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET, elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::spaces::leaves::LeafKind;
@@ -22,7 +21,7 @@ pub(crate) struct Elements {
     pub(crate) object: u32,
     pub(crate) parts: Parts,
     /// Bytes of an element.
-    size: u32,
+    pub(super) size: u32,
     pub(crate) length: u32,
     pub(crate) kind: LeafKind,
 }
@@ -35,16 +34,13 @@ impl Elements {
         (end <= u64::from(self.length)).then(|| (u64::from(start) * u64::from(self.size), end * u64::from(self.size)))
     }
 
-    fn checked(&self, start: u32, length: u32) -> (u64, u64) {
+    pub(super) fn checked(&self, start: u32, length: u32) -> (u64, u64) {
         self.positions(start, length).unwrap_or_else(|| {
             let end = u64::from(start) + u64::from(length);
             panic!("elements {start}..{end} of an array of {}", self.length)
         })
     }
 }
-
-/// Longer copies may share pages (`mapped`), in bytes.
-const LONGEST_QUICK: u64 = 32 << 10;
 
 impl<M: ReferenceModel> Core<M> {
     /// An array, checked to be one.
@@ -157,241 +153,9 @@ impl<M: ReferenceModel> Core<M> {
         Some(())
     }
 
-    /// As [`copy`](Self::copy), of elements, where both arrays lie in one piece and nothing is to be shared or counted: most copies are short,
-    /// and this is quick. `None` where they do not; else the cage offset and bytes of what has been written and whether these are
-    /// references, or `None` where a range lies outside of its array.
-    ///
-    /// # Safety
-    /// Arrays of this heap with elements of one size start at `to` and `from`.
-    #[inline(always)]
-    #[allow(clippy::type_complexity)]
-    pub(crate) unsafe fn copy_whole(
-        &self,
-        (to, to_start): (u32, u32),
-        (from, from_start): (u32, u32),
-        length: u32,
-    ) -> Option<Option<(u32, u32, bool)>> {
-        let memory = self.pool.cage.memory();
-        // SAFETY: the objects have headers with their types, and lengths.
-        let (record, to_length, from_length) = unsafe {
-            let record = self.types.record_unchecked(TypeId(memory.read(to + TYPE_ID_OFFSET)));
-            (record, memory.read(to + ARRAY_LENGTH_OFFSET), memory.read(from + ARRAY_LENGTH_OFFSET))
-        };
-        let size = record.bytes;
-        let is_divided = |array_length| self.spines.is_some_and(|mode| mode.layout.divides(size, array_length));
-        let bytes = u64::from(size) * u64::from(length);
-        if is_divided(to_length) || is_divided(from_length) || bytes > LONGEST_QUICK || self.config.count_accesses {
-            return None;
-        }
-        let is_outside = |start, array_length| u64::from(start) + u64::from(length) > u64::from(array_length);
-        if is_outside(to_start, to_length) || is_outside(from_start, from_length) {
-            return Some(None);
-        }
-        let (target, source) =
-            (to + elements_offset(size) + size * to_start, from + elements_offset(size) + size * from_start);
-        // SAFETY: both ranges lie in their arrays; they may overlap.
-        unsafe { std::ptr::copy(memory.address(source), memory.address(target), bytes as usize) };
-        Some(Some((target, bytes as u32, record.reference_map != 0)))
-    }
-
-    /// Copies `bytes` bytes of whole elements between arrays of equal element size, or within one. The ranges may overlap.
-    pub(crate) fn copy(
-        &mut self,
-        to: &Elements,
-        mut to_position: u64,
-        from: &Elements,
-        mut from_position: u64,
-        bytes: u64,
-        is_old: bool,
-    ) -> Option<()> {
-        self.count_copy(to_position, to_position + bytes);
-        if bytes == 0 || to.object == from.object && to_position == from_position {
-            return Some(());
-        }
-        if let Some(true) =
-            u32::try_from(bytes).ok().map(|bytes| self.share_pages(to, to_position, from, from_position, bytes))
-        {
-            self.remember(to, self.part_offset(to.parts.at(0).place) + to_position as u32, bytes as u32, is_old);
-            return Some(());
-        }
-        if let (Some(target), Some(source)) = (to.parts.whole(), from.parts.whole()) {
-            let (target, source) = (target + to_position as u32, source + from_position as u32);
-            let cage = &self.pool.cage;
-            // SAFETY: both ranges lie in their arrays; they may overlap.
-            unsafe { std::ptr::copy(cage.address(source), cage.address(target), bytes as usize) };
-            self.remember(to, target, bytes as u32, is_old);
-            return Some(());
-        }
-        // Backwards where the source would be overwritten before it is read.
-        let (forward, shift) =
-            (to.object != from.object || to_position < from_position, from_position.abs_diff(to_position));
-        let strip = match self.spines {
-            Some(mode) if !mode.fast_copy => u64::from(to.size),
-            // Whole leaves are shared, one by one.
-            Some(mode) if mode.copy_on_write && shift.is_multiple_of(u64::from(mode.layout.leaf_bytes())) => u64::MAX,
-            _ => return self.copy_runs(to, to_position, from, from_position, bytes, is_old, forward),
-        };
-        if forward {
-            let end = to_position + bytes;
-            while to_position < end {
-                let left = end - to_position;
-                let copied = self.copy_first_strip(to, to_position, from, from_position, left.min(strip), is_old)?;
-                (to_position, from_position) = (to_position + copied, from_position + copied);
-            }
-        } else {
-            let mut left = bytes;
-            while left > 0 {
-                let (to_end, from_end) = (to_position + left, from_position + left);
-                left -= self.copy_last_strip(to, to_end, from, from_end, left.min(strip), is_old)?;
-            }
-        }
-        Some(())
-    }
-
-    /// Copies between mapped arrays by sharing pages, where that pays; says whether it has.
-    #[inline]
-    fn share_pages(
-        &mut self,
-        to: &Elements,
-        to_position: u64,
-        from: &Elements,
-        from_position: u64,
-        bytes: u32,
-    ) -> bool {
-        if self.config.arrays != Arrays::Mapped {
-            return false;
-        }
-        let at = |elements: &Elements, position| self.part_offset(elements.parts.at(0).place) + position as u32;
-        let (to, from) = (at(to, to_position), at(from, from_position));
-        self.mapped.copy(&self.pool, to, from, bytes)
-    }
-
-    /// Copies by the longest runs that are contiguous on both sides: over several leaves, where these follow each other.
-    #[allow(clippy::too_many_arguments)]
-    fn copy_runs(
-        &mut self,
-        to: &Elements,
-        mut to_position: u64,
-        from: &Elements,
-        mut from_position: u64,
-        mut left: u64,
-        is_old: bool,
-        forward: bool,
-    ) -> Option<()> {
-        let (mut target, mut source) = (Run::default(), Run::default());
-        if !forward {
-            (to_position, from_position) = (to_position + left, from_position + left);
-        }
-        while left > 0 {
-            if target.bytes == 0 {
-                target = self.run(&to.parts, to_position, left, forward, true);
-            }
-            if source.bytes == 0 {
-                source = self.run(&from.parts, from_position, left, forward, false);
-            }
-            let mut bytes = target.bytes.min(source.bytes);
-            if bytes > 0 {
-                let (to_offset, from_offset) = match forward {
-                    true => (target.offset, source.offset),
-                    false => (target.offset - bytes as u32, source.offset - bytes as u32),
-                };
-                let cage = &self.pool.cage;
-                // SAFETY: both runs lie in their arrays; they may overlap.
-                unsafe { std::ptr::copy(cage.address(from_offset), cage.address(to_offset), bytes as usize) };
-                self.remember(to, to_offset, bytes as u32, is_old);
-                (target, source) = (target.after(bytes, forward), source.after(bytes, forward));
-            } else {
-                bytes = match forward {
-                    true => self.copy_first_strip(to, to_position, from, from_position, left, is_old)?,
-                    false => self.copy_last_strip(to, to_position, from, from_position, left, is_old)?,
-                };
-                (target, source) = (Run::default(), Run::default());
-            }
-            left -= bytes;
-            (to_position, from_position) = match forward {
-                true => (to_position + bytes, from_position + bytes),
-                false => (to_position - bytes, from_position - bytes),
-            };
-        }
-        Some(())
-    }
-
-    /// Copies the first strip of a range, of at most `limit` bytes; returns its bytes.
-    fn copy_first_strip(
-        &mut self,
-        to: &Elements,
-        to_position: u64,
-        from: &Elements,
-        from_position: u64,
-        limit: u64,
-        is_old: bool,
-    ) -> Option<u64> {
-        let (target, source) = (to.parts.at(to_position), from.parts.at(from_position));
-        let bytes = (target.end() - to_position).min(source.end() - from_position).min(limit);
-        self.copy_strip((to, &target, to_position), (from, &source, from_position), bytes, is_old)?;
-        Some(bytes)
-    }
-
-    /// Copies the last strip of a range that ends at these positions, of at most `limit` bytes; returns its bytes.
-    fn copy_last_strip(
-        &mut self,
-        to: &Elements,
-        to_end: u64,
-        from: &Elements,
-        from_end: u64,
-        limit: u64,
-        is_old: bool,
-    ) -> Option<u64> {
-        let (target, source) = (to.parts.at(to_end - 1), from.parts.at(from_end - 1));
-        let bytes = (to_end - target.start).min(from_end - source.start).min(limit);
-        self.copy_strip((to, &target, to_end - bytes), (from, &source, from_end - bytes), bytes, is_old)?;
-        Some(bytes)
-    }
-
-    /// Copies a strip of `bytes` bytes. Either side is an array, a part of it, and a position in that part.
-    #[inline]
-    fn copy_strip(
-        &mut self,
-        (to, target, to_position): (&Elements, &Part, u64),
-        (from, source, from_position): (&Elements, &Part, u64),
-        bytes: u64,
-        is_old: bool,
-    ) -> Option<()> {
-        if let Place::Leaf(slot) = target.place {
-            let mode = self.spines.expect("spines have leaves");
-            let from_zero = self.is_zero_part(source.place);
-            if from_zero && self.is_zero_part(target.place) {
-                return Some(());
-            }
-            let is_whole = bytes == u64::from(mode.layout.leaf_bytes());
-            if is_whole && mode.fast_copy && !self.has_view(to) && !self.has_view(from) {
-                match source.place {
-                    Place::Leaf(from) if mode.copy_on_write => {
-                        self.share_leaf(slot, from, is_old);
-                        let leaf = self.part_offset(target.place);
-                        self.remember(to, leaf, bytes as u32, is_old);
-                        return Some(());
-                    }
-                    Place::Leaf(_) if from_zero => {
-                        self.give_up_leaf(slot);
-                        return Some(());
-                    }
-                    _ => {}
-                }
-            }
-        }
-        let to_offset = self.writable(to, target, to_position, bytes, is_old)?;
-        let from_offset = self.part_offset(source.place) + (from_position - source.start) as u32;
-        let cage = &self.pool.cage;
-        // SAFETY: both strips lie in their arrays; they may overlap.
-        unsafe { std::ptr::copy(cage.address(from_offset), cage.address(to_offset), bytes as usize) };
-        self.remember(to, to_offset, bytes as u32, is_old);
-        Some(())
-    }
-
     /// Whether the part is a leaf of zeros that has never been allocated.
     #[inline]
-    fn is_zero_part(&self, place: Place) -> bool {
+    pub(super) fn is_zero_part(&self, place: Place) -> bool {
         matches!(place, Place::Leaf(_)) && self.part_offset(place) == ZERO_LEAF
     }
 
@@ -411,7 +175,7 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Lets a pointer lead to the zero leaf.
-    fn give_up_leaf(&mut self, slot: u32) {
+    pub(super) fn give_up_leaf(&mut self, slot: u32) {
         let mode = self.spines.expect("spines have leaves");
         // SAFETY: a part in a leaf names its pointer.
         let pointer = unsafe { pointer_at(self.pool.cage.memory(), slot) };
@@ -441,7 +205,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// The barrier of references written to `bytes` bytes from an offset on.
     #[inline]
-    fn remember(&self, elements: &Elements, offset: u32, bytes: u32, is_old: bool) {
+    pub(super) fn remember(&self, elements: &Elements, offset: u32, bytes: u32, is_old: bool) {
         if is_old && elements.kind == LeafKind::References {
             self.pool.cage.mark_cards(offset, bytes);
         }
@@ -489,21 +253,6 @@ impl<M: ReferenceModel> Core<M> {
         let elements = self.elements(array);
         let (from, to) = elements.checked(start, length);
         self.fill(&elements, from, to, bits, is_old)
-    }
-
-    /// Copies checked elements.
-    pub(crate) fn array_copy(
-        &mut self,
-        (destination, destination_start): (Reference, u32),
-        (source, source_start): (Reference, u32),
-        length: u32,
-        is_old: bool,
-    ) -> Option<()> {
-        let (to, from) = (self.elements(destination), self.elements(source));
-        assert!(to.size == from.size, "arrays of different element sizes");
-        let (to_position, to_end) = to.checked(destination_start, length);
-        let (from_position, _) = from.checked(source_start, length);
-        self.copy(&to, to_position, &from, from_position, to_end - to_position, is_old)
     }
 }
 

@@ -10,6 +10,7 @@
 //! `arraylets` is the layout of `zrays` with N = 0 and without its optimisations: both are a [`SpineLayout`].
 
 pub(crate) mod bulk;
+pub(crate) mod copy;
 pub(crate) mod leaves;
 pub(crate) mod parts;
 

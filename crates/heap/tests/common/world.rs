@@ -97,6 +97,18 @@ impl World {
         }
     }
 
+    /// Takes `steps` random steps in a new world, and settles it eight times on the way.
+    pub fn run(config: &HeapConfig, seed: u64, steps: usize) -> World {
+        let mut world = World::new(config, seed);
+        for step in 1..=steps {
+            world.step();
+            if step % (steps / 8) == 0 {
+                world.settle();
+            }
+        }
+        world
+    }
+
     /// A random root that holds an object, with its number.
     fn pick(&mut self) -> Option<(Reference, usize)> {
         let index = self.random.below(self.shadow_roots.len());

@@ -223,12 +223,9 @@ impl Generational {
         }
         let contents = if self.core.is_divided(id, length) { Contents::Zeroed } else { contents };
         let array = self.allocate(id, bytes, contents, roots)?;
-        self.core.count_array(id, length);
-        self.core.set_array_length(array, length);
-        if !self.core.initialise_array(array, kind, false) {
+        if !self.core.finish_array(array, id, length, kind) {
             return Err(self.core.out_of_leaves(self.live_bytes() + self.allocated));
         }
-        self.core.view_new_array(array);
         Ok(Reference(array))
     }
 

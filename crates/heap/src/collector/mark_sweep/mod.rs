@@ -53,7 +53,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         let class = self.core.small.classes.of(bytes);
         let size = self.charge_for(class, bytes);
         let mut collected = false;
-        if self.needs_memory(class) && self.core.pacer.is_due(size) {
+        if self.needs_memory(class) && self.core.pacer.is_due(size + self.core.leaves.allocated_bytes()) {
             self.collect(Cause::Limit, roots);
             collected = true;
         }
@@ -159,13 +159,10 @@ impl<M: ReferenceModel> MarkSweep<M> {
         }
         let contents = if self.core.is_divided(id, length) { Contents::Zeroed } else { contents };
         let reference = self.allocate(id, bytes, contents, roots)?;
-        self.core.count_array(id, length);
         let array = self.core.object(reference);
-        self.core.set_array_length(array, length);
-        if !self.core.initialise_array(array, kind, false) {
+        if !self.core.finish_array(array, id, length, kind) {
             return Err(self.core.out_of_leaves(self.core.pacer.size()));
         }
-        self.core.view_new_array(array);
         Ok(reference)
     }
 
