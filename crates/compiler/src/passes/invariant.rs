@@ -2,12 +2,13 @@
 //!
 //! What cannot trap may go wherever its operands are. An access through a reference may go where the reference is known not to be
 //! null. What may trap otherwise goes only if the loop would execute it first of all. Mutable fields and globals count as unchanging
-//! in a loop that calls nothing and writes none of their number.
+//! in a loop that calls nothing and writes them in no object.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::support::{Roots, is_pure, is_removable, origin, ref_type, resolve_inst, terminator};
+use super::effects::Effects;
+use super::support::{Roots, is_removable, origin, ref_type, resolve_inst, terminator};
 use crate::mir::{
     Block, BlockData, Callee, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value,
     ValueDef,
@@ -18,8 +19,6 @@ use crate::module::{HeapType, ModuleInfo};
 const LEVELS: usize = 8;
 /// How many copies of a reference (checked, cast, refined) are followed.
 const COPIES: usize = 4;
-/// How many different fields and globals a loop nest may write before it counts as writing anything.
-const MAX_WRITES: usize = 64;
 /// How many pieces of evidence that a reference is not null are looked at.
 const EVIDENCE: usize = 8;
 
@@ -46,7 +45,7 @@ pub(super) fn invariant(function: &mut Function, info: &ModuleInfo) {
         }
     });
     let preheaders: Vec<Option<Block>> = preheaders.collect();
-    let effects = effects(function, &cfg, &loops);
+    let effects = Effects::of_loops(function, info, &cfg, &loops);
     let mut pass = Invariant {
         effects: &effects,
         homes: homes(function, &cfg),
@@ -64,67 +63,6 @@ pub(super) fn invariant(function: &mut Function, info: &ModuleInfo) {
             pass.block(block, number);
         }
     }
-}
-
-/// What the code of a loop may write of what a load could otherwise be moved past.
-#[derive(Clone, Default)]
-struct Effects {
-    /// It calls, so that it may write anything.
-    calls: bool,
-    /// Fields by their number, whatever the struct's type.
-    fields: FxHashSet<u32>,
-    /// Globals by index. An imported one may be another global of the module under a second name.
-    globals: FxHashSet<u32>,
-}
-
-impl Effects {
-    /// Whether an operation gives the same result everywhere in the loop, given the same operands.
-    fn preserve(&self, op: &Op, info: &ModuleInfo) -> bool {
-        match op {
-            _ if is_pure(op, info) => true,
-            Op::StructGet(_, field, ..) => !self.calls && !self.fields.contains(field),
-            Op::GlobalGet(global) => {
-                let imported = |index: u32| index < info.imported_globals;
-                let aliased = imported(global.0) && self.globals.iter().copied().any(imported);
-                !self.calls && !self.globals.contains(&global.0) && !aliased
-            }
-            _ => false,
-        }
-    }
-}
-
-/// The effects of each loop, those within included.
-fn effects(function: &Function, cfg: &Cfg, loops: &Loops) -> Vec<Effects> {
-    let mut all = vec![Effects::default(); loops.loops.len()];
-    for &block in &cfg.order {
-        let Some(number) = loops.innermost[block.index()] else { continue };
-        let effects = &mut all[number];
-        effects.calls |= matches!(terminator(function, block), Terminator::TryCall { .. });
-        for &inst in &function.blocks[block.index()].insts {
-            match &function.insts[inst.index()].op {
-                Op::Call(_) => effects.calls = true,
-                Op::StructSet(_, field, _) => {
-                    effects.fields.insert(*field);
-                }
-                Op::GlobalSet(global) => {
-                    effects.globals.insert(global.0);
-                }
-                _ => {}
-            }
-        }
-    }
-    // Inner loops have larger numbers. What calls needs no list, so that deep nests do not copy long ones.
-    for number in (0..all.len()).rev() {
-        let Some(parent) = loops.loops[number].parent else { continue };
-        let Effects { calls, fields, globals } = all[number].clone();
-        let outer = &mut all[parent];
-        outer.calls |= calls || outer.fields.len() + fields.len() + globals.len() > MAX_WRITES;
-        if !outer.calls {
-            outer.fields.extend(fields);
-            outer.globals.extend(globals);
-        }
-    }
-    all
 }
 
 /// The block of each instruction.

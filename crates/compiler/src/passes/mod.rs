@@ -6,6 +6,7 @@
 mod block_params;
 mod blocks;
 mod dead;
+mod effects;
 mod facts;
 mod fields;
 mod fold;
@@ -13,6 +14,7 @@ mod globals;
 mod gvn;
 mod inline;
 mod invariant;
+mod loads;
 mod ranges;
 mod simplify;
 mod support;
@@ -22,6 +24,7 @@ pub use block_params::block_params;
 pub(crate) use fields::Fields;
 pub(crate) use inline::Inliner;
 pub(crate) use ranges::greatest;
+pub(crate) use support::{definition, origin};
 pub use unreachable::unreachable_blocks;
 
 use crate::CompileError;
@@ -39,6 +42,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("blocks", |function, _| blocks::blocks(function)),
     ("block_params", |function, _| block_params(function)),
     ("gvn", gvn::gvn),
+    ("loads", loads::loads),
     ("facts", facts::facts),
     ("simplify", simplify::simplify),
     ("dead", |function, _| dead::dead(function)),

@@ -6,7 +6,7 @@ use crate::mir::{Block, Check, Constant, Function, Inst, Op, Terminator, Value, 
 use crate::module::{HeapType, ModuleInfo, RefType, ValueType};
 
 /// The instruction that defines a value.
-pub(super) fn definition(function: &Function, value: Value) -> Option<Inst> {
+pub(crate) fn definition(function: &Function, value: Value) -> Option<Inst> {
     match function.values[value.index()].def {
         ValueDef::Result(inst, _) => Some(inst),
         ValueDef::Param(..) | ValueDef::Alias(_) => None,
@@ -14,7 +14,7 @@ pub(super) fn definition(function: &Function, value: Value) -> Option<Inst> {
 }
 
 /// The operation and operands that give a value.
-pub(super) fn origin(function: &Function, value: Value) -> Option<(&Op, &[Value])> {
+pub(crate) fn origin(function: &Function, value: Value) -> Option<(&Op, &[Value])> {
     let data = &function.insts[definition(function, value)?.index()];
     Some((&data.op, &data.args))
 }

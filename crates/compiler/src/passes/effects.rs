@@ -1,0 +1,203 @@
+//! What operations and loops may write of what loads read: mutable fields and globals, elements of arrays.
+
+use legato_heap::layout::StorageKind;
+use rustc_hash::FxHashSet;
+
+use super::support::{is_pure, terminator};
+use crate::mir::{Cfg, Function, Loops, Op, Terminator};
+use crate::module::{GlobalIndex, ModuleInfo, TypeIndex};
+
+/// How many different fields and globals a loop nest may write before it counts as writing anything.
+const MAX_WRITES: usize = 64;
+
+/// A field under one name, whichever type it is reached through: accesses of different fields never reach the same place, as an
+/// object's type inherits the field from one type alone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Field {
+    /// The topmost supertype that has the field.
+    declared_in: TypeIndex,
+    number: u32,
+}
+
+impl Field {
+    pub(super) fn new(info: &ModuleInfo, ty: TypeIndex, number: u32) -> Field {
+        let mut declared_in = ty;
+        while let Some(above) = info.types[declared_in.index()].supertype
+            && (number as usize) < info.struct_fields(above).len()
+        {
+            declared_in = above;
+        }
+        Field { declared_in, number }
+    }
+}
+
+/// What an operation may write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Write {
+    /// No field or element of an object that was there before, and no global.
+    Nothing,
+    /// This field of an object.
+    Field(Field),
+    /// This global.
+    Global(GlobalIndex),
+    /// Elements of arrays of this kind.
+    Elements(StorageKind),
+    /// It runs code of functions or of the host.
+    Anything,
+}
+
+impl Write {
+    pub(super) fn of(op: &Op, info: &ModuleInfo) -> Write {
+        match op {
+            Op::StructSet(ty, number, _) => Write::Field(Field::new(info, *ty, *number)),
+            Op::GlobalSet(global) => Write::Global(*global),
+            Op::Call(_) => Write::Anything,
+            Op::ArraySet(ty)
+            | Op::ArrayFill(ty)
+            | Op::ArrayCopy(ty, _)
+            | Op::ArrayInitData(ty, _)
+            | Op::ArrayInitElem(ty, _) => Write::Elements(element_kind(info, *ty)),
+            // Compute, or read.
+            Op::Const(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select
+            | Op::Load(..)
+            | Op::MemorySize(_)
+            | Op::TableGet(_)
+            | Op::TableSize(_)
+            | Op::GlobalGet(_)
+            | Op::RefFunc(_)
+            | Op::RefIsNull
+            | Op::RefEq
+            | Op::NullCheck
+            | Op::Refine(_)
+            | Op::RefTest(_)
+            | Op::RefCast(_)
+            | Op::RefI31
+            | Op::I31Get(..)
+            | Op::StructGet(..)
+            | Op::ArrayLen(_)
+            | Op::BoundsCheck
+            | Op::ArrayGet(..)
+            | Op::ExceptionGet(..) => Write::Nothing,
+            // Write memories, tables and segments, which are apart from objects and globals.
+            Op::Store(..)
+            | Op::MemoryGrow(_)
+            | Op::MemoryCopy(..)
+            | Op::MemoryFill(_)
+            | Op::MemoryInit(..)
+            | Op::DataDrop(_)
+            | Op::TableSet(_)
+            | Op::TableGrow(_)
+            | Op::TableFill(_)
+            | Op::TableCopy(..)
+            | Op::TableInit(..)
+            | Op::ElemDrop(_) => Write::Nothing,
+            // May collect garbage, which changes nothing that a program sees.
+            Op::StructNew(_)
+            | Op::StructNewDefault(_)
+            | Op::ArrayNew(_)
+            | Op::ArrayNewDefault(_)
+            | Op::ArrayNewFixed(_)
+            | Op::ArrayNewData(..)
+            | Op::ArrayNewElem(..)
+            | Op::ExceptionNew(_)
+            | Op::Poll => Write::Nothing,
+        }
+    }
+}
+
+/// What the elements of an array type are: arrays of different kinds are different arrays.
+pub(super) fn element_kind(info: &ModuleInfo, ty: TypeIndex) -> StorageKind {
+    info.storage_kind(info.array_element(ty).storage)
+}
+
+fn is_imported(info: &ModuleInfo, global: GlobalIndex) -> bool {
+    global.0 < info.imported_globals
+}
+
+/// Whether two indexes may be names of one global: two imports may be given the same.
+pub(super) fn are_aliases(info: &ModuleInfo, a: GlobalIndex, b: GlobalIndex) -> bool {
+    a == b || (is_imported(info, a) && is_imported(info, b))
+}
+
+/// What the code of a loop may write of what a load could otherwise be moved past.
+#[derive(Clone, Default)]
+pub(super) struct Effects {
+    /// It calls, so that it may write anything.
+    calls: bool,
+    fields: FxHashSet<Field>,
+    globals: FxHashSet<GlobalIndex>,
+    /// The kinds of elements, a bit each.
+    elements: u16,
+    /// Whether one of the globals is imported.
+    imported: bool,
+}
+
+impl Effects {
+    /// The effects of each loop, those within included.
+    pub(super) fn of_loops(function: &Function, info: &ModuleInfo, cfg: &Cfg, loops: &Loops) -> Vec<Effects> {
+        let mut all = vec![Effects::default(); loops.loops.len()];
+        for &block in &cfg.order {
+            let Some(number) = loops.innermost[block.index()] else { continue };
+            let effects = &mut all[number];
+            effects.calls |= matches!(terminator(function, block), Terminator::TryCall { .. });
+            for &inst in &function.blocks[block.index()].insts {
+                match Write::of(&function.insts[inst.index()].op, info) {
+                    Write::Nothing => {}
+                    Write::Field(field) => {
+                        effects.fields.insert(field);
+                    }
+                    Write::Global(global) => {
+                        effects.globals.insert(global);
+                        effects.imported |= is_imported(info, global);
+                    }
+                    Write::Elements(kind) => effects.elements |= 1 << kind as u16,
+                    Write::Anything => effects.calls = true,
+                }
+            }
+        }
+        // Inner loops have larger numbers. What calls needs no list, so that deep nests do not copy long ones.
+        for number in (0..all.len()).rev() {
+            let Some(parent) = loops.loops[number].parent else { continue };
+            let Effects { calls, fields, globals, elements, imported } = all[number].clone();
+            let outer = &mut all[parent];
+            outer.elements |= elements;
+            outer.calls |= calls || outer.fields.len() + fields.len() + globals.len() > MAX_WRITES;
+            if !outer.calls {
+                outer.fields.extend(fields);
+                outer.globals.extend(globals);
+                outer.imported |= imported;
+            }
+        }
+        all
+    }
+
+    /// Whether the loop leaves a field alone, of all objects.
+    pub(super) fn preserve_field(&self, field: Field) -> bool {
+        !self.calls && !self.fields.contains(&field)
+    }
+
+    /// Whether the loop leaves a global alone.
+    pub(super) fn preserve_global(&self, info: &ModuleInfo, global: GlobalIndex) -> bool {
+        let aliased = self.imported && is_imported(info, global);
+        !self.calls && !self.globals.contains(&global) && !aliased
+    }
+
+    /// Whether the loop leaves the elements of arrays of a kind alone.
+    pub(super) fn preserve_elements(&self, kind: StorageKind) -> bool {
+        !self.calls && self.elements & (1 << kind as u16) == 0
+    }
+
+    /// Whether an operation gives the same result everywhere in the loop, given the same operands.
+    pub(super) fn preserve(&self, op: &Op, info: &ModuleInfo) -> bool {
+        match op {
+            _ if is_pure(op, info) => true,
+            Op::StructGet(ty, number, ..) => self.preserve_field(Field::new(info, *ty, *number)),
+            Op::GlobalGet(global) => self.preserve_global(info, *global),
+            _ => false,
+        }
+    }
+}
