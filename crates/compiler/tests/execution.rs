@@ -97,3 +97,46 @@ fn arrays_and_casts_survive_collections() {
     // Rows 0..8: the sum of 0..8; the last odd number before each row from row 2 on: 1 1 3 3 5 5.
     check(text, &[8], &[28, 18]);
 }
+
+/// What was loaded from a field is loaded again after each kind of write through another reference to the object.
+#[test]
+fn loads_see_what_aliases_store() {
+    let text = "(module
+        (type $base (sub (struct (field $count (mut i32)))))
+        (type $derived (sub $base (struct (field (mut i32)) (field $byte (mut i8)))))
+        (type $objects (array (mut (ref null $base))))
+        (func (export \"f\") (param $n i32) (result i32 i32 i32 i32 i32 i32)
+          (local $o (ref null $base)) (local $p (ref null $base)) (local $before i32) (local $sum i32) (local $i i32)
+          (local $all (ref null $objects))
+          (local.set $o (struct.new $derived (i32.const 1) (i32.const 0)))
+          (local.set $all (array.new_fixed $objects 1 (local.get $o)))
+          (local.set $p (array.get $objects (local.get $all) (i32.const 0)))
+          ;; A store.
+          (local.set $before (struct.get $base $count (local.get $o)))
+          (struct.set $derived 0 (ref.cast (ref $derived) (local.get $p)) (i32.const 7))
+          (i32.add (i32.mul (local.get $before) (i32.const 100)) (struct.get $base $count (local.get $o)))
+          ;; A loop.
+          (local.set $i (local.get $n))
+          (loop $next
+            (local.set $sum (i32.add (local.get $sum) (struct.get $base $count (local.get $o))))
+            (struct.set $base $count (local.get $p) (local.get $i))
+            (br_if $next (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
+          (local.get $sum)
+          ;; One side of a diamond.
+          (local.set $before (struct.get $base $count (local.get $o)))
+          (if (local.get $n) (then (struct.set $base $count (local.get $p) (i32.const 20))))
+          (i32.add (i32.mul (local.get $before) (i32.const 100)) (struct.get $base $count (local.get $o)))
+          ;; A call.
+          (local.set $before (struct.get $base $count (local.get $o)))
+          (call $count_down (local.get $p) (local.get $n))
+          (i32.add (i32.mul (local.get $before) (i32.const 100)) (struct.get $base $count (local.get $o)))
+          ;; A packed field does not hold what was stored.
+          (struct.set $derived $byte (ref.cast (ref $derived) (local.get $o)) (i32.const 0x1ff))
+          (struct.get_s $derived $byte (ref.cast (ref $derived) (local.get $o)))
+          (struct.get_u $derived $byte (ref.cast (ref $derived) (local.get $o))))
+        (func $count_down (param $p (ref null $base)) (param $n i32)
+          (struct.set $base $count (local.get $p) (i32.sub (struct.get $base $count (local.get $p)) (i32.const 1)))
+          (if (local.get $n) (then (call $count_down (local.get $p) (i32.sub (local.get $n) (i32.const 1)))))))";
+    // The loop reads 7, 4, 3, 2 and leaves 1. Five calls count from 20 to 15.
+    check(text, &[4], &[107, 16, 120, 2015, -1, 255]);
+}

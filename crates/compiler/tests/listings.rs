@@ -6,6 +6,7 @@ mod support;
 
 use std::fmt::Write;
 
+use legato_compiler::artifact::TrapCode;
 use legato_compiler::emit::CodeGenerator;
 use legato_compiler::mir::*;
 use legato_compiler::module::*;
@@ -163,7 +164,7 @@ fn array_allocation() {
 /// A generational heap with z-rays (with and without copy-on-write) and with arraylets.
 fn spines() -> Vec<(String, AccessPlan)> {
     let plan = |first_n, zero_leaf, copy_on_write| {
-        let layout = SpineLayout { first_n, leaf_log2: 10, remainder_in_leaf: false };
+        let layout = SpineLayout { first_n, leaf_log2: 10, remainder_in_leaf: false, grows: false };
         ArrayPlan::Spines(SpinePlan { layout, zero_leaf, copy_on_write })
     };
     let plans = [
@@ -205,10 +206,8 @@ fn spine_store() {
 }
 
 /// Copies an array's elements to another, with a poll at the back-edge.
-#[test]
-fn spine_loop() {
-    let mut module = module();
-    let mut build = start(&mut module, &[concrete(2), concrete(2)], &[]);
+fn copying_loop(module: &mut Module) -> legato_compiler::mir::Function {
+    let mut build = start(module, &[concrete(2), concrete(2)], &[]);
     let [from, to] = [0, 1].map(|number| build.param(number));
     let [header, body, done] = [0; 3].map(|_| build.function.add_block());
     let index = build.function.add_param(header, I32);
@@ -228,5 +227,124 @@ fn spine_loop() {
     build.inst(Op::Poll, &[], &[]);
     build.end(Terminator::Jump(Edge { block: header, args: smallvec![next] }));
     build.switch(done);
-    check_under("spine_loop", &module, &build.returns(&[]), spines());
+    build.returns(&[])
+}
+
+#[test]
+fn spine_loop() {
+    let mut module = module();
+    let function = copying_loop(&mut module);
+    check_under("spine_loop", &module, &function, spines());
+}
+
+/// A generational heap with first N bytes that grow: with N = 4096, and with N = 0 and copy-on-write.
+fn growing() -> Vec<(String, AccessPlan)> {
+    let plan = |first_n, copy_on_write| {
+        let layout = SpineLayout { first_n, leaf_log2: 10, remainder_in_leaf: false, grows: true };
+        ArrayPlan::Spines(SpinePlan { layout, zero_leaf: Some(ZERO_LEAF), copy_on_write })
+    };
+    let (_, base) = plans_by_name("generational, store buffer, zeroed");
+    let plans = [("first 4096", plan(4096, false)), ("first 0, copy-on-write", plan(0, true))];
+    plans.map(|(title, arrays)| (title.to_string(), AccessPlan { arrays, ..base.clone() })).into()
+}
+
+/// WebAssembly's check of an index against the length of an array that may be null.
+fn checked(build: &mut Build, array: Value, index: Value) {
+    let length = build.op(Op::ArrayLen(Check::Needed), &[array], I32);
+    build.inst(Op::BoundsCheck, &[index, length], &[]);
+}
+
+/// A load with WebAssembly's check, and one of an index that has been compared before.
+#[test]
+fn growing_load() {
+    let mut module = module();
+    let mut build = start(&mut module, &[concrete(2), I32, concrete(2), I32], &[I32, I32]);
+    let [array, index, second, other] = [0, 1, 2, 3].map(|number| build.param(number));
+    checked(&mut build, array, index);
+    let loaded = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
+    let compared = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[second, other], I32);
+    check_under("growing_load", &module, &build.returns(&[loaded, compared]), growing());
+}
+
+/// Stores of a number and of a reference, with WebAssembly's check.
+#[test]
+fn growing_store() {
+    let mut module = module();
+    let references = module.add_array(StorageType::Value(concrete(0)));
+    let mut build = start(&mut module, &[concrete(2), I32, concrete(references.0), concrete(0)], &[]);
+    let [numbers, index, objects, object] = [0, 1, 2, 3].map(|number| build.param(number));
+    checked(&mut build, numbers, index);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[numbers, index, index], &[]);
+    checked(&mut build, objects, index);
+    build.inst(Op::ArraySet(references), &[objects, index, object], &[]);
+    check_under("growing_store", &module, &build.returns(&[]), growing());
+}
+
+#[test]
+fn growing_loop() {
+    let mut module = module();
+    let function = copying_loop(&mut module);
+    check_under("growing_loop", &module, &function, growing());
+}
+
+/// Follows the indexes that an array holds, up to a zero: no strip serves that.
+#[test]
+fn growing_chase() {
+    let mut module = module();
+    let mut build = start(&mut module, &[concrete(2), I32], &[]);
+    let (array, first) = (build.param(0), build.param(1));
+    let [header, done] = [0; 2].map(|_| build.function.add_block());
+    let index = build.function.add_param(header, I32);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![first] }));
+    build.switch(header);
+    checked(&mut build, array, index);
+    let next = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
+    build.inst(Op::Poll, &[], &[]);
+    let back = Edge { block: header, args: smallvec![next] };
+    build.end(Terminator::Branch { cond: next, then: back, otherwise: Edge::to(done) });
+    build.switch(done);
+    check_under("growing_chase", &module, &build.returns(&[]), growing());
+}
+
+/// Arrays in one piece, of a known and of an unknown length.
+#[test]
+fn growing_allocation() {
+    let mut module = module();
+    let mut build = start(&mut module, &[I32], &[concrete(2), concrete(2)]);
+    let length = build.param(0);
+    let dynamic = build.op(Op::ArrayNewDefault(TypeIndex(2)), &[length], concrete(2));
+    let ten = build.op(Op::Const(Constant::I32(10)), &[], I32);
+    let known = build.op(Op::ArrayNewDefault(TypeIndex(2)), &[ten], concrete(2));
+    check_under("growing_allocation", &module, &build.returns(&[dynamic, known]), growing().into_iter().take(1));
+}
+
+/// A branch on whether an index is negative, to a block that throws, and another on whether it reaches the array's length.
+fn guard(build: &mut Build, array: Value, index: Value, outside: Block) {
+    let [above, inside] = [(); 2].map(|()| build.function.add_block());
+    let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
+    let negative = build.op(Op::Compare(CompareOp::I32LtS), &[index, zero], I32);
+    build.end(Terminator::Branch { cond: negative, then: Edge::to(outside), otherwise: Edge::to(above) });
+    build.switch(above);
+    let length = build.op(Op::ArrayLen(Check::Needed), &[array], I32);
+    let below = build.op(Op::Compare(CompareOp::I32LtS), &[index, length], I32);
+    build.end(Terminator::Branch { cond: below, then: Edge::to(inside), otherwise: Edge::to(outside) });
+    build.switch(inside);
+}
+
+/// Copies an element, with the program's own checks of both indexes.
+#[test]
+fn growing_guarded() {
+    let mut module = module();
+    let mut build = start(&mut module, &[concrete(2), I32, concrete(2), I32], &[]);
+    let [from, index, to, other] = [0, 1, 2, 3].map(|number| build.param(number));
+    let outside = build.function.add_block();
+    build.function.blocks[outside.index()].cold = true;
+    guard(&mut build, from, index, outside);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[from, index], I32);
+    guard(&mut build, to, other, outside);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[to, other, element], &[]);
+    build.end(Terminator::Return(smallvec![]));
+    build.switch(outside);
+    build.end(Terminator::Trap(TrapCode::Unreachable));
+    check_under("growing_guarded", &module, &build.function, growing());
 }

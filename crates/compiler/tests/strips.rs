@@ -8,7 +8,7 @@ mod world;
 use legato_compiler::artifact::TrapCode;
 use legato_heap::layout::SpineLayout;
 use legato_heap::plan::{AccessPlan, ArrayPlan, ReferencePlan};
-use support::{plans, spine_plans};
+use support::{divided, is_possible, plans, spine_plans};
 use world::{Instance, Polls, with_world};
 
 const FILL: usize = 0;
@@ -143,7 +143,8 @@ fn heaps() -> Vec<(String, AccessPlan)> {
     for (name, plan) in plans() {
         for (layout, arrays) in spine_plans() {
             // One heap that does not move is enough, but for the handles.
-            if plan.references == ReferencePlan::Direct || layout.contains("shared") {
+            let is_wanted = plan.references == ReferencePlan::Direct || layout.contains("shared");
+            if is_wanted && is_possible(plan.references, arrays) {
                 heaps.push((format!("{name}, {layout}"), AccessPlan { arrays, ..plan.clone() }));
             }
         }
@@ -229,9 +230,9 @@ fn for_each(mut test: impl FnMut(Model, SpineLayout, usize)) {
                 "i8" => 1,
                 _ => 4,
             };
-            let (first, leaf) = ((layout.first_n / size) as usize, (layout.leaf_bytes() / size) as usize);
-            let rest = leaf + leaf / 2;
-            for (polls, length) in [(Polls::Never, first + 2 * leaf), (Polls::AfterLeaves, first + rest)] {
+            let leaf = (layout.leaf_bytes() / size) as usize;
+            let [two, one] = [2, 1].map(|leaves| divided(layout, size, leaves) as usize);
+            for (polls, length) in [(Polls::Never, two), (Polls::AfterLeaves, one + leaf / 2)] {
                 test(Model::new(&name, kind, &plan, polls, length), layout, leaf);
             }
         }
@@ -387,11 +388,13 @@ fn null_arrays_trap_when_they_are_accessed() {
 fn collections_in_the_middle() {
     for (name, plan) in heaps() {
         let layout = layout(&plan);
-        let length = ((layout.first_n + 300) / 2) as usize;
+        let length = (divided(layout, 2, 1) + 22) as usize;
         let mut model = Model::new(&name, &I16, &plan, Polls::Always, length);
-        model.fill(0, length, 500);
+        // Each iteration takes room.
+        let start = length.saturating_sub(700);
+        model.fill(start, length, 500);
         model.swap();
-        model.call(COPY, &[0, length as i32], 0);
+        model.call(COPY, &[start as i32, length as i32], 0);
         model.x = model.y.clone();
         model.check();
         let collections = with_world(|world| world.collections);

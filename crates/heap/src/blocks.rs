@@ -240,6 +240,16 @@ impl BlockPool {
         if count > self.available() {
             return None;
         }
+        self.take_uncounted(count, first, rest)
+    }
+
+    /// Whether more blocks with memory are taken than the maximum allows.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.counted() + self.reserve > self.maximum
+    }
+
+    /// As [`take`](Self::take), whatever the maximum is: most of the blocks have no memory, as the caller notes.
+    pub(crate) fn take_uncounted(&mut self, count: u32, first: BlockKind, rest: BlockKind) -> Option<u32> {
         #[cfg(test)]
         if let Some(left) = &mut self.takes_left {
             *left = left.checked_sub(1)?;

@@ -132,6 +132,7 @@ impl HeapConfig {
         self.zeroing_params.validate()?;
         self.array_params.validate()?;
         self.validate_leaves()?;
+        self.validate_growth()?;
         self.validate_views()?;
         if self.stress == Some(0) {
             return invalid("stress is 0, but it says at every how many allocations to collect".to_string());
@@ -153,6 +154,20 @@ impl HeapConfig {
             )));
         }
         Ok(())
+    }
+
+    /// Whether the first bytes of spines can grow, where that is asked for.
+    fn validate_growth(&self) -> Result<(), HeapError> {
+        let grows = self.arrays == Arrays::ZRays && self.array_params.first_n_grows == Some(true);
+        let obstacle = match (self.references, self.native_views) {
+            (References::Direct, NativeViews::Copy) => return Ok(()),
+            (References::Direct, _) => "a header word and leaves in one place: set native-views=copy",
+            _ => "the header word that handles take: set references=direct",
+        };
+        if !grows {
+            return Ok(());
+        }
+        Err(HeapError::InvalidConfig(format!("first-n-grows=on needs {obstacle}, or first-n-grows=off")))
     }
 
     /// Whether the leaves can be mapped a second time.
@@ -241,7 +256,7 @@ impl HeapConfig {
 
     /// What becomes of arrays that do not lie in one piece; `None` where all do.
     pub(crate) fn spines(&self) -> Option<SpineMode> {
-        self.arrays.spines(&self.array_params, self.native_views)
+        self.arrays.spines(&self.array_params, self.native_views, self.references)
     }
 
     /// The usable maximum: `max_bytes`, or what the cage holds.

@@ -52,6 +52,8 @@ pub(crate) struct Core<M> {
     /// How much may be allocated in leaves before a collection is asked for, in bytes.
     pub(crate) leaf_budget: u64,
     pub(crate) taken: TakenLeaves,
+    /// Spines whose leaves are to come home.
+    pub(crate) homecoming: Vec<u32>,
     pub(crate) counted: CountedArrays,
     pub(crate) mapped: MappedSpace,
     /// The second mappings of leaves.
@@ -84,6 +86,8 @@ pub(crate) enum Contents {
     Zeroed,
     /// Whatever the memory held: the caller writes all of it before the next safepoint.
     Unwritten,
+    /// Whatever the memory held, most of which is not going to be touched soon: a spine with room.
+    Room,
 }
 
 impl<M: ReferenceModel> Core<M> {
@@ -111,6 +115,7 @@ impl<M: ReferenceModel> Core<M> {
             leaves,
             leaf_budget: config.min_bytes.min(config.maximum()),
             taken: TakenLeaves::default(),
+            homecoming: Vec::new(),
             counted: CountedArrays::default(),
             mapped: MappedSpace::new(config),
             views: DoubleMaps::new(maps_twice),
@@ -138,11 +143,15 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Bytes of an array of `length` elements. Panics for other types.
+    ///
+    /// # Errors
+    /// [`AllocationError::TooLarge`] where they do not fit 32 bits, [`AllocationError::TooLong`] where it has too many elements.
     pub(crate) fn array_bytes(&self, id: TypeId, length: u32) -> Result<u32, AllocationError> {
         let record = self.types.record(id);
         assert!(record.kind == TypeKind::Array as u32, "{id:?} is no array");
         let (bytes, maximum) = (self.array_object_bytes(record.bytes, length), self.config.maximum());
-        u32::try_from(bytes).map_err(|_| AllocationError::TooLarge { bytes, maximum })
+        let bytes = u32::try_from(bytes).map_err(|_| AllocationError::TooLarge { bytes, maximum })?;
+        if length > layout::MOST_ELEMENTS { Err(AllocationError::TooLong { length }) } else { Ok(bytes) }
     }
 
     /// Bytes of the object of an array: of its spine, where it is divided.
@@ -160,7 +169,7 @@ impl<M: ReferenceModel> Core<M> {
         let kind = if record.reference_map != 0 { LeafKind::References } else { LeafKind::Numbers };
         let divides = |mode: &SpineMode| mode.layout.divides(record.bytes, length);
         match self.spines.filter(divides) {
-            Some(mode) if !mode.lazy => {
+            Some(mode) if !mode.lazy && !mode.layout.grows => {
                 let leaves = u64::from(mode.layout.spine(record.bytes, length).leaves);
                 let (bytes, maximum) = (leaves << mode.layout.leaf_log2, self.config.maximum());
                 if bytes > maximum { Err(AllocationError::TooLarge { bytes, maximum }) } else { Ok((leaves, kind)) }
@@ -169,9 +178,18 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
+    /// Bytes that a new object counts for if it is large: its blocks, or what of them is touched at once; 0 if it is small.
+    pub(crate) fn large_size(&self, bytes: u32, contents: Contents) -> u64 {
+        match contents {
+            Contents::Room => self.mapped.memory_of_room(bytes).into(),
+            Contents::Zeroed | Contents::Unwritten => large::size_of(bytes),
+        }
+    }
+
     /// Refuses objects that an empty heap could not hold.
-    pub(crate) fn check_size(&self, bytes: u32) -> Result<(), AllocationError> {
-        let (bytes, maximum) = (bytes as u64, self.config.maximum());
+    pub(crate) fn check_size(&self, bytes: u32, contents: Contents) -> Result<(), AllocationError> {
+        let bytes = if contents == Contents::Room { self.large_size(bytes, contents) } else { bytes.into() };
+        let maximum = self.config.maximum();
         if bytes > maximum { Err(AllocationError::TooLarge { bytes, maximum }) } else { Ok(()) }
     }
 
@@ -229,16 +247,31 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Whether an array of a type is divided.
-    pub(crate) fn is_divided(&self, id: TypeId, length: u32) -> bool {
-        self.spines.is_some_and(|mode| mode.layout.divides(self.types.record(id).bytes, length))
+    /// What the memory of an array is to hold that is allocated with `contents`: spines are finished here.
+    pub(crate) fn contents_of_array(&self, id: TypeId, length: u32, contents: Contents) -> Contents {
+        match self.spines.map(|mode| mode.layout) {
+            Some(layout) if layout.divides(self.types.record(id).bytes, length) => match contents {
+                _ if !layout.grows => Contents::Zeroed,
+                Contents::Zeroed if self.spines.is_some_and(|mode| mode.lazy) => Contents::Room,
+                _ => Contents::Unwritten,
+            },
+            _ => contents,
+        }
     }
 
     /// Makes the object at `array`, which has just been allocated, an array of `length` elements; false where it was to have leaves and
     /// there are none.
-    pub(crate) fn finish_array(&mut self, array: u32, id: TypeId, length: u32, kind: LeafKind) -> bool {
+    pub(crate) fn finish_array(
+        &mut self,
+        array: u32,
+        id: TypeId,
+        length: u32,
+        kind: LeafKind,
+        contents: Contents,
+    ) -> bool {
         self.count_array(id, length);
         self.set_array_length(array, length);
+        self.start_inline_length(array, self.types.record(id).bytes, length, contents);
         let finished = self.initialise_array(array, kind, false);
         if finished {
             self.view_new_array(array);
@@ -316,10 +349,10 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Frees every unmarked object that has blocks of its own.
-    pub(crate) fn sweep_large(&mut self) -> Survivors {
+    /// Frees every unmarked object that has blocks of its own. With `thorough`, all memory is looked for that can be given back.
+    pub(crate) fn sweep_large(&mut self, thorough: bool) -> Survivors {
         let large = large::collected(&mut self.pool, &mut self.model);
-        let mapped = self.mapped.collected(&mut self.pool, &mut self.model);
+        let mapped = self.mapped.collected(&mut self.pool, &mut self.model, thorough);
         Survivors { objects: large.objects + mapped.objects, bytes: large.bytes + mapped.bytes }
     }
 
@@ -342,6 +375,7 @@ impl<M: ReferenceModel> Core<M> {
             leaf_bytes: self.leaves.used_bytes(),
             leaves_allocated: taken.eager + taken.on_store + taken.unshared,
             leaves_lazy: taken.lazy,
+            leaves_grown: taken.grown,
             leaves_on_store: taken.on_store,
             leaves_compressed: taken.compressed,
             leaves_shared: taken.shared,

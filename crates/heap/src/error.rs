@@ -1,5 +1,7 @@
 //! What can go wrong, in sentences for the user.
 
+use crate::layout::MOST_ELEMENTS;
+
 /// Why a heap or a type cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum HeapError {
@@ -48,5 +50,11 @@ pub enum AllocationError {
         bytes: u64,
         /// The configured maximum in bytes.
         maximum: u64,
+    },
+    /// The array has more elements than any may have, however large the heap.
+    #[error("array too long: {length} elements are more than the {MOST_ELEMENTS} that an array can have")]
+    TooLong {
+        /// Its elements.
+        length: u32,
     },
 }

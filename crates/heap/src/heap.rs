@@ -98,7 +98,8 @@ impl Heap {
     /// Allocates a zeroed array of `length` elements. May collect. Panics where the type is no array.
     ///
     /// # Errors
-    /// [`AllocationError::TooLarge`] for an array that could never fit, else [`AllocationError::OutOfMemory`].
+    /// [`AllocationError::TooLarge`] or [`AllocationError::TooLong`] for an array that could never fit, else
+    /// [`AllocationError::OutOfMemory`].
     pub fn allocate_array(
         &mut self,
         id: TypeId,

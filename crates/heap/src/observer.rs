@@ -219,6 +219,8 @@ pub struct ArrayStats {
     pub leaves_lazy: u64,
     /// Of these and of those given up, leaves allocated at a store.
     pub leaves_on_store: u64,
+    /// Of the same, leaves that the growing first N bytes of a spine have taken in instead.
+    pub leaves_grown: u64,
     /// Leaves of zeros that the collector has freed (Z-Rays, section 4.5).
     pub leaves_compressed: u64,
     /// Leaves shared instead of copied (Z-Rays, section 4.7).

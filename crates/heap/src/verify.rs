@@ -196,6 +196,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         }
         if record.kind == TypeKind::Array as u32 {
             let parts = self.core.parts(object, record.bytes, length);
+            self.core.check_inline_length(object, record.bytes, length)?;
             self.check_leaves(&parts, record).map_err(|problem| format!("{}: {problem}", describe()))?;
         }
         let mut check = |offset: u32| {
@@ -220,9 +221,11 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
     fn check_leaves(&mut self, parts: &Parts, record: &TypeRecord) -> Check {
         let core = self.core;
         let (Some((object, spine)), Some(mode)) = (parts.spine(), core.spines) else { return Ok(()) };
-        let remainder = core.word(object + spine.pointers + 4 * spine.leaves);
-        if spine.remainder_bytes > 0 && remainder != object + spine.remainder {
-            return Err(format!("its remainder is at {:#x}, not at {remainder:#x}", object + spine.remainder));
+        if spine.remainder_bytes > 0 {
+            let remainder = core.word(object + spine.pointers + 4 * spine.leaves);
+            if remainder != object + spine.remainder {
+                return Err(format!("its remainder is at {:#x}, not at {remainder:#x}", object + spine.remainder));
+            }
         }
         let mut pointers = Vec::new();
         for part in parts.between(0, parts.bytes) {

@@ -5,6 +5,7 @@ mod common;
 use common::world::World;
 use common::{Random, all_layouts, register, with_layouts};
 use legato_heap::layout::StorageKind;
+use legato_heap::plan::ArrayPlan;
 use legato_heap::{Cause, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable};
 use proptest::prelude::*;
 
@@ -131,13 +132,23 @@ impl Pair {
 const KINDS: [StorageKind; 6] =
     [StorageKind::I8, StorageKind::I16, StorageKind::I32, StorageKind::I64, StorageKind::V128, StorageKind::Ref];
 
+/// Whether the first N bytes of large arrays grow.
+fn grows(config: &HeapConfig) -> bool {
+    matches!(config.access_plan().arrays, ArrayPlan::Spines(plan) if plan.layout.grows)
+}
+
 /// Lengths and starts at each boundary of a layout: the first N bytes, leaves, the remainder.
 fn boundaries(config: &HeapConfig, kind: StorageKind) -> Vec<usize> {
     let size = kind.bytes() as usize;
     let first_n = if config.arrays == legato_heap::Arrays::ZRays { config.array_params.first_n as usize } else { 0 };
     let leaf = config.array_params.leaf_bytes as usize;
     let mut all = vec![0, 1];
-    for edge in [first_n, first_n + leaf, first_n + 3 * leaf, first_n + 5 * leaf] {
+    let mut edges = vec![first_n, first_n + leaf, first_n + 3 * leaf, first_n + 5 * leaf];
+    if grows(config) {
+        // Smaller arrays lie in one piece.
+        edges.extend([first_n + 9 * leaf, (18 << 10) + first_n, (20 << 10) + first_n]);
+    }
+    for edge in edges {
         let index = edge / size;
         all.extend([index.saturating_sub(1), index, index + 1]);
     }
@@ -187,7 +198,8 @@ proptest! {
         steps in prop::collection::vec((0..8usize, any::<u64>()), 1..60),
     ) {
         let configs = with_layouts(&HeapConfig { max_bytes: 8 << 20, ..HeapConfig::default() });
-        let mut pair = Pair::new(&configs[layout], kind, lengths);
+        // Up to 24,000 bytes: enough for spines with room.
+        let mut pair = Pair::new(&configs[layout], kind, lengths.map(|length| length * (8 / kind.bytes()).max(1)));
         for (step, seed) in steps {
             let mut random = Random(seed);
             let (to, from) = (random.below(2), random.below(2));
@@ -221,6 +233,7 @@ fn leaves_are_allocated_shared_and_compressed_as_the_paper_says() {
     for collector in common::all(config) {
         let mut config = HeapConfig { arrays: legato_heap::Arrays::ZRays, ..collector };
         config.array_params.copy_on_write = true;
+        config.array_params.first_n_grows = Some(false);
         let leaf = config.array_params.leaf_bytes;
         let types = TypeTable::new().unwrap();
         let id = register(&types, TypeShape::Array(StorageKind::I8));
@@ -253,6 +266,7 @@ fn leaves_are_allocated_shared_and_compressed_as_the_paper_says() {
         heap.collect(Cause::Requested, &mut roots);
         let stats = heap.stats();
         assert_eq!(taken(&heap), fresh);
+        assert!(stats.allocated_bytes >= fresh * u64::from(leaf), "leaves count: {stats:?}");
         assert_eq!(stats.arrays.leaf_bytes, 201 * u64::from(leaf), "{stats:?}");
         heap.collect(Cause::Requested, &mut NoRoots);
         assert_eq!(heap.stats().live_bytes, 0);

@@ -88,6 +88,11 @@ fn exhaustion_is_an_error_and_the_heap_lives_on() {
         assert!(matches!(too_large, AllocationError::TooLarge { .. }), "{too_large}");
         let too_large = heap.allocate_array(bytes, u32::MAX, &mut roots).unwrap_err();
         assert!(matches!(too_large, AllocationError::TooLarge { .. }), "{too_large}");
+        let longest = heap.allocate_array(bytes, i32::MAX as u32, &mut roots).unwrap_err();
+        assert!(matches!(longest, AllocationError::TooLarge { .. }), "{longest}");
+        let too_long = heap.allocate_array(bytes, i32::MAX as u32 + 1, &mut roots).unwrap_err();
+        assert_eq!(too_long, AllocationError::TooLong { length: 1 << 31 });
+        assert!(too_long.to_string().starts_with("array too long: 2147483648 elements"), "{too_long}");
     }
 }
 

@@ -120,8 +120,8 @@ pub(super) fn exit(target: &Target, signature: &MachineSignature) -> Result<Func
     })
 }
 
-/// Compiled code to a builtin of the runtime. With `cold` the result goes where an additional last parameter points,
-/// and all registers are preserved.
+/// Compiled code to a builtin of the runtime. With `cold` the arguments are found where the second parameter points, cells of 8 bytes,
+/// the result goes to the first of them, and all registers are preserved.
 pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<FunctionCode, String> {
     let description = builtin.signature();
     compile(target, |function, context| {
@@ -137,7 +137,14 @@ pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<F
         let result_type = description.result.map(abi_type);
         let host_result = if description.fails_on.is_some() { Some(types::I64) } else { result_type };
         let sig = t.b.import_signature(host_signature(target, &types, host_result));
-        let call = t.b.ins().call_indirect(sig, code, &params[..types.len()]);
+        let args: Vec<ir::Value> = if cold {
+            let cells = types[1..].iter().enumerate();
+            let loaded = cells.map(|(number, &ty)| t.load(ty, params[1], 8 * number as i32));
+            std::iter::once(instance).chain(loaded).collect()
+        } else {
+            params.clone()
+        };
+        let call = t.b.ins().call_indirect(sig, code, &args);
         let mut result = t.b.inst_results(call).first().copied();
         if let (Some(failure), Some(value)) = (description.fails_on, result) {
             let failed = t.b.ins().icmp_imm_s(IntCC::Equal, value, failure);
@@ -150,7 +157,7 @@ pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<F
         }
         if cold {
             let result = result.expect("cold trampolines are for builtins with results");
-            t.store(result, params[types.len()], 0);
+            t.store(result, params[1], 0);
             t.b.ins().return_(&[]);
         } else {
             t.b.ins().return_(result.as_slice());

@@ -2,7 +2,9 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, StructLayout, TYPE_ID_OFFSET};
+use legato_heap::layout::{
+    ARRAY_LENGTH_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, StorageKind, StructLayout, TYPE_ID_OFFSET,
+};
 use legato_heap::plan::InlineRun;
 
 use super::Lowering;
@@ -146,12 +148,20 @@ impl Lowering<'_, '_> {
         let flags = self.flags(Region::Runs).with_aligned();
         self.b.ins().istore32(flags, next, mutator, run);
         let new = self.name_cell(cursor, handles);
-        let mut header = self.b.ins().uextend(types::I64, type_id);
-        if let Some(word) = new.collector_word {
-            header = self.b.ins().bor(header, word);
+        match shape.array {
+            Some((length, _)) if self.env.has_inline_lengths() => {
+                let length = self.b.ins().iconst(types::I32, i64::from(length));
+                self.write_inline_header(type_id, length, new.address);
+            }
+            _ => {
+                let mut header = self.b.ins().uextend(types::I64, type_id);
+                if let Some(word) = new.collector_word {
+                    header = self.b.ins().bor(header, word);
+                }
+                let flags = self.flags(Region::Headers).with_aligned();
+                self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
+            }
         }
-        let flags = self.flags(Region::Headers).with_aligned();
-        self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
         if !shape.filled && !plan.fresh_memory_is_zero {
             self.zero(new.address, shape.bytes);
         }
@@ -177,6 +187,14 @@ impl Lowering<'_, '_> {
 
         self.b.switch_to_block(join);
         NewObject { reference, address }
+    }
+
+    /// Writes the header of a new array in one piece, where headers hold inline lengths: in two halves, which takes less than to
+    /// put them together.
+    pub(super) fn write_inline_header(&mut self, type_id: ir::Value, length: ir::Value, address: ir::Value) {
+        let flags = self.flags(Region::Headers).with_aligned();
+        self.b.ins().store(flags, type_id, address, TYPE_ID_OFFSET as i32);
+        self.b.ins().store(flags, length, address, INLINE_LENGTH_OFFSET as i32);
     }
 
     /// Zeroes the words of a cell behind its header. Of no region: it touches them all.

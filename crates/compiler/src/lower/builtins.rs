@@ -4,7 +4,7 @@ use cranelift_codegen::ir::{self, InstBuilder, Signature, StackSlotData, StackSl
 
 use super::Lowering;
 use super::access::Region;
-use super::env::{POINTER, Symbol, abi_type, builtin_signature, cold_signature};
+use super::env::{COLD_CELLS, POINTER, Symbol, abi_type, builtin_signature, cold_signature};
 use super::roots::SafepointKey;
 use crate::abi::Builtin;
 
@@ -80,19 +80,22 @@ impl Lowering<'_, '_> {
 
     fn call_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
         let function = self.function_ref(Symbol::Cold(builtin as u32), || cold_signature(builtin));
-        let mut all = vec![self.context];
-        all.extend_from_slice(args);
-        all.push(self.result_address());
-        self.b.ins().call(function, &all)
+        let cells = self.cold_cells();
+        let flags = self.flags(Region::Stack).with_aligned();
+        for (number, &arg) in args.iter().enumerate() {
+            self.b.ins().store(flags, arg, cells, 8 * number as i32);
+        }
+        self.b.ins().call(function, &[self.context, cells])
     }
 
-    /// Where cold trampolines leave their result.
-    fn result_address(&mut self) -> ir::Value {
-        let slot = match self.result_slot {
+    /// Where cold trampolines find their arguments and leave their result.
+    fn cold_cells(&mut self) -> ir::Value {
+        let slot = match self.cold_slot {
             Some(slot) => slot,
             None => {
-                let created = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
-                *self.result_slot.insert(created)
+                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, 8 * COLD_CELLS, 3);
+                let created = self.b.create_sized_stack_slot(data);
+                *self.cold_slot.insert(created)
             }
         };
         self.b.ins().stack_addr(POINTER, slot, 0)
@@ -100,7 +103,7 @@ impl Lowering<'_, '_> {
 
     fn cold_result(&mut self, builtin: Builtin) -> ir::Value {
         let ty = abi_type(builtin.signature().result.expect("cold trampolines are for builtins with results"));
-        let address = self.result_address();
+        let address = self.cold_cells();
         let flags = self.flags(Region::Stack).with_aligned();
         self.b.ins().load(ty, flags, address, 0)
     }

@@ -99,7 +99,10 @@ impl Lowering<'_, '_> {
                 let (target, args) = self.edge(edge);
                 self.b.ins().jump(target, &args);
             }
-            Terminator::Branch { cond, then, otherwise } => self.branch(*cond, then, otherwise),
+            Terminator::Branch { cond, then, otherwise } => match self.guards.at_end(block) {
+                Some(guard) => self.branch_on_guard(guard, then, otherwise),
+                None => self.branch(*cond, then, otherwise),
+            },
             Terminator::Switch { index, targets, default } => {
                 let index = self.value(*index);
                 let default = self.block_call(default);

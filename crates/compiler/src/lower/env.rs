@@ -112,13 +112,15 @@ pub(crate) fn builtin_signature(builtin: Builtin) -> Signature {
     signature
 }
 
-/// The signature of a builtin's cold trampoline, see [`Symbol::Cold`].
+/// How many cells of 8 bytes a cold call has for its arguments and, in the first, its result.
+pub(crate) const COLD_CELLS: u32 = 4;
+
+/// The signature of a builtin's cold trampoline, see [`Symbol::Cold`]: context and cells. Arguments in registers of their own would have
+/// hot code shuffle what it holds in registers.
 pub(crate) fn cold_signature(builtin: Builtin) -> Signature {
-    let description = builtin.signature();
+    assert!(builtin.signature().params.len() <= COLD_CELLS as usize, "{builtin:?} has more arguments than a cold call");
     let mut signature = Signature::new(CallConv::PreserveAll);
-    signature.params.push(AbiParam::new(POINTER));
-    signature.params.extend(description.params.iter().map(|&ty| AbiParam::new(abi_type(ty))));
-    signature.params.push(AbiParam::new(POINTER));
+    signature.params.extend([AbiParam::new(POINTER); 2]);
     signature
 }
 

@@ -10,10 +10,12 @@ mod barrier;
 mod builtins;
 mod calls;
 mod casts;
+mod checks;
 mod control;
 pub(crate) mod env;
 mod exceptions;
 mod globals;
+mod guards;
 mod memory;
 mod numeric;
 mod poll;
@@ -30,7 +32,9 @@ use rustc_hash::FxHashMap;
 
 use self::access::REGIONS;
 use self::arrays::StripVariables;
+use self::checks::MergedChecks;
 use self::env::{ModuleEnv, clif_type, wasm_signature};
+use self::guards::Guards;
 use self::roots::{RootPlan, SafepointKey};
 use self::strips::StripPlan;
 use crate::mir::{self, Constant, Op};
@@ -72,8 +76,14 @@ pub(crate) struct Lowering<'a, 'b> {
     strips: StripPlan,
     strip_variables: Vec<StripVariables>,
     active_strips: std::ops::Range<usize>,
+    /// Inline lengths read in this block, by array.
+    read_lengths: FxHashMap<ir::Value, ir::Value>,
+    /// Bounds checks that are left to accesses.
+    checks: MergedChecks,
+    /// The program's own bounds checks that lead to accesses.
+    guards: Guards,
     /// Where cold trampolines leave their result.
-    result_slot: Option<ir::StackSlot>,
+    cold_slot: Option<ir::StackSlot>,
     /// Alias regions, by number.
     regions: [Option<AliasRegion>; REGIONS],
     /// Base addresses loaded in this stretch of code.
@@ -104,6 +114,8 @@ pub(crate) fn lower(
     let temperature = |op: &Op, args: &[mir::Value]| safepoints::temperature(env, mir, inline_allocation, op, args);
     let roots = roots::plan(env, mir, &order, checks_stack, temperature);
     let strips = if large { StripPlan::default() } else { strips::plan(env, mir, &order, temperature) };
+    let guards = guards::find(env, mir, &order, &strips);
+    let checks = checks::merge(env, mir, &order, &strips, &guards);
 
     let mut lowering = Lowering {
         env,
@@ -119,7 +131,10 @@ pub(crate) fn lower(
         strips,
         strip_variables: Vec::new(),
         active_strips: 0..0,
-        result_slot: None,
+        read_lengths: FxHashMap::default(),
+        checks,
+        guards,
+        cold_slot: None,
         regions: [None; REGIONS],
         bases: [None; 3],
         fresh: Vec::new(),
@@ -187,6 +202,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(first);
         self.bases = [None; 3];
         self.fresh.clear();
+        self.read_lengths.clear();
         self.active_strips = self.strips.active(block);
         self.b.set_srcloc(SourceLoc::new(self.first_source(data)));
         for &param in &data.params {
@@ -252,6 +268,9 @@ impl Lowering<'_, '_> {
         let key = SafepointKey::Inst(inst);
         let arg = |l: &mut Self, number: usize| l.value(data.args[number]);
         let result = match &data.op {
+            Op::BoundsCheck | Op::Compare(_) | Op::ArrayLen(_) if self.checks.is_merged(inst) => return,
+            // Made on the edge that has led here.
+            Op::ArrayGet(..) | Op::ArraySet(_) if self.guards.is_guarded(inst) => return,
             Op::Const(constant) => self.constant(*constant),
             Op::Unary(op) => {
                 let value = arg(self, 0);
@@ -380,7 +399,6 @@ impl Lowering<'_, '_> {
                 let args = self.value_list(&data.args);
                 self.array_new_segment(crate::abi::Builtin::ArrayNewElem, *ty, segment.0, &args, key)
             }
-            Op::BoundsCheck | Op::ArrayLen(_) if self.strips.is_merged(inst) => return,
             Op::ArrayLen(check) => {
                 let reference = arg(self, 0);
                 self.array_len(*check, reference)

@@ -1,9 +1,10 @@
 //! Which accesses of loops walk through an array in strips.
 //!
-//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array, a leaf, the remainder. A loop that walks
-//! through an array keeps the strip it is in: an address `base`, so that element `i` lies at `base + i * size`, and the index
-//! `end` where the strip ends, never beyond the array's length. While an index is below `end`, an access costs one comparison, which
-//! takes the place of the bounds check where that would come directly before. Otherwise a cold path looks up the next strip.
+//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array (where these grow, all that lies in
+//! one piece), a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an address `base`, so that
+//! element `i` lies at `base + i * size`, and the index `end` where the strip ends, never beyond the array's length. While an index is
+//! below `end`, an access costs one comparison, which takes the place of the bounds check where that would come directly
+//! before ([`checks`](super::checks)). Otherwise a cold path looks up the next strip.
 //!
 //! That an index below `end` lies in the strip, not before it, follows from the loop's shape, and is what this analysis finds out.
 //! A strip serves accesses of one array at indexes `m * p + x + k`, where `p` grows by a constant on every back-edge, `x` does not
@@ -20,12 +21,11 @@ use legato_heap::plan::{ArrayPlan, SpinePlan};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::checks::root;
 use super::env::ModuleEnv;
 use super::roots::Temperature;
-use crate::mir::{
-    BinaryOp, Block, Cfg, Check, Constant, Dominators, Function, Inst, Loops, Op, Terminator, Value, ValueDef,
-};
-use crate::passes::greatest;
+use crate::mir::{BinaryOp, Block, Cfg, Constant, Dominators, Function, Inst, Loops, Op, Terminator, Value, ValueDef};
+use crate::passes::origin;
 
 /// No strip ends beyond this index: so far from the greatest that an index within a strip does not wrap when it makes a step.
 pub(super) const LAST: u32 = i32::MAX as u32 - (1 << 20);
@@ -44,7 +44,8 @@ pub(super) struct Strip {
     pub(super) kind: StorageKind,
     /// Whether stores use it, so that it must be writable.
     pub(super) is_written: bool,
-    /// The array's length, where it is known before the loop: the strip then starts out as the array's first N bytes.
+    /// The array's length, where it is known before the loop: the strip then starts out as the array's first N bytes, or, where those
+    /// grow, as what lies in one piece: then nothing but that the array is not null is asked.
     pub(super) length: Option<Value>,
 }
 
@@ -55,17 +56,6 @@ pub(super) struct StripUse {
     pub(super) strip: usize,
     /// Whether it looks the strip up.
     pub(super) leads: bool,
-    /// The bounds check that the strip stands for, if any.
-    pub(super) check: Option<MergedCheck>,
-}
-
-/// A bounds check that is left to the access behind it: its cold path makes it.
-#[derive(Clone, Copy)]
-pub(super) enum MergedCheck {
-    /// Against this length.
-    Length(Value),
-    /// Against the length of this array, which nothing else reads: that is left to the cold path too, with its check for null.
-    LengthOf(Value, Check),
 }
 
 /// The strips of a function.
@@ -75,8 +65,6 @@ pub(super) struct StripPlan {
     pub(super) strips: Vec<Strip>,
     /// By access.
     uses: FxHashMap<Inst, StripUse>,
-    /// Bounds checks and reads of lengths that are left to accesses.
-    merged: FxHashSet<Inst>,
     /// By block: the strips of its loop, as a range of numbers.
     active: FxHashMap<Block, (usize, usize)>,
     /// By block outside of the loops: the strips of those that it enters.
@@ -87,11 +75,6 @@ impl StripPlan {
     /// The strip that an access uses.
     pub(super) fn of(&self, access: Inst) -> Option<StripUse> {
         self.uses.get(&access).copied()
-    }
-
-    /// Whether a bounds check, or the read of a length, is left to the access behind it.
-    pub(super) fn is_merged(&self, inst: Inst) -> bool {
-        self.merged.contains(&inst)
     }
 
     /// The strips in use in a block.
@@ -163,7 +146,6 @@ struct Index {
 struct Candidate {
     inst: Inst,
     block: Block,
-    position: usize,
     constant: i32,
     stores: bool,
 }
@@ -181,11 +163,10 @@ struct Finder<'a> {
 
 /// Where instructions are, and the lengths of arrays.
 struct Homes {
-    blocks: FxHashMap<Inst, Block>,
+    /// By instruction.
+    blocks: Vec<Block>,
     /// By array: where its length is read.
     lengths: FxHashMap<Value, SmallVec<[Length; 1]>>,
-    /// By length: how often it is used.
-    uses: FxHashMap<Value, u32>,
 }
 
 /// An instruction that reads a length.
@@ -216,17 +197,15 @@ impl Finder<'_> {
         let mut groups: Vec<((Value, Index), Vec<Candidate>)> = Vec::new();
         let mut numbers: FxHashMap<(Value, Index), usize> = FxHashMap::default();
         for &block in blocks {
-            for (position, &inst) in mir.blocks[block.index()].insts.iter().enumerate() {
+            for &inst in &mir.blocks[block.index()].insts {
                 let data = &mir.insts[inst.index()];
                 let stores = matches!(data.op, Op::ArraySet(_));
                 let (Op::ArrayGet(ty, _) | Op::ArraySet(ty)) = data.op else { continue };
-                let array = self.root(data.args[0]);
-                if within.contains(&self.home(array)) {
-                    continue;
-                }
+                let array = root(mir, data.args[0]);
                 let kind = self.env.element_kind(ty);
-                let most = greatest(mir, self.env.info, mir.resolve(data.args[1]));
-                if most.is_some_and(|most| most < self.spines.layout.first_n / kind.bytes()) {
+                if within.contains(&self.home(array))
+                    || self.env.lies_inline(mir, &self.spines, kind, array, data.args[1])
+                {
                     continue;
                 }
                 let Some((index, constant)) = self.index(data.args[1], &steps, &within) else { continue };
@@ -239,7 +218,7 @@ impl Finder<'_> {
                     groups.push((key, Vec::new()));
                     groups.len() - 1
                 });
-                groups[number].1.push(Candidate { inst, block, position, constant, stores });
+                groups[number].1.push(Candidate { inst, block, constant, stores });
             }
         }
         let first = self.plan.strips.len();
@@ -273,66 +252,17 @@ impl Finder<'_> {
         let is_written = candidates.iter().filter(served).any(|candidate| candidate.stores);
         let strip = self.plan.strips.len();
         for candidate in candidates.iter().filter(served) {
-            let check = self.merge_check(array, candidate);
             let leads = candidate.constant == leader.constant && leads(&candidate);
-            self.plan.uses.insert(candidate.inst, StripUse { strip, leads, check });
+            self.plan.uses.insert(candidate.inst, StripUse { strip, leads });
         }
         let length = self.length_before(array, header);
         self.plan.strips.push(Strip { array, kind, is_written, length });
     }
 
-    /// Has an access make the bounds check that comes directly before it, and read the length directly before that where nothing
-    /// else needs it.
-    fn merge_check(&mut self, array: Value, candidate: &Candidate) -> Option<MergedCheck> {
-        let mir = self.mir;
-        let index = mir.resolve(mir.insts[candidate.inst.index()].args[1]);
-        let mut checked = None;
-        for &inst in mir.blocks[candidate.block.index()].insts[..candidate.position].iter().rev() {
-            let data = &mir.insts[inst.index()];
-            match (&data.op, checked) {
-                (Op::BoundsCheck, None) => {
-                    let length = mir.resolve(data.args[1]);
-                    if mir.resolve(data.args[0]) != index || !self.is_length(length, array) {
-                        return None;
-                    }
-                    self.plan.merged.insert(inst);
-                    checked = Some(length);
-                }
-                (Op::ArrayLen(check), Some(length)) if mir.resolve(data.results[0]) == length => {
-                    let is_needed = self.homes().uses.get(&length) != Some(&1)
-                        || self.plan.strips.iter().any(|strip| strip.length == Some(length));
-                    if is_needed {
-                        break;
-                    }
-                    self.plan.merged.insert(inst);
-                    return Some(MergedCheck::LengthOf(data.args[0], *check));
-                }
-                (Op::Const(_) | Op::Compare(_) | Op::Select | Op::Refine(_) | Op::RefIsNull | Op::RefEq, _) => {}
-                (Op::Unary(op), _) if !op.can_trap() => {}
-                (Op::Binary(op), _) if !op.can_trap() => {}
-                _ => break,
-            }
-        }
-        checked.map(MergedCheck::Length)
-    }
-
-    /// Whether a value is an array's length.
-    fn is_length(&self, value: Value, array: Value) -> bool {
-        let mir = self.mir;
-        if let Some((Op::ArrayLen(_), args)) = self.origin(value) {
-            return self.root(args[0]) == array;
-        }
-        match self.origin(array) {
-            Some((Op::ArrayNew(_), args)) => mir.resolve(args[1]) == value,
-            Some((Op::ArrayNewDefault(_), args)) => mir.resolve(args[0]) == value,
-            _ => false,
-        }
-    }
-
     /// A length of an array that is read before the loop with this header.
     fn length_before(&mut self, array: Value, header: Block) -> Option<Value> {
         let lengths = self.homes().lengths.get(&array)?.clone();
-        let mut before = lengths.iter().filter(|length| length.block != header && !self.plan.is_merged(length.inst));
+        let mut before = lengths.iter().filter(|length| length.block != header);
         let found = before.find(|length| self.dominators.dominates(length.block, header))?;
         Some(self.mir.insts[found.inst.index()].results[0])
     }
@@ -369,7 +299,7 @@ impl Finder<'_> {
         let mut at = self.mir.resolve(value);
         let mut sum = 0i32;
         for _ in 0..DEPTH {
-            let Some((Op::Binary(op), args)) = self.origin(at) else { break };
+            let Some((Op::Binary(op), args)) = origin(self.mir, at) else { break };
             let (left, right) = (self.constant(args[0]), self.constant(args[1]));
             let (next, term) = match (op, left, right) {
                 (BinaryOp::I32Add, _, Some(term)) => (args[0], term),
@@ -406,7 +336,7 @@ impl Finder<'_> {
             } else if !within.contains(&self.home(from)) {
                 fixed.push(from);
             } else {
-                let (Op::Binary(op), args) = self.origin(from)? else { return None };
+                let (Op::Binary(op), args) = origin(self.mir, from)? else { return None };
                 let args = [self.mir.resolve(args[0]), self.mir.resolve(args[1])];
                 let scaled = match (op, self.constant(args[1])) {
                     (BinaryOp::I32Shl, Some(count)) => Some(1u32 << (count & 31)),
@@ -440,67 +370,29 @@ impl Finder<'_> {
         }
     }
 
-    fn origin(&self, value: Value) -> Option<(&Op, &[Value])> {
-        match self.mir.values[self.mir.resolve(value).index()].def {
-            ValueDef::Result(inst, _) => {
-                let data = &self.mir.insts[inst.index()];
-                Some((&data.op, &data.args))
-            }
-            ValueDef::Param(..) | ValueDef::Alias(_) => None,
-        }
-    }
-
-    /// The reference that a value is a checked or refined copy of.
-    fn root(&self, value: Value) -> Value {
-        let mut at = self.mir.resolve(value);
-        while let Some((Op::NullCheck | Op::Refine(_) | Op::RefCast(_), args)) = self.origin(at) {
-            at = self.mir.resolve(args[0]);
-        }
-        at
-    }
-
     /// The block that defines a value.
     fn home(&mut self, value: Value) -> Block {
         match self.mir.values[self.mir.resolve(value).index()].def {
             ValueDef::Param(block, _) => block,
-            ValueDef::Result(inst, _) => self.homes().blocks[&inst],
+            ValueDef::Result(inst, _) => self.homes().blocks[inst.index()],
             ValueDef::Alias(_) => unreachable!("aliases are resolved"),
         }
     }
 
     fn homes(&mut self) -> &Homes {
-        if self.homes.is_none() {
-            let mut homes =
-                Homes { blocks: FxHashMap::default(), lengths: FxHashMap::default(), uses: FxHashMap::default() };
+        self.homes.get_or_insert_with(|| {
+            let mir = self.mir;
+            let mut homes = Homes { blocks: vec![mir.entry; mir.insts.len()], lengths: FxHashMap::default() };
             for &block in &self.cfg.order {
-                for &inst in &self.mir.blocks[block.index()].insts {
-                    homes.blocks.insert(inst, block);
-                    let data = &self.mir.insts[inst.index()];
+                for &inst in &mir.blocks[block.index()].insts {
+                    homes.blocks[inst.index()] = block;
+                    let data = &mir.insts[inst.index()];
                     if let Op::ArrayLen(_) = data.op {
-                        let array = self.root(data.args[0]);
-                        homes.lengths.entry(array).or_default().push(Length { inst, block });
-                        homes.uses.insert(data.results[0], 0);
+                        homes.lengths.entry(root(mir, data.args[0])).or_default().push(Length { inst, block });
                     }
                 }
             }
-            let mut count = |value: Value| {
-                if let Some(uses) = homes.uses.get_mut(&self.mir.resolve(value)) {
-                    *uses += 1;
-                }
-            };
-            for &block in &self.cfg.order {
-                let data = &self.mir.blocks[block.index()];
-                for &inst in &data.insts {
-                    let data = &self.mir.insts[inst.index()];
-                    data.args.iter().copied().for_each(&mut count);
-                    data.op.for_each_use(&mut count);
-                }
-                if let Some(terminator) = &data.terminator {
-                    terminator.for_each_use(&mut count);
-                }
-            }
-            self.homes = Some(homes);
-        }
-        self.homes.as_ref().expect("just made")
+            homes
+        })
     }
 }

@@ -7,6 +7,7 @@ use legato_compiler::module::*;
 use legato_heap::MutatorContext;
 use legato_heap::layout::SpineLayout;
 use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan, SpinePlan};
+use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 /// The plan of a mark-sweep heap.
 pub fn plan(references: ReferencePlan) -> AccessPlan {
@@ -67,22 +68,61 @@ pub fn plans() -> [(&'static str, AccessPlan); 4] {
 /// The zero leaf's place in the tests' cages.
 pub const ZERO_LEAF: u32 = 0x8000;
 
+/// Whether a heap can have these arrays: handles take the word that inline lengths do.
+pub fn is_possible(references: ReferencePlan, arrays: ArrayPlan) -> bool {
+    let grows = matches!(arrays, ArrayPlan::Spines(plan) if plan.layout.grows);
+    references == ReferencePlan::Direct || !grows
+}
+
+/// The length of an array of elements of `size` bytes that has the first N bytes and `leaves` leaves, or, where a shorter array is
+/// not divided, about as few leaves as it can have.
+pub fn divided(layout: SpineLayout, size: u32, leaves: u32) -> u32 {
+    let whole = if layout.grows { MAX_SMALL_BYTES.next_multiple_of(layout.leaf_bytes()) } else { 0 };
+    (layout.first_n + whole + leaves * layout.leaf_bytes()) / size
+}
+
 /// Layouts of spines with a name: small ones, so that every path is used; with leaves that are there from the start, or lazy, or
-/// lazy and shared.
+/// lazy and shared; with first N bytes that grow.
 pub fn spine_plans() -> Vec<(String, ArrayPlan)> {
     let mut plans = Vec::new();
     // Less than a leaf, a leaf, several, none.
     for (first_n, remainder_in_leaf) in [(64, false), (256, false), (1024, false), (0, false), (0, true)] {
-        let layout = SpineLayout { first_n, leaf_log2: 8, remainder_in_leaf };
+        let layout = SpineLayout { first_n, leaf_log2: 8, remainder_in_leaf, grows: false };
         for (name, zero_leaf, copy_on_write) in
             [("eager", None, false), ("lazy", Some(ZERO_LEAF), false), ("shared", Some(ZERO_LEAF), true)]
         {
             let end = if remainder_in_leaf { ", no remainder" } else { "" };
             let plan = SpinePlan { layout, zero_leaf, copy_on_write };
             plans.push((format!("first {first_n}, {name}{end}"), ArrayPlan::Spines(plan)));
+            if !remainder_in_leaf && (first_n == 0 || first_n == 64) {
+                let plan = SpinePlan { layout: SpineLayout { grows: true, ..layout }, ..plan };
+                plans.push((format!("first {first_n}, {name}, growing"), ArrayPlan::Spines(plan)));
+            }
         }
     }
     plans
+}
+
+/// Every heap whose arrays have inline lengths, with a name.
+pub fn growing_heaps() -> Vec<(String, AccessPlan, SpineLayout)> {
+    let mut heaps = Vec::new();
+    for (name, plan) in plans() {
+        for (title, arrays) in spine_plans() {
+            let ArrayPlan::Spines(spines) = arrays else { continue };
+            if spines.layout.grows && is_possible(plan.references, arrays) {
+                heaps.push((format!("{name}, {title}"), AccessPlan { arrays, ..plan.clone() }, spines.layout));
+            }
+        }
+    }
+    assert!(heaps.len() >= 12, "there are heaps to test");
+    heaps
+}
+
+/// For elements of `size` bytes: the lengths of arrays in one piece and of spines, one of these with a last leaf that is full.
+pub fn lengths(layout: SpineLayout, size: u32) -> [u32; 6] {
+    let one = divided(layout, size, 1);
+    let longest = (1..one).rev().find(|&length| !layout.divides(size, length)).expect("short arrays");
+    [1, 10, longest, longest + 1, one, divided(layout, size, 2) + 3]
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {

@@ -60,6 +60,9 @@ impl World {
         let mut moved = FxHashMap::default();
         if self.moving {
             self.check_barriers(&marked);
+        }
+        self.grow_at_collection(&marked);
+        if self.moving {
             moved = self.move_objects(&mut marked, &slots);
         }
         for (number, marked) in marked.into_iter().enumerate() {
@@ -111,9 +114,14 @@ impl World {
     fn move_objects(&mut self, marked: &mut Vec<bool>, slots: &[*mut u32]) -> FxHashMap<u32, u32> {
         let mut moved = FxHashMap::default();
         let mut copies = Vec::new();
+        let mut staying = Vec::new();
         for (number, _) in marked.iter().enumerate().filter(|(_, marked)| **marked) {
             let (_, object, ty) = self.objects[number];
             let bytes = self.size(ty, object);
+            if self.has_homes(ty, object) {
+                staying.push(number);
+                continue;
+            }
             let copy = self.next_object;
             self.next_object += bytes;
             // SAFETY: both ranges lie in the cage, the copy's behind every object.
@@ -129,7 +137,8 @@ impl World {
         self.fields_before.clear();
         // SAFETY: the mutator context and the buffer live as long as the world.
         unsafe { (*self.mutator).store_buffer.cursor = self.buffer.as_ptr() as usize };
-        for &(_, copy, ty) in &copies {
+        let stayed = staying.iter().map(|&number| self.objects[number]);
+        for (_, copy, ty) in copies.iter().copied().chain(stayed).collect::<Vec<_>>() {
             for field in self.references(ty, copy) {
                 let value = self.read(field);
                 let value = moved.get(&value).copied().unwrap_or(value);
@@ -145,10 +154,17 @@ impl World {
         self.next_object = self.next_object.next_multiple_of(1 << 15);
         // SAFETY: the table of ages lies below the cage.
         unsafe { self.age(0).write_bytes(0, (AGES_BELOW - CARDS_BELOW) as usize) };
-        // Leaves stay where they are.
+        // Leaves stay where they are, and so do spines with room.
         let cards = (self.next_leaf - FIRST_LEAF).div_ceil(512) as usize;
         // SAFETY: the card table lies below the cage.
         unsafe { self.card(FIRST_LEAF).write_bytes(0, cards) };
+        for &number in &staying {
+            let (_, object, ty) = self.objects[number];
+            let cards = (self.size(ty, object) / 512 + 1) as usize;
+            // SAFETY: as above.
+            unsafe { self.card(object).write_bytes(0, cards) };
+            marked[number] = true;
+        }
         marked.extend(copies.iter().map(|_| true));
         self.alive.extend(copies.iter().map(|_| true));
         self.objects.extend(copies);

@@ -36,7 +36,7 @@ impl World {
     }
 
     /// The kind of an array type's elements.
-    fn element_kind(&self, ty: usize) -> StorageKind {
+    pub(super) fn element_kind(&self, ty: usize) -> StorageKind {
         match &self.module.info.types[ty].composite {
             CompositeType::Array(element) => self.module.info.storage_kind(element.storage),
             _ => panic!("type {ty} is no array"),
@@ -44,7 +44,7 @@ impl World {
     }
 
     /// How an array of this length is divided, if it is.
-    fn spine_plan(&self, kind: StorageKind, length: u32) -> Option<SpinePlan> {
+    pub(super) fn spine_plan(&self, kind: StorageKind, length: u32) -> Option<SpinePlan> {
         match self.module.plan.arrays {
             ArrayPlan::Spines(plan) if plan.layout.divides(kind.bytes(), length) => Some(plan),
             _ => None,
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Where the pointer lies through which element `index` is reached, and the element's offset behind what it points to.
+    /// Where the pointer lies through which element `index` may be reached, and the element's offset behind what it points to.
     fn pointer(&self, ty: usize, object: u32, index: u32) -> Option<(u32, u32)> {
         let (kind, length) = (self.element_kind(ty), self.read(object + 8));
         assert!(index < length, "element {index} of {length}");
@@ -80,9 +80,10 @@ impl World {
     /// The cage offset of an element.
     pub(super) fn element(&self, ty: usize, object: u32, index: u32) -> u32 {
         let kind = self.element_kind(ty);
+        let is_inline = self.growing_layout().is_some() && index < self.inline_length(object);
         match self.pointer(ty, object, index) {
-            Some((slot, within)) => (self.read(slot) & !TAINT) + within,
-            None => object + array_elements_offset(kind) + index * kind.bytes(),
+            Some((slot, within)) if !is_inline => (self.read(slot) & !TAINT) + within,
+            _ => object + array_elements_offset(kind) + index * kind.bytes(),
         }
     }
 
@@ -110,6 +111,7 @@ impl World {
         self.write(object, type_id);
         if let Some(length) = length {
             self.write(object + 8, length);
+            self.start_inline_length(ty, object, length);
             self.create_pointers(ty, object, length);
         }
         self.next_object += self.size(ty, object);
@@ -136,6 +138,8 @@ impl World {
         for number in 0..spine.leaves {
             let pointer = match plan.zero_leaf {
                 Some(zero_leaf) => zero_leaf | if plan.copy_on_write { TAINT } else { 0 },
+                // Some leaves are at home from the start.
+                None if plan.layout.grows && number % 2 == 0 => self.home(ty, object, number),
                 None => self.new_leaf(plan),
             };
             self.write(object + spine.pointers + 4 * number, pointer);
@@ -185,6 +189,10 @@ impl World {
         if pointer & TAINT == 0 && !is_zero_leaf || is_zero_leaf && is_zero {
             return leaf;
         }
+        if plan.layout.grows && self.grow_for_store(ty, object, index) {
+            let beyond = index * self.element_kind(ty).bytes() - plan.layout.first_n;
+            return self.home(ty, object, beyond >> plan.layout.leaf_log2);
+        }
         let new = self.new_leaf(plan);
         let bytes = plan.layout.leaf_bytes();
         self.write_bytes(new, &self.bytes(leaf, bytes));
@@ -219,6 +227,7 @@ impl World {
         self.write_bytes(at, value);
     }
 
+    /// Whether an element lies in the spine itself.
     fn is_remainder(&self, ty: usize, object: u32, index: u32) -> bool {
         let at = self.element(ty, object, index);
         (object..object + self.size(ty, object)).contains(&at)
@@ -247,7 +256,10 @@ impl World {
             if let Some(((slot, 0), (from_slot, 0))) = slots
                 && plan.copy_on_write
                 && length - number >= in_leaf
+                && !self.is_at_home(to_object, ty, slot)
+                && !self.is_at_home(from_object, from_ty, from_slot)
             {
+                self.shared += 1;
                 let tainted = self.read(from_slot) | TAINT;
                 self.write(slot, tainted);
                 self.write(from_slot, tainted);
@@ -282,6 +294,7 @@ impl World {
             let ty = (self.read(object) / RECORD_BYTES) as usize - 1;
             self.objects.push((object, object, ty));
             self.alive.push(true);
+            self.check_inline_length(ty, object);
             object += self.size(ty, object);
         }
         assert_eq!(

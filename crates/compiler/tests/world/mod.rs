@@ -2,9 +2,13 @@
 //! by the stack maps, marks from what it finds, and overwrites everything else. Where references may change, it moves every
 //! object that it finds, and checks that each store of a reference into an older object has marked a card. A reference that a
 //! map forgets reads back as rubbish. Leaves are never used twice.
+//!
+//! Where the first N bytes grow, they do at any chance: when a leaf is asked for, sometimes by one leaf, sometimes to the array's end,
+//! and now and then at collections. What a leaf held before it was copied to its home is overwritten.
 #![allow(dead_code)]
 
 mod collector;
+mod growth;
 mod heap;
 mod traps;
 
@@ -75,6 +79,10 @@ pub struct World {
     pub leaves: u32,
     /// How often compiled code has asked for a leaf.
     pub asked: u32,
+    /// How often two arrays have come to share a leaf.
+    pub shared: u32,
+    /// How often more of an array has come to lie in one piece.
+    pub grown: u32,
 }
 
 thread_local! {
@@ -243,6 +251,8 @@ impl Instance {
             most_roots: 0,
             leaves: 0,
             asked: 0,
+            shared: 0,
+            grown: 0,
         };
         WORLD.set(Some(world));
         Instance { context, builtins, store, mutator, calls: CALLS_BETWEEN_POLLS - 1 }

@@ -8,7 +8,7 @@ use super::leaves::{install, leaf_of, pointer_at};
 use super::parts::{Part, Parts, Place};
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET};
+use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET, elements_offset};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::spaces::leaves::LeafKind;
@@ -32,6 +32,11 @@ impl Elements {
     pub(crate) fn positions(&self, start: u32, length: u32) -> Option<(u64, u64)> {
         let end = u64::from(start) + u64::from(length);
         (end <= u64::from(self.length)).then(|| (u64::from(start) * u64::from(self.size), end * u64::from(self.size)))
+    }
+
+    /// The cage offset of the first element, where it lies in the object.
+    pub(super) fn elements(&self) -> u32 {
+        self.object + elements_offset(self.size)
     }
 
     pub(super) fn checked(&self, start: u32, length: u32) -> (u64, u64) {
@@ -118,6 +123,7 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn write_bytes(&mut self, elements: &Elements, start: u32, bytes: &[u8], is_old: bool) -> Option<()> {
         let length = u32::try_from(bytes.len() / elements.size as usize).expect("no array is longer");
         let (from, to) = elements.checked(start, length);
+        let elements = &self.grow_over(elements, from, to, is_old);
         for part in elements.parts.between(from, to) {
             let (first, end) = (part.start.max(from), part.end().min(to));
             let source = &bytes[(first - from) as usize..(end - from) as usize];
@@ -136,6 +142,7 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn fill(&mut self, elements: &Elements, from: u64, to: u64, bits: u128, is_old: bool) -> Option<()> {
         let size = elements.size;
         let is_zero = bits.to_le_bytes()[..size as usize].iter().all(|&byte| byte == 0);
+        let elements = &if is_zero { *elements } else { self.grow_over(elements, from, to, is_old) };
         for part in elements.parts.between(from, to) {
             let (first, end) = (part.start.max(from), part.end().min(to));
             if is_zero && self.is_filled_with_zeros(&part, end - first) {
@@ -197,7 +204,7 @@ impl<M: ReferenceModel> Core<M> {
             Place::Object(offset) => offset,
             Place::Leaf(slot) => {
                 let overwritten = bytes == u64::from(self.leaves.leaf_bytes());
-                self.writable_leaf(slot, elements.kind, is_old, overwritten)?
+                self.writable_leaf(elements, slot, is_old, overwritten)?
             }
         };
         Some(start + (position - part.start) as u32)
@@ -225,11 +232,12 @@ impl<M: ReferenceModel> Core<M> {
     ) -> Option<u32> {
         // SAFETY: by the contract.
         let elements = unsafe { self.trusted_elements(object) };
-        let part = elements.parts.at(u64::from(index) * u64::from(elements.size));
+        let position = u64::from(index) * u64::from(elements.size);
+        let part = elements.parts.at(position);
         match part.place {
-            Place::Object(offset) => Some(offset),
+            Place::Object(offset) => self.home_of(&elements, position).or(Some(offset)),
             place if is_zero && self.is_zero_part(place) => Some(leaf_of(ZERO_LEAF)),
-            Place::Leaf(slot) => self.writable_leaf(slot, elements.kind, is_old, false),
+            Place::Leaf(slot) => self.writable_leaf(&elements, slot, is_old, false),
         }
     }
 

@@ -8,7 +8,7 @@ use super::bulk::Elements;
 use super::leaves::Run;
 use super::parts::{Part, Place};
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET, elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFFSET, elements_offset};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::types::TypeId;
@@ -34,7 +34,7 @@ pub(crate) enum QuickCopy {
 }
 
 impl<M: ReferenceModel> Core<M> {
-    /// As [`copy`](Self::copy), of elements, where both arrays lie in one piece and nothing is to be shared or counted: most copies
+    /// As [`copy`](Self::copy), of elements that lie in one piece in both arrays, where nothing is to be shared or counted: most copies
     /// are short, and this is quick.
     ///
     /// # Safety
@@ -53,9 +53,24 @@ impl<M: ReferenceModel> Core<M> {
             (record, memory.read(to + ARRAY_LENGTH_OFFSET), memory.read(from + ARRAY_LENGTH_OFFSET))
         };
         let size = record.bytes;
-        let is_divided = |array_length| self.spines.is_some_and(|mode| mode.layout.divides(size, array_length));
+        // How many elements lie in one piece.
+        let inline_length = |object, array_length| match self.spines.map(|mode| mode.layout) {
+            None => array_length,
+            // SAFETY: the objects have headers.
+            Some(layout) if layout.grows => unsafe { memory.read(object + INLINE_LENGTH_OFFSET) },
+            Some(layout) if layout.divides(size, array_length) => layout.first_n / size,
+            Some(_) => array_length,
+        };
+        let reaches = |object, start, array_length| {
+            let inline = inline_length(object, array_length);
+            inline == array_length || u64::from(start) + u64::from(length) <= u64::from(inline)
+        };
         let bytes = u64::from(size) * u64::from(length);
-        if is_divided(to_length) || is_divided(from_length) || bytes > LONGEST_QUICK || self.config.count_accesses {
+        if !reaches(to, to_start, to_length)
+            || !reaches(from, from_start, from_length)
+            || bytes > LONGEST_QUICK
+            || self.config.count_accesses
+        {
             return QuickCopy::NotQuick;
         }
         let is_outside = |start, array_length| u64::from(start) + u64::from(length) > u64::from(array_length);
@@ -89,7 +104,12 @@ impl<M: ReferenceModel> Core<M> {
             self.remember(to, self.part_offset(to.parts.at(0).place) + to_position as u32, bytes as u32, is_old);
             return Some(());
         }
-        if let (Some(target), Some(source)) = (to.parts.whole(), from.parts.whole()) {
+        // What is in one piece is copied in one; what is not may be sparse, or shared.
+        let in_one_piece = from_position + bytes <= from.parts.inline_bytes();
+        let grown = in_one_piece.then(|| self.grow_over(to, to_position, to_position + bytes, is_old));
+        let to = grown.as_ref().unwrap_or(to);
+        if in_one_piece && to_position + bytes <= to.parts.inline_bytes() {
+            let (target, source) = (to.elements(), from.elements());
             let (target, source) = (target + to_position as u32, source + from_position as u32);
             let cage = &self.pool.cage;
             // SAFETY: both ranges lie in their arrays; they may overlap.
@@ -239,10 +259,12 @@ impl<M: ReferenceModel> Core<M> {
                 return Some(());
             }
             let is_whole = bytes == u64::from(mode.layout.leaf_bytes());
-            if is_whole && mode.fast_copy && !self.has_view(to) && !self.has_view(from) {
+            let may_share = is_whole && mode.fast_copy && !self.is_at_home(to, slot);
+            if may_share && !self.has_view(to) && !self.has_view(from) {
                 match source.place {
-                    Place::Leaf(from) if mode.copy_on_write => {
-                        self.share_leaf(slot, from, is_old);
+                    // Within one array, the first N bytes may have grown over the source on the way.
+                    Place::Leaf(source) if mode.copy_on_write && !self.is_at_home(from, source) => {
+                        self.share_leaf(slot, source, is_old);
                         let leaf = self.part_offset(target.place);
                         self.remember(to, leaf, bytes as u32, is_old);
                         return Some(());

@@ -1,5 +1,6 @@
 //! Leaves and the pointers that lead to them: installing, sharing, marking, compressing (Z-Rays, sections 4.4, 4.5 and 4.7).
 
+use super::bulk::Elements;
 use super::parts::{Parts, Place};
 use super::{SpineMode, TakenLeaves};
 use crate::blocks::{BlockPool, ZERO_LEAF};
@@ -117,7 +118,7 @@ pub(crate) fn mark_leaves(
     let pointer = |number| unsafe { pointer_at(memory, object + spine.pointers + 4 * number) };
     let has_view = !views.is_empty() && spine.leaves > 0 && views.find(pointer(0).load(Ordering::Relaxed)).is_some();
     let compresses = mode.zero_compression && !has_view;
-    for number in 0..spine.leaves {
+    for number in parts.grown()..spine.leaves {
         let pointer = pointer(number);
         let leaf = leaf_of(pointer.load(Ordering::Relaxed));
         if leaf == ZERO_LEAF {
@@ -150,7 +151,7 @@ impl<M: ReferenceModel> Core<M> {
     /// The parts of an array of `length` elements.
     #[inline(always)]
     pub(crate) fn parts(&self, object: u32, element_bytes: u32, length: u32) -> Parts {
-        Parts::new(self.spines.map(|mode| mode.layout), object, element_bytes, length)
+        Parts::of(self.pool.cage.memory(), self.spines.map(|mode| mode.layout), object, element_bytes, length)
     }
 
     /// Where the bytes of a part begin.
@@ -200,15 +201,28 @@ impl<M: ReferenceModel> Core<M> {
     /// Takes a leaf, from the reserve if need be, and asks for a collection soon where enough has been taken.
     fn take_leaf(&mut self, kind: LeafKind, contents: Contents) -> Option<u32> {
         let leaf = self.leaves.allocate(&mut self.pool, kind, contents, true)?;
+        self.count_taken(0);
+        Some(leaf)
+    }
+
+    /// Counts leaves that have been made at home, and asks for a collection soon where enough has been taken.
+    pub(super) fn count_taken(&mut self, at_home: u32) {
+        self.leaves.count(at_home);
         if self.leaves.allocated_bytes() > self.leaf_budget {
             self.context.raise_poll();
         }
-        Some(leaf)
     }
 
     /// The leaf behind the pointer at `slot`, which may be written from now on; `None` where there is no memory for one of its own.
     /// With `overwritten`, the caller writes all of it. `is_old`: no nursery collection comes by the spine.
-    pub(crate) fn writable_leaf(&mut self, slot: u32, kind: LeafKind, is_old: bool, overwritten: bool) -> Option<u32> {
+    pub(crate) fn writable_leaf(
+        &mut self,
+        elements: &Elements,
+        slot: u32,
+        is_old: bool,
+        overwritten: bool,
+    ) -> Option<u32> {
+        let kind = elements.kind;
         let mode = self.spines.expect("spines have leaves");
         let memory = self.pool.cage.memory();
         // SAFETY: a part in a leaf names its pointer.
@@ -216,6 +230,11 @@ impl<M: ReferenceModel> Core<M> {
         let seen = pointer.load(Ordering::Acquire);
         if !mode.is_unwritable(seen) {
             return Some(seen);
+        }
+        if mode.layout.grows
+            && let Some(home) = self.grow_to(elements, slot, is_old)
+        {
+            return Some(home);
         }
         let old = leaf_of(seen);
         let is_copied = old != ZERO_LEAF && !overwritten;
@@ -243,6 +262,7 @@ impl<M: ReferenceModel> Core<M> {
     /// Makes a leaf one that an old spine leads to.
     pub(crate) fn adopt(&mut self, leaf: u32) {
         if self.pool.marks.set(leaf) {
+            self.leaves.adopt(1);
             self.pacer.charge(u64::from(self.leaves.leaf_bytes()));
         }
     }
@@ -282,6 +302,7 @@ impl<M: ReferenceModel> Core<M> {
             self.taken.lazy += u64::from(spine.leaves);
             return true;
         }
+        debug_assert!(!mode.layout.grows, "arrays with room are whole at once");
         for number in 0..spine.leaves {
             let Some(leaf) = self.take_leaf(kind, contents) else { return false };
             if is_old {

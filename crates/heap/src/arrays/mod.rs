@@ -4,19 +4,21 @@
 //! |---|---|---|
 //! | `contiguous` | one piece | - |
 //! | `arraylets` | a spine of pointers, leaves of a fixed size, the remainder in the spine | Z-Rays, section 4.1: Naive; with `lazy` Naive A, with larger leaves Naive B |
-//! | `zrays` | the same behind the first N bytes, with lazy leaves, zero compression, fast copy and copy-on-write | Z-Rays, sections 4.3 to 4.7 |
+//! | `zrays` | the same behind the first N bytes, with lazy leaves, zero compression, fast copy and copy-on-write; N may grow | Z-Rays, sections 4.3 to 4.7 |
 //! | `mapped` | large arrays own address space of their own, whose pages come and go | - |
 //!
 //! `arraylets` is the layout of `zrays` with N = 0 and without its optimisations: both are a [`SpineLayout`].
 
 pub(crate) mod bulk;
 pub(crate) mod copy;
+mod growth;
 pub(crate) mod leaves;
 pub(crate) mod parts;
 
 use crate::config::size_text;
 use crate::error::HeapError;
 use crate::layout::SpineLayout;
+use crate::references::References;
 use crate::views::{NativeViews, ViewCreation};
 
 /// The values of the axis.
@@ -54,6 +56,9 @@ pub struct ArrayParams {
     pub leaf_bytes: u32,
     /// `zrays`: bytes of elements that lie in the spine: 0, or a power of two from 64 to 256 KiB (section 4.3).
     pub first_n: u32,
+    /// `zrays`: the first N bytes grow over leaves in use, so that dense arrays lie in one piece. By default on where references lead to
+    /// the object itself and views are copies.
+    pub first_n_grows: Option<bool>,
     /// Leaves are allocated when something other than zero is first stored to them (section 4.4). By default on for `zrays`, off
     /// for `arraylets` and where views are made at allocation, which need all leaves.
     pub lazy: Option<bool>,
@@ -76,6 +81,7 @@ impl Default for ArrayParams {
         ArrayParams {
             leaf_bytes: 1 << 10,
             first_n: 4 << 10,
+            first_n_grows: None,
             lazy: None,
             zero_compression: true,
             fast_copy: true,
@@ -101,10 +107,16 @@ impl ArrayParams {
     }
 
     /// The parameters that have a say under these values, by name.
-    pub(crate) fn settings(&self, arrays: Arrays, views: NativeViews) -> Vec<(&'static str, String)> {
+    pub(crate) fn settings(
+        &self,
+        arrays: Arrays,
+        views: NativeViews,
+        references: References,
+    ) -> Vec<(&'static str, String)> {
         let on_off = |on: bool| if on { "on" } else { "off" }.to_string();
         let mut settings = Vec::new();
-        if let Some(spines) = arrays.spines(self, views) {
+        let spines = arrays.spines(self, views, references);
+        if let Some(spines) = spines {
             settings.push(("leaf", size_text(self.leaf_bytes.into())));
             settings.push(("lazy", on_off(spines.lazy)));
         }
@@ -112,6 +124,7 @@ impl ArrayParams {
             Arrays::Contiguous | Arrays::Arraylets => {}
             Arrays::ZRays => settings.extend([
                 ("first-n", size_text(self.first_n.into())),
+                ("first-n-grows", on_off(spines.is_some_and(|spines| spines.layout.grows))),
                 ("zero-compression", on_off(self.zero_compression)),
                 ("fast-copy", on_off(self.fast_copy)),
                 ("copy-on-write", on_off(self.copy_on_write)),
@@ -169,16 +182,18 @@ pub(crate) struct SpineMode {
 
 impl Arrays {
     /// What these values mean for spines; `None` where arrays lie in one piece.
-    pub(crate) fn spines(self, params: &ArrayParams, views: NativeViews) -> Option<SpineMode> {
+    pub(crate) fn spines(self, params: &ArrayParams, views: NativeViews, references: References) -> Option<SpineMode> {
         let is_zray = self == Arrays::ZRays;
         if !is_zray && self != Arrays::Arraylets {
             return None;
         }
+        let may_grow = references == References::Direct && views == NativeViews::Copy;
         Some(SpineMode {
             layout: SpineLayout {
                 first_n: if is_zray { params.first_n } else { 0 },
                 leaf_log2: params.leaf_bytes.trailing_zeros() as u8,
                 remainder_in_leaf: views == NativeViews::DoubleMap,
+                grows: is_zray && params.first_n_grows.unwrap_or(may_grow),
             },
             lazy: params.lazy.unwrap_or(is_zray && !params.views_at_allocation(views)),
             zero_compression: is_zray && params.zero_compression,
@@ -202,6 +217,8 @@ pub(crate) struct TakenLeaves {
     pub(crate) lazy: u64,
     /// Allocated with their array.
     pub(crate) eager: u64,
+    /// Made at home, as the first N bytes have grown over them.
+    pub(crate) grown: u64,
     /// Allocated when something was stored.
     pub(crate) on_store: u64,
     /// Allocated because a shared leaf was to be written.

@@ -1,6 +1,7 @@
 //! The contiguous parts of an array: all of it, or the first N bytes, leaves and remainder of a spine.
 
-use crate::layout::{POINTER_BYTES, Spine, SpineLayout, elements_offset};
+use crate::cage::Memory;
+use crate::layout::{INLINE_LENGTH_OFFSET, POINTER_BYTES, Spine, SpineLayout, elements_offset};
 
 /// Where the elements of one array lie. Byte positions count from the first element.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ struct Divided {
     layout: SpineLayout,
     spine: Spine,
     object: u32,
+    /// Bytes of the elements that lie behind each other from the first one on: the first N, unless they have grown.
+    inline: u64,
 }
 
 /// One contiguous part.
@@ -38,21 +41,52 @@ pub(crate) enum Place {
 }
 
 impl Parts {
-    /// The parts of the array at `object`.
+    /// The parts of the array at `object`, an array with its header and length in `memory`.
     #[inline(always)]
-    pub(crate) fn new(layout: Option<SpineLayout>, object: u32, element_bytes: u32, length: u32) -> Parts {
-        let divided = layout.filter(|layout| layout.divides(element_bytes, length));
-        Parts {
-            elements: object + elements_offset(element_bytes),
-            bytes: u64::from(element_bytes) * u64::from(length),
-            divided: divided.map(|layout| Divided { layout, spine: layout.spine(element_bytes, length), object }),
-        }
+    pub(crate) fn of(
+        memory: Memory,
+        layout: Option<SpineLayout>,
+        object: u32,
+        element_bytes: u32,
+        length: u32,
+    ) -> Parts {
+        // SAFETY: the array has a header.
+        let inline_length = || unsafe { memory.read(object + INLINE_LENGTH_OFFSET) };
+        Parts::new(layout, object, element_bytes, length, inline_length)
     }
 
-    /// The cage offset of the first element, where all elements lie in one piece.
+    /// As [`of`](Self::of), with the array's inline length, asked for where arrays have one.
     #[inline(always)]
-    pub(crate) fn whole(&self) -> Option<u32> {
-        self.divided.is_none().then_some(self.elements)
+    fn new(
+        layout: Option<SpineLayout>,
+        object: u32,
+        element_bytes: u32,
+        length: u32,
+        inline_length: impl FnOnce() -> u32,
+    ) -> Parts {
+        let bytes = u64::from(element_bytes) * u64::from(length);
+        let divided = layout.filter(|layout| layout.divides(element_bytes, length)).and_then(|layout| {
+            let inline = match layout.grows {
+                true => u64::from(element_bytes) * u64::from(inline_length()),
+                false => layout.first_n.into(),
+            };
+            (inline < bytes).then(|| Divided { layout, spine: layout.spine(element_bytes, length), object, inline })
+        });
+        Parts { elements: object + elements_offset(element_bytes), bytes, divided }
+    }
+
+    /// Bytes that lie behind each other from the first element on.
+    #[inline(always)]
+    pub(crate) fn inline_bytes(&self) -> u64 {
+        self.divided.map_or(self.bytes, |divided| divided.inline)
+    }
+
+    /// How many leaves the first N bytes have grown over.
+    #[inline(always)]
+    pub(crate) fn grown(&self) -> u32 {
+        self.divided.map_or(0, |Divided { layout, inline, .. }| {
+            ((inline - u64::from(layout.first_n)) >> layout.leaf_log2) as u32
+        })
     }
 
     /// The spine, with its cage offset; `None` where all elements lie in one piece.
@@ -64,12 +98,12 @@ impl Parts {
     /// The part that holds the byte at `position`, which is less than [`bytes`](Self::bytes).
     #[inline]
     pub(crate) fn at(&self, position: u64) -> Part {
-        let Some(Divided { layout, spine, object }) = self.divided else {
+        let Some(Divided { layout, spine, object, inline }) = self.divided else {
             return Part { start: 0, bytes: self.bytes, place: Place::Object(self.elements) };
         };
         let first_n = u64::from(layout.first_n);
-        if position < first_n {
-            return Part { start: 0, bytes: first_n, place: Place::Object(self.elements) };
+        if position < inline {
+            return Part { start: 0, bytes: inline, place: Place::Object(self.elements) };
         }
         let number = ((position - first_n) >> layout.leaf_log2) as u32;
         let start = first_n + (u64::from(number) << layout.leaf_log2);
@@ -109,9 +143,9 @@ mod tests {
     #[test]
     fn parts_follow_each_other_without_a_gap() {
         for remainder_in_leaf in [false, true] {
-            let layout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf };
+            let layout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf, grows: false };
             for length in [16, 17, 80, 81, 200, 208, 209] {
-                let parts = Parts::new(Some(layout), 4096, 4, length);
+                let parts = Parts::new(Some(layout), 4096, 4, length, || unreachable!("they do not grow"));
                 let mut end = 0;
                 for part in parts.between(0, parts.bytes) {
                     assert_eq!((part.start, part.bytes > 0), (end, true));
@@ -122,5 +156,18 @@ mod tests {
                 assert_eq!(end, parts.bytes);
             }
         }
+    }
+    #[test]
+    fn what_has_grown_is_one_part() {
+        let layout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf: false, grows: true };
+        let parts = |inline: u32| Parts::new(Some(layout), 4096, 4, 5000, || inline);
+        let first = parts(16 + 3 * 64);
+        assert_eq!((first.inline_bytes(), first.grown()), (64 + 3 * 256, 3));
+        assert_eq!(first.at(0), Part { start: 0, bytes: 832, place: Place::Object(4108) });
+        let Place::Leaf(slot) = first.at(832).place else { panic!("a leaf follows") };
+        assert_eq!(slot, 4096 + first.spine().unwrap().1.pointers + 4 * 3);
+        assert_eq!(first.between(0, first.bytes).map(|part| part.bytes).sum::<u64>(), 20_000);
+        let whole = parts(5000);
+        assert_eq!((whole.spine(), whole.inline_bytes()), (None, 20_000));
     }
 }

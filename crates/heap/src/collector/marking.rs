@@ -152,7 +152,7 @@ impl<M: ReferenceModel> Marker<'_, M> {
             && let Some(mode) = self.spines
         {
             let length = self.word(object + ARRAY_LENGTH_OFFSET);
-            let parts = Parts::new(Some(mode.layout), object, record.bytes, length);
+            let parts = Parts::of(self.pool.cage.memory(), Some(mode.layout), object, record.bytes, length);
             mark_leaves(self.pool, &mode, self.views, &parts, &mut self.leaves);
         }
         if map == 0 {
@@ -177,9 +177,10 @@ impl<M: ReferenceModel> Marker<'_, M> {
         if end < length {
             self.stack.slices.push((array, end));
         }
-        let parts = Parts::new(self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
+        let memory = self.pool.cage.memory();
+        let parts = Parts::of(memory, self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
         let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
-        for (first, end) in strips(parts, self.pool.cage.memory(), position(start), position(end)) {
+        for (first, end) in strips(parts, memory, position(start), position(end)) {
             for element in (first..end).step_by(REFERENCE_BYTES as usize) {
                 self.mark(Reference(self.word(element)));
             }

@@ -13,7 +13,7 @@ use crate::zeroing::{Zeroing, ZeroingParams};
 impl HeapConfig {
     /// Sets one parameter by name, as given on a command line: `collector`, `references`, `arrays`, `native-views`, `zeroing`, `sizing`,
     /// `nursery` (bytes, or `appel`), `aging` (percent), `barrier`, `zeroing-unit`, `zeroing-width` (bytes), `leaf`, `first-n` (bytes),
-    /// `lazy`, `zero-compression`, `fast-copy`, `copy-on-write` (on, off), `mapped-from` (bytes), `mapped-sharing` (on, off),
+    /// `first-n-grows`, `lazy`, `zero-compression`, `fast-copy`, `copy-on-write` (on, off), `mapped-from` (bytes), `mapped-sharing` (on, off),
     /// `view-creation`, `count-accesses` (on, off), `max`, `min` (bytes, with an optional suffix K, M or G), `growth`, `verify` (on,
     /// off), `stress` (a count, or off), `stress-polls` (on, off).
     ///
@@ -38,6 +38,7 @@ impl HeapConfig {
             "zeroing-width" => self.zeroing_params.stream_bytes = small_size(key, value)?,
             "leaf" => self.array_params.leaf_bytes = small_size(key, value)?,
             "first-n" => self.array_params.first_n = small_size(key, value)?,
+            "first-n-grows" => self.array_params.first_n_grows = Some(switch(key, value)?),
             "lazy" => self.array_params.lazy = Some(switch(key, value)?),
             "zero-compression" => self.array_params.zero_compression = switch(key, value)?,
             "fast-copy" => self.array_params.fast_copy = switch(key, value)?,
@@ -63,7 +64,7 @@ impl HeapConfig {
             "stress-polls" => self.stress_polls = switch(key, value)?,
             _ => {
                 let known = "collector, references, arrays, native-views, zeroing, sizing, nursery, aging, barrier, \
-                             zeroing-unit, zeroing-width, leaf, first-n, lazy, zero-compression, fast-copy, copy-on-write, \
+                             zeroing-unit, zeroing-width, leaf, first-n, first-n-grows, lazy, zero-compression, fast-copy, copy-on-write, \
                              mapped-from, mapped-sharing, view-creation, count-accesses, max, min, growth, verify, stress, \
                              stress-polls";
                 return Err(HeapError::InvalidConfig(format!("unknown key '{key}'; known are {known}")));
@@ -115,7 +116,7 @@ impl HeapConfig {
                 ("zeroing-width", size_text((*stream_bytes).into())),
             ]);
         }
-        settings.extend(array_params.settings(*arrays, *native_views));
+        settings.extend(array_params.settings(*arrays, *native_views, *references));
         settings.extend([
             ("count-accesses", on_off(count_accesses)),
             ("max", size_text(*max_bytes)),
@@ -195,6 +196,7 @@ mod tests {
             ("native-views", "copy"),
             ("leaf", "2K"),
             ("first-n", "256"),
+            ("first-n-grows", "off"),
             ("lazy", "off"),
             ("zero-compression", "off"),
             ("fast-copy", "off"),
@@ -235,6 +237,7 @@ mod tests {
             array_params: ArrayParams {
                 leaf_bytes: 2 << 10,
                 first_n: 256,
+                first_n_grows: Some(false),
                 lazy: Some(false),
                 zero_compression: false,
                 fast_copy: false,
@@ -273,6 +276,7 @@ mod tests {
             array_params: ArrayParams {
                 leaf_bytes: 64 << 10,
                 first_n: 0,
+                first_n_grows: Some(false),
                 lazy: Some(false),
                 zero_compression: false,
                 fast_copy: false,

@@ -10,8 +10,18 @@
 //!
 //! A pointer is a cage offset. That of the remainder leads into the spine itself and follows it when it moves. The lowest
 //! bit of a pointer is its *taint*: the leaf must not be written through it.
+//!
+//! Where the first N *grow*, a spine has room for all of its elements behind the first N bytes, address space first of all: each leaf
+//! has a *home* there, so that the elements in one piece can become more. Such spines are large objects, and never move; smaller
+//! arrays lie in one piece. Every array then says in its header how many elements lie in one piece
+//! ([`INLINE_LENGTH_OFFSET`](super::INLINE_LENGTH_OFFSET)). There is no remainder: the last home has the size of a leaf too.
+//!
+//! ```text
+//! | header 8 | length 4 | (4) | first N bytes | homes, as many as leaves | pointers, 4 each |
+//! ```
 
 use super::{OBJECT_ALIGNMENT, array_object_bytes, elements_offset};
+use crate::size_classes::MAX_SMALL_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a leaf pointer.
@@ -29,6 +39,8 @@ pub struct SpineLayout {
     /// Whether the last elements take a leaf of their own instead of the remainder, so that all elements lie in leaves
     /// (A Guide to Double Map Arraylets, "Double Mapping").
     pub remainder_in_leaf: bool,
+    /// Whether the first N bytes grow: spines have room, and headers hold inline lengths. Then nothing is a remainder.
+    pub grows: bool,
 }
 
 /// The parts of one spine. Offsets in bytes from the object's start.
@@ -57,7 +69,8 @@ impl SpineLayout {
     /// Whether an array is divided.
     #[inline(always)]
     pub const fn divides(self, element_bytes: u32, length: u32) -> bool {
-        element_bytes as u64 * length as u64 > self.first_n as u64
+        let is_long = element_bytes as u64 * length as u64 > self.first_n as u64;
+        is_long && (!self.grows || array_object_bytes(element_bytes, length) > MAX_SMALL_BYTES as u64)
     }
 
     /// The parts of an array that is divided. It may be larger than the cage where `bytes` says so.
@@ -65,17 +78,18 @@ impl SpineLayout {
     pub const fn spine(self, element_bytes: u32, length: u32) -> Spine {
         let behind = element_bytes as u64 * length as u64 - self.first_n as u64;
         let mask = self.leaf_bytes() as u64 - 1;
-        let (leaves, rest) = match self.remainder_in_leaf {
+        let (leaves, rest) = match self.remainder_in_leaf || self.grows {
             true => ((behind + mask) >> self.leaf_log2, 0),
             false => (behind >> self.leaf_log2, behind & mask),
         };
         let elements = elements_offset(element_bytes);
-        let pointers = elements + self.first_n;
-        let end = pointers as u64 + POINTER_BYTES as u64 * (leaves + (rest > 0) as u64);
+        let homes = if self.grows { leaves << self.leaf_log2 } else { 0 };
+        let pointers = elements as u64 + self.first_n as u64 + homes;
+        let end = pointers + POINTER_BYTES as u64 * (leaves + (rest > 0) as u64);
         let remainder = end.next_multiple_of(OBJECT_ALIGNMENT as u64);
         Spine {
             elements,
-            pointers,
+            pointers: pointers as u32,
             leaves: leaves as u32,
             remainder: remainder as u32,
             remainder_bytes: rest as u32,
@@ -104,7 +118,7 @@ impl Spine {
 mod tests {
     use super::*;
 
-    const ZRAY: SpineLayout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf: false };
+    const ZRAY: SpineLayout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf: false, grows: false };
 
     #[test]
     fn short_arrays_are_whole() {
@@ -118,7 +132,7 @@ mod tests {
     fn every_byte_has_one_place() {
         for first_n in [0, 64, 4096] {
             for remainder_in_leaf in [false, true] {
-                let layout = SpineLayout { first_n, leaf_log2: 8, remainder_in_leaf };
+                let layout = SpineLayout { first_n, remainder_in_leaf, ..ZRAY };
                 for element in [1, 2, 4, 8, 16] {
                     for behind in [element, 256 - element, 256, 256 + element, 5 * 256, 5 * 256 + 128] {
                         let length = (first_n + behind) / element;
@@ -138,8 +152,21 @@ mod tests {
 
     #[test]
     fn huge_arrays_do_not_wrap() {
-        let spine = SpineLayout { first_n: 4096, leaf_log2: 10, remainder_in_leaf: false }.spine(16, u32::MAX);
+        let spine = SpineLayout { first_n: 4096, leaf_log2: 10, ..ZRAY }.spine(16, u32::MAX);
         assert_eq!(spine.leaves, ((16 * (u32::MAX as u64) - 4096) >> 10) as u32);
         assert!(spine.bytes > 256 << 20);
+    }
+    #[test]
+    fn spines_with_room_have_a_home_for_each_leaf() {
+        let growing = SpineLayout { grows: true, ..ZRAY };
+        assert!(!growing.divides(4, 4000) && growing.divides(4, 5000));
+        for (element, length) in [(1, 20_000), (4, 5_000), (4, 5_001), (8, 9_999), (16, 2_048)] {
+            let spine = growing.spine(element, length);
+            let behind = element * length - 64;
+            assert_eq!(spine.leaves, behind.div_ceil(256));
+            assert_eq!(spine.pointers, spine.elements + 64 + 256 * spine.leaves);
+            assert_eq!((spine.remainder_bytes, spine.pointer_count()), (0, spine.leaves));
+            assert!(spine.bytes >= u64::from(spine.pointers + 4 * spine.leaves) && spine.bytes.is_multiple_of(8));
+        }
     }
 }

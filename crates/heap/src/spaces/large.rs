@@ -21,7 +21,7 @@ pub(crate) fn allocate(pool: &mut BlockPool, bytes: u32, contents: Contents) -> 
     take(pool, blocks_for(bytes), BlockKind::LargeHead, BlockKind::LargeTail, contents).map(block_start)
 }
 
-/// Takes `count` blocks for one object; returns the first.
+/// Takes `count` blocks for one object; returns the first. Whoever takes room counts it.
 pub(super) fn take(
     pool: &mut BlockPool,
     count: u32,
@@ -29,7 +29,10 @@ pub(super) fn take(
     rest: BlockKind,
     contents: Contents,
 ) -> Option<u32> {
-    let head = pool.take(count, first, rest)?;
+    let head = match contents {
+        Contents::Room => pool.take_uncounted(count, first, rest)?,
+        Contents::Zeroed | Contents::Unwritten => pool.take(count, first, rest)?,
+    };
     if contents == Contents::Zeroed {
         pool.zero_blocks(head, count);
     }

@@ -34,6 +34,8 @@ pub(crate) struct LeafSpace {
     parts: [Part; 2],
     /// Allocated since the last collection, in leaves.
     allocated: u64,
+    /// Of these, leaves of old spines.
+    adopted: u64,
     /// Groups taken from the pool.
     groups: u64,
 }
@@ -58,7 +60,7 @@ impl LeafSpace {
     /// An empty space of leaves of `1 << leaf_log2` bytes.
     pub(crate) fn new(leaf_log2: u8) -> LeafSpace {
         let part = |kind| Part { kind, ..Part::default() };
-        LeafSpace { leaf_log2, parts: [part(0), part(1)], allocated: 0, groups: 0 }
+        LeafSpace { leaf_log2, parts: [part(0), part(1)], allocated: 0, adopted: 0, groups: 0 }
     }
 
     /// Bytes of a leaf.
@@ -79,6 +81,21 @@ impl LeafSpace {
     /// Bytes allocated since the last collection.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.allocated << self.leaf_log2
+    }
+
+    /// Counts leaves that have been allocated elsewhere.
+    pub(crate) fn count(&mut self, leaves: u32) {
+        self.allocated += u64::from(leaves);
+    }
+
+    /// Counts leaves, allocated since the last collection, that have turned out to be an old spine's.
+    pub(crate) fn adopt(&mut self, leaves: u32) {
+        self.adopted += u64::from(leaves);
+    }
+
+    /// Bytes allocated since the last collection for young spines.
+    pub(crate) fn young_bytes(&self) -> u64 {
+        self.allocated.saturating_sub(self.adopted) << self.leaf_log2
     }
 
     /// Bytes of the leaves that are marked or have been allocated since the last collection.
@@ -165,7 +182,7 @@ impl LeafSpace {
             }
             self.parts[part].recycle(opened);
         }
-        self.allocated = 0;
+        (self.allocated, self.adopted) = (0, 0);
     }
 
     /// Ends a full collection: sorts all blocks.
@@ -182,7 +199,7 @@ impl LeafSpace {
                 survivors.bytes += u64::from(self.classify(pool, block)) << self.leaf_log2;
             }
         }
-        self.allocated = 0;
+        (self.allocated, self.adopted) = (0, 0);
         survivors
     }
 

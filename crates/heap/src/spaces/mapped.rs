@@ -12,6 +12,9 @@
 //! matter: for that an array counts whole until a full collection has counted its pages, so that address space is not
 //! filled with dead arrays of little memory.
 //!
+//! Spines with room (see [`growth`](crate::arrays), `zrays`) lie here too. What of their room is in use is known, so that they count exactly
+//! and need no look at their pages, but for what the blocks' last user has left: that counts until a full collection gives it back.
+//!
 //! When an array dies, blocks with memory behind less than half of their pages go back to the system at once, with one call for each
 //! run of some. The others stay with the pool, dirty, and whoever takes them zeroes them by stores. Measured (a virtual machine
 //! on an AMD EPYC, microseconds for 1 MiB, for 64 MiB): zeroing by stores 7, 710; giving back 58, 4,700; touching it
@@ -28,18 +31,22 @@ mod shared_pages;
 
 use super::large;
 use super::small::Survivors;
-use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
+use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::config::HeapConfig;
 use crate::core::Contents;
+use crate::layout::{POINTER_BYTES, SpineLayout};
 use crate::os::page_bytes;
 use crate::os::sharing::{PageState, PageTables};
 use crate::references::ReferenceModel;
+use crate::size_classes::MAX_SMALL_BYTES;
 use crate::{Arrays, HeapStats};
 use shared_pages::{Extent, SharedPages};
 use std::collections::BTreeMap;
 
 /// Fewer blocks of a dead array stay with the pool whatever they hold: zeroing them takes less time than a system call.
 const LEAST_RUN: u32 = 4;
+/// The full collection of its life in which an array is first searched for zeros, unless all are: most arrays die before.
+const FIRST_SEARCH: u32 = 4;
 /// Words that are looked at together for zeros.
 const LINE_WORDS: usize = 8;
 
@@ -58,6 +65,10 @@ pub(crate) struct MappedSpace {
     shared: SharedPages,
     /// Extents of all arrays together.
     extents: usize,
+    /// Pages of all arrays that had no memory at the last count, less those touched since where that is known.
+    untouched: u64,
+    /// How spines with room are divided, where there are such.
+    rooms: Option<SpineLayout>,
     /// Pages that have been copied by sharing them.
     shared_pages: u64,
     /// Pages of zeros that have been given back.
@@ -70,8 +81,12 @@ pub(crate) struct MappedSpace {
 #[derive(Debug)]
 struct MappedArray {
     blocks: u32,
+    /// What of a spine with room is not in use. `None` for arrays in one piece.
+    room: Option<Room>,
     /// Pages that had memory of their own at the last count; all of them where there was none.
     pages: u32,
+    /// Full collections that it has lived through.
+    collections: u32,
     /// The pages that are mapped from the file, by their place.
     extents: Vec<Extent>,
     /// One past the last page that has been looked at because it was copied to.
@@ -82,20 +97,37 @@ struct MappedArray {
     patience: u32,
 }
 
+/// The unused room of a spine. Offsets in bytes from the object's start.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Behind the elements in one piece.
+    start: u32,
+    /// The first pointer.
+    end: u32,
+    /// Leaves that have been allocated elsewhere, those that have been given up since included.
+    leaves: u32,
+}
+
 impl MappedSpace {
     /// An empty space. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig) -> MappedSpace {
         let pages = BLOCK_BYTES / page_bytes();
-        let is_mapped = config.arrays == Arrays::Mapped;
-        let may_share = is_mapped && config.array_params.mapped_sharing && pages > 0;
+        let rooms = config.spines().map(|spines| spines.layout).filter(|layout| layout.grows);
+        let from = match rooms {
+            Some(_) => Some(MAX_SMALL_BYTES + 1),
+            None => (config.arrays == Arrays::Mapped).then_some(config.array_params.mapped_from),
+        };
+        let may_share = config.arrays == Arrays::Mapped && config.array_params.mapped_sharing && pages > 0;
         MappedSpace {
-            from: is_mapped.then_some(config.array_params.mapped_from),
+            from,
             arrays: BTreeMap::new(),
             pages_per_block: (pages > 0).then_some(pages),
             page_bytes: page_bytes(),
             tables: if may_share { PageTables::new().ok() } else { None },
             shared: SharedPages::default(),
             extents: 0,
+            untouched: 0,
+            rooms,
             shared_pages: 0,
             zero_pages: 0,
             residency: Vec::new(),
@@ -112,23 +144,119 @@ impl MappedSpace {
         let blocks = large::blocks_for(bytes);
         let head = large::take(pool, blocks, BlockKind::MappedHead, BlockKind::MappedTail, contents)?;
         let pages = self.pages_of(blocks);
-        let array = MappedArray { blocks, pages, extents: Vec::new(), looked_at: 0, copies: 0, patience: 1 };
+        let mut array = MappedArray {
+            blocks,
+            room: None,
+            pages,
+            collections: 0,
+            extents: Vec::new(),
+            looked_at: 0,
+            copies: 0,
+            patience: 1,
+        };
+        if contents == Contents::Room {
+            // What the blocks' last user has left counts as touched.
+            let clean = (head..head + blocks).filter(|&block| !pool.info(block).dirty).count() as u32;
+            let at_once = self.memory_of_room(bytes).div_ceil(self.page_size() as u32);
+            array.pages -= self.pages_of(clean).saturating_sub(at_once);
+            self.untouched += u64::from(pages - array.pages);
+            self.tell(pool);
+            if pool.is_overdrawn() {
+                self.untouched -= u64::from(pages - array.pages);
+                pool.give_back_as_they_are(head, blocks);
+                self.tell(pool);
+                return None;
+            }
+        }
         self.arrays.insert(head, array);
         Some(block_start(head))
     }
 
-    /// Frees every unmarked array, gives pages of zeros back and counts what the others hold.
-    pub(crate) fn collected<M: ReferenceModel>(&mut self, pool: &mut BlockPool, model: &mut M) -> Survivors {
+    /// Bytes of a spine with room that are touched when it is allocated: the first N, the pointers, the pages around them.
+    pub(crate) fn memory_of_room(&self, bytes: u32) -> u32 {
+        let Some(layout) = self.rooms else { return bytes };
+        let pointers = (bytes >> layout.leaf_log2) * POINTER_BYTES;
+        (layout.first_n + pointers + 2 * self.page_bytes).min(bytes)
+    }
+
+    /// Notes that the new object at `object` is a spine whose room between two offsets is not in use.
+    pub(crate) fn set_room(&mut self, object: u32, start: u32, end: u32) {
+        self.array_mut(block_of(object)).room = Some(Room { start, end, leaves: 0 });
+    }
+
+    /// Has the elements in one piece of a spine with room reach to an offset. Returns false, with nothing done, where there is no
+    /// memory for that.
+    pub(crate) fn grow(&mut self, pool: &mut BlockPool, object: u32, start: u32) -> bool {
+        let size = self.page_bytes;
+        let before = self.room_mut(object).start;
+        let is_clean = |&page: &u32| !pool.info(block_of(object + page * size)).dirty;
+        let pages = match self.pages_per_block {
+            Some(_) => (before.div_ceil(size)..start.div_ceil(size)).filter(is_clean).count() as u32,
+            None => 0,
+        };
+        if pages > self.pages_of(pool.available()) {
+            return false;
+        }
+        self.room_mut(object).start = start;
+        let most = self.pages_of(self.arrays[&block_of(object)].blocks);
+        let array = self.array_mut(block_of(object));
+        let touched = pages.min(most - array.pages);
+        array.pages += touched;
+        self.untouched -= u64::from(touched);
+        self.tell(pool);
+        true
+    }
+
+    /// Counts a leaf that a spine with room gets elsewhere; returns how many there have been.
+    pub(crate) fn count_leaf(&mut self, object: u32) -> u32 {
+        let room = self.room_mut(object);
+        room.leaves += 1;
+        room.leaves
+    }
+
+    /// Sets the count of a spine's leaves elsewhere.
+    pub(crate) fn set_leaves(&mut self, object: u32, leaves: u32) {
+        self.room_mut(object).leaves = leaves;
+    }
+
+    fn array_mut(&mut self, head: u32) -> &mut MappedArray {
+        self.arrays.get_mut(&head).expect("a mapped array starts at this block")
+    }
+
+    fn room_mut(&mut self, object: u32) -> &mut Room {
+        self.array_mut(block_of(object)).room.as_mut().expect("the spine has room")
+    }
+
+    /// Frees every unmarked array, gives pages of zeros back and counts what the others hold. Arrays are searched for zeros less and
+    /// less often, in the fourth, eighth, sixteenth collection of their lives: one that has been dense stays so. With `thorough`, all
+    /// are.
+    pub(crate) fn collected<M: ReferenceModel>(
+        &mut self,
+        pool: &mut BlockPool,
+        model: &mut M,
+        thorough: bool,
+    ) -> Survivors {
         let mut survivors = Survivors::default();
         let heads: Vec<u32> = self.arrays.keys().copied().collect();
         for head in heads {
             let object = block_start(head);
             if pool.marks.get(object) {
-                self.look_at(pool, head);
-                self.give_zeros_back(pool, head);
-                self.let_go(head);
+                let array = self.array_mut(head);
+                array.collections += 1;
+                let is_searched = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
+                if is_searched || array.room.is_none() {
+                    self.look_at(pool, head);
+                }
+                if is_searched {
+                    self.give_room_back(pool, head);
+                    self.give_zeros_back(pool, head);
+                }
+                if is_searched || self.arrays[&head].room.is_none() {
+                    self.let_go(head);
+                    self.count(head);
+                }
                 survivors.objects += 1;
-                survivors.bytes += self.count(head);
+                survivors.bytes += self.arrays[&head].pages as u64 * self.page_size();
             } else {
                 // SAFETY: an unmarked array is dead, and freed here once.
                 unsafe { model.release(pool, object) };
@@ -140,20 +268,37 @@ impl MappedSpace {
         survivors
     }
 
-    /// Counts the memory of a young array that becomes old. To be followed by [`tell`](Self::tell).
-    pub(crate) fn survived(&mut self, pool: &BlockPool, head: u32) {
+    /// Counts the memory of a young array that becomes old; returns for how many bytes it is to count until the next full collection. To
+    /// be followed by [`tell`](Self::tell).
+    pub(crate) fn survived(&mut self, pool: &BlockPool, head: u32) -> u64 {
+        let array = &self.arrays[&head];
+        // What of a room is touched is known.
+        if array.room.is_some() {
+            return array.pages as u64 * self.page_size();
+        }
+        let bytes = array.blocks as u64 * BLOCK_BYTES as u64;
         self.look_at(pool, head);
         self.count(head);
+        bytes
     }
 
     /// Frees a dead array. To be followed by [`tell`](Self::tell).
     pub(crate) fn release(&mut self, pool: &mut BlockPool, head: u32) {
         let is_private = self.unshare(pool, head);
-        let blocks = self.arrays[&head].blocks;
-        if blocks >= LEAST_RUN {
+        let (blocks, room) = (self.arrays[&head].blocks, self.arrays[&head].room);
+        if blocks >= LEAST_RUN && room.is_none() {
             self.look_at(pool, head);
         }
-        self.arrays.remove(&head);
+        let array = self.arrays.remove(&head).expect("a mapped array starts at this block");
+        self.untouched -= u64::from(self.pages_of(blocks) - array.pages);
+        if let Some(room) = room {
+            let object = block_start(head);
+            let first = block_of(object + room.start - 1) + 1;
+            pool.set_dirty(head, first - head);
+            let pointers = block_of(object + room.end).max(first);
+            pool.set_dirty(pointers, head + blocks - pointers);
+            return pool.give_back_as_they_are(head, blocks);
+        }
         if !is_private {
             return pool.abandon(head, blocks);
         }
@@ -180,7 +325,7 @@ impl MappedSpace {
 
     /// Maps fresh memory wherever a dead array shows the file. Returns whether the system did so everywhere.
     fn unshare(&mut self, pool: &BlockPool, head: u32) -> bool {
-        let array = self.arrays.get_mut(&head).expect("a mapped array starts at this block");
+        let array = self.array_mut(head);
         let mut is_private = true;
         for extent in std::mem::take(&mut array.extents) {
             let start = block_start(head) + extent.first * self.page_bytes;
@@ -193,8 +338,7 @@ impl MappedSpace {
 
     /// Tells the pool for how many of its blocks there is no memory.
     pub(crate) fn tell(&self, pool: &mut BlockPool) {
-        let untouched: u64 = self.arrays.values().map(|array| (self.pages_of(array.blocks) - array.pages) as u64).sum();
-        pool.without_memory = (untouched.saturating_sub(self.shared.held()) / self.pages_of(1) as u64) as u32;
+        pool.without_memory = (self.untouched.saturating_sub(self.shared.held()) / self.pages_of(1) as u64) as u32;
     }
 
     /// Notes which pages of an array have memory of their own.
@@ -218,12 +362,27 @@ impl MappedSpace {
         }
     }
 
-    /// Counts the pages of an array that have memory of their own, as noted last; returns their bytes.
-    fn count(&mut self, head: u32) -> u64 {
+    /// Counts the pages of an array that have memory of their own, as noted last.
+    fn count(&mut self, head: u32) {
         let pages = self.residency.iter().filter(|&&has_memory| has_memory).count() as u32;
-        let array = self.arrays.get_mut(&head).expect("a mapped array starts at this block");
-        array.pages = pages;
-        pages as u64 * self.page_size()
+        let before = std::mem::replace(&mut self.array_mut(head).pages, pages);
+        self.untouched = self.untouched + u64::from(before) - u64::from(pages);
+    }
+
+    /// Gives the memory of unused room back to the system, which whoever had the blocks before has left there.
+    fn give_room_back(&mut self, pool: &mut BlockPool, head: u32) {
+        let Some(room) = self.arrays[&head].room else { return };
+        let (start, size) = (block_start(head), self.page_bytes);
+        let (first, end) = (room.start.div_ceil(size) as usize, (room.end / size) as usize);
+        if self.pages_per_block.is_none() || first >= end || !self.residency[first..end].contains(&true) {
+            return;
+        }
+        let offset = start + first as u32 * size;
+        if pool.cage.decommit(offset, (end - first) * size as usize) {
+            self.residency[first..end].fill(false);
+            let blocks = offset.div_ceil(BLOCK_BYTES)..block_of(start + end as u32 * size);
+            blocks.for_each(|block| pool.info_mut(block).dirty = false);
+        }
     }
 
     /// Gives the pages of a live array that hold nothing but zeros back to the system, and notes so. Not those where it shows the
@@ -295,6 +454,10 @@ impl MappedSpace {
             if array.pages > pages || !in_order || array.extents.last().is_some_and(|last| last.end() > pages) {
                 return Err(format!("the mapped array of {pages} pages at block {head} is {array:?}"));
             }
+        }
+        let untouched: u64 = self.arrays.values().map(|array| (self.pages_of(array.blocks) - array.pages) as u64).sum();
+        if untouched != self.untouched {
+            return Err(format!("{untouched} pages of mapped arrays have no memory, {} are counted", self.untouched));
         }
         let extents = self.arrays.values().flat_map(|array| &array.extents);
         if extents.clone().count() != self.extents {

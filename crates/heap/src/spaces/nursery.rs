@@ -45,7 +45,8 @@ pub(crate) struct Nursery {
     overflow: BumpRun,
     /// First blocks of large objects allocated in this cycle.
     large: Vec<u32>,
-    large_blocks: u32,
+    /// What they count for, in bytes.
+    large_bytes: u64,
     hide_run: bool,
     zeroing: Zeroing,
     zeroer: Zeroer,
@@ -71,7 +72,7 @@ impl Nursery {
             hidden: BumpRun::default(),
             overflow: BumpRun::default(),
             large: Vec::new(),
-            large_blocks: 0,
+            large_bytes: 0,
             hide_run: config.stress.is_some(),
             zeroing: config.zeroing(),
             zeroer: Zeroer::new(config.zeroing(), config.zeroing_params)?,
@@ -83,12 +84,12 @@ impl Nursery {
 
     /// Bytes of blocks and large objects that have been allocated in during this cycle.
     pub(crate) fn used_bytes(&self) -> u64 {
-        (self.taken as u64 + self.large_blocks as u64) * BLOCK_BYTES as u64
+        self.taken as u64 * BLOCK_BYTES as u64 + self.large_bytes
     }
 
     /// Bytes of this cycle's large objects.
     pub(crate) fn large_bytes(&self) -> u64 {
-        self.large_blocks as u64 * BLOCK_BYTES as u64
+        self.large_bytes
     }
 
     /// Bytes of kept blocks.
@@ -212,12 +213,12 @@ impl Nursery {
         }
     }
 
-    /// Counts a large object among the young ones.
-    pub(crate) fn add_large(&mut self, pool: &BlockPool, object: u32) {
+    /// Counts a large object among the young ones, for `bytes`.
+    pub(crate) fn add_large(&mut self, object: u32, bytes: u64) {
         let head = block_of(object);
         self.ages.set(head, Age::YoungLarge);
         self.large.push(head);
-        self.large_blocks += pool.info(head).extent;
+        self.large_bytes += bytes;
     }
 
     /// The first blocks of large objects allocated in this cycle.
@@ -292,18 +293,15 @@ impl Nursery {
             let (extent, is_mapped) = (pool.info(head).extent, pool.info(head).kind == BlockKind::MappedHead);
             let lives = pool.marks.get(block_start(head));
             match (lives, is_mapped) {
-                (true, true) => mapped.survived(pool, head),
-                (true, false) => {}
+                (true, true) => survivors.bytes += mapped.survived(pool, head),
+                (true, false) => survivors.bytes += extent as u64 * BLOCK_BYTES as u64,
                 (false, true) => mapped.release(pool, head),
                 (false, false) => pool.give_back(head, extent),
             }
-            if lives {
-                survivors.objects += 1;
-                survivors.bytes += extent as u64 * BLOCK_BYTES as u64;
-            }
+            survivors.objects += lives as u64;
         }
         mapped.tell(pool);
-        self.large_blocks = 0;
+        self.large_bytes = 0;
         survivors
     }
 

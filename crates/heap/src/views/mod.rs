@@ -112,7 +112,7 @@ impl<M: ReferenceModel> Core<M> {
         let mut leaves = Vec::new();
         for part in elements.parts.between(0, elements.parts.bytes) {
             let Place::Leaf(slot) = part.place else { unreachable!("with double-map all elements lie in leaves") };
-            leaves.push(self.writable_leaf(slot, elements.kind, is_old, false)?);
+            leaves.push(self.writable_leaf(elements, slot, is_old, false)?);
         }
         match leaves[..] {
             [leaf] => Some(self.pool.cage.address(leaf)),

@@ -6,8 +6,8 @@ pub mod world;
 use legato_heap::arrays::ArrayParams;
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
 use legato_heap::layout::{
-    ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, StorageKind, TAINT, TYPE_ID_OFFSET, array_bytes,
-    array_elements_offset,
+    ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, SpineLayout, StorageKind, TAINT,
+    TYPE_ID_OFFSET, array_bytes, array_elements_offset,
 };
 use legato_heap::plan::{ArrayPlan, BarrierPlan, BumpRun, ReferencePlan, RememberedPlan, StoreBufferWords};
 use legato_heap::{
@@ -60,7 +60,8 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
 
 /// Layouts with spines whose parts are so small that every path is taken, and some with larger ones.
 pub fn layouts() -> Vec<(Arrays, NativeViews, ArrayParams)> {
-    let small = ArrayParams { leaf_bytes: 256, first_n: 64, ..ArrayParams::default() };
+    let growing = ArrayParams { leaf_bytes: 256, first_n: 64, ..ArrayParams::default() };
+    let small = ArrayParams { first_n_grows: Some(false), ..growing };
     let with_zrays = |params| (Arrays::ZRays, NativeViews::Copy, params);
     vec![
         with_zrays(small),
@@ -75,6 +76,11 @@ pub fn layouts() -> Vec<(Arrays, NativeViews, ArrayParams)> {
             ..small
         }),
         with_zrays(ArrayParams { first_n: 4096, leaf_bytes: 64 << 10, ..small }),
+        // With handles, these are spines that do not grow.
+        with_zrays(growing),
+        with_zrays(ArrayParams { copy_on_write: true, ..growing }),
+        with_zrays(ArrayParams { first_n: 0, leaf_bytes: 1024, fast_copy: false, ..growing }),
+        with_zrays(ArrayParams { first_n: 4096, leaf_bytes: 64 << 10, lazy: Some(false), ..growing }),
         (Arrays::Arraylets, NativeViews::Copy, small),
         (Arrays::Arraylets, NativeViews::Copy, ArrayParams { lazy: Some(true), leaf_bytes: 4096, ..small }),
         double_map(Arrays::Arraylets, ArrayParams { view_creation: ViewCreation::Allocation, ..small }),
@@ -177,6 +183,11 @@ pub fn allocate_inline(heap: &Heap, plan: &AccessPlan, id: TypeId, array_length:
         word(object + TYPE_ID_OFFSET).write(id.0);
         if let Some(length) = array_length {
             word(object + ARRAY_LENGTH_OFFSET).write(length);
+            if let ArrayPlan::Spines(spines) = plan.arrays
+                && spines.layout.grows
+            {
+                word(object + INLINE_LENGTH_OFFSET).write(length);
+            }
         }
         Some(reference)
     }
@@ -219,6 +230,18 @@ unsafe fn is_young(heap: &Heap, plan: RememberedPlan, reference: Reference) -> b
     unsafe { ages.wrapping_add((reference.0 >> plan.block_log2) as usize).read() != 0 }
 }
 
+/// Bytes of the elements in one piece of the array at `object`.
+unsafe fn inline_bytes(layout: SpineLayout, object: *const u8, kind: StorageKind) -> u64 {
+    match layout.grows {
+        // SAFETY: the array has a header.
+        true => unsafe {
+            let length = object.add(INLINE_LENGTH_OFFSET as usize).cast::<u32>().read();
+            u64::from(length) * u64::from(kind.bytes())
+        },
+        false => layout.first_n.into(),
+    }
+}
+
 /// Stores an element by the access plan alone, as inline code does. The index is within bounds.
 pub fn store_element_inline(
     heap: &mut Heap,
@@ -237,9 +260,10 @@ pub fn store_element_inline(
         assert!(index < length);
         let elements = array_elements_offset(kind) as u64;
         let address = match plan.arrays {
-            ArrayPlan::Spines(spines) if position >= spines.layout.first_n as u64 => {
+            ArrayPlan::Spines(spines) if position >= inline_bytes(spines.layout, object, kind) => {
                 let behind = position - spines.layout.first_n as u64;
-                let pointers = object.add(elements as usize + spines.layout.first_n as usize).cast::<u32>();
+                let pointers = spines.layout.spine(kind.bytes(), length).pointers;
+                let pointers = object.add(pointers as usize).cast::<u32>();
                 let pointer = pointers.add((behind >> spines.layout.leaf_log2) as usize).read();
                 let unwritable = match spines.copy_on_write {
                     true => pointer & TAINT != 0,

@@ -274,7 +274,7 @@ impl StoreOpaque {
 pub(crate) fn allocation_trap(error: AllocationError) -> (TrapCode, String) {
     let code = match error {
         AllocationError::OutOfMemory { .. } => TrapCode::AllocationFailure,
-        AllocationError::TooLarge { .. } => TrapCode::AllocationTooLarge,
+        AllocationError::TooLarge { .. } | AllocationError::TooLong { .. } => TrapCode::AllocationTooLarge,
     };
     (code, error.to_string())
 }

@@ -241,6 +241,7 @@ impl Lowering<'_, '_> {
             if elements.is_empty() {
                 continue;
             }
+            // With `LeafForStore` the array may grow on the way: what is written already is moved with it, and the home comes back.
             let (start, offset) = match part {
                 0 => (address, spine.elements),
                 leaf if leaf as u32 > spine.leaves => (address, spine.remainder),

@@ -3,13 +3,14 @@
 //! A short array is filled, or zeroed where its memory is not zero yet, by a loop of 8-byte stores; a longer one in the
 //! runtime. The loop may run over the padding behind the last element, which belongs to the object.
 //!
-//! Arrays that may have leaves come from the runtime: those above N bytes; with N = 0 those that are no less than a leaf, as a
+//! Arrays that may have leaves come from the runtime: where the first N bytes grow, large ones; otherwise those above N bytes; with N = 0 those that are no less than a leaf, as a
 //! smaller one has only a remainder (and an empty one not even that, and no pointer either).
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, OBJECT_ALIGNMENT, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
 use legato_heap::plan::{AllocationPlan, ArrayPlan};
+use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 use crate::lower::Lowering;
 use crate::lower::access::Region;
@@ -51,7 +52,9 @@ impl ModuleEnv<'_> {
         let mut run =
             DynamicRun { run_offset, elements: array_elements_offset(kind), pointer: None, longest: u32::MAX };
         if let ArrayPlan::Spines(plan) = self.plan.arrays {
-            if plan.layout.first_n > 0 {
+            if plan.layout.grows {
+                run.longest = (MAX_SMALL_BYTES - run.elements) / kind.bytes();
+            } else if plan.layout.first_n > 0 {
                 run.longest = plan.layout.first_n / kind.bytes();
             } else {
                 let shape = self.array_shape(kind, 1)?;
@@ -111,9 +114,13 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(fast);
         self.b.ins().istore32(flags, next, mutator, run);
         let address = self.b.ins().iadd(cage, cursor);
-        let header = self.b.ins().uextend(types::I64, type_id);
-        let flags = self.flags(Region::Headers).with_aligned();
-        self.b.ins().store(flags, header, address, TYPE_ID_OFFSET as i32);
+        if self.env.has_inline_lengths() {
+            self.write_inline_header(type_id, length, address);
+        } else {
+            let header = self.b.ins().uextend(types::I64, type_id);
+            let flags = self.flags(Region::Headers).with_aligned();
+            self.b.ins().store(flags, header, address, TYPE_ID_OFFSET as i32);
+        }
         let flags = self.flags(Region::Lengths).with_aligned();
         self.b.ins().store(flags, length, address, ARRAY_LENGTH_OFFSET as i32);
         let pattern = match element {

@@ -4,6 +4,7 @@ mod allocation;
 mod contiguous;
 mod counting;
 mod dynamic;
+mod guarded;
 mod spines;
 mod strips;
 
@@ -15,6 +16,7 @@ use legato_heap::plan::ArrayPlan;
 use self::spines::ToStore;
 use super::Lowering;
 use super::access::{Region, trap};
+use super::checks::MergedCheck;
 use super::env::ModuleEnv;
 use super::roots::SafepointKey;
 use super::structs::null_trap;
@@ -22,7 +24,6 @@ use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::mir::{Check, Constant, Extension, Inst, Value};
 use crate::module::TypeIndex;
-use crate::passes::greatest;
 
 pub(super) use allocation::{ArrayShape, ArraySource};
 pub(super) use strips::StripVariables;
@@ -34,13 +35,20 @@ struct Element {
     kind: StorageKind,
     /// The array.
     array: ir::Value,
-    /// The element's index, checked.
+    /// The element's index, checked but for `check`.
     index: ir::Value,
-    /// The greatest that the index can be, where its definition limits it.
-    most: Option<u32>,
+    /// Whether it is known to lie behind the header, in one piece with all before it.
+    is_inline: bool,
+    /// The bounds check that is left to the access, if one is.
+    check: Option<MergedCheck>,
 }
 
 impl ModuleEnv<'_> {
+    /// Whether arrays have inline lengths.
+    pub(super) fn has_inline_lengths(&self) -> bool {
+        matches!(self.plan.arrays, ArrayPlan::Spines(plan) if plan.layout.grows)
+    }
+
     /// Whether the bulk operations on arrays that allocate no array may collect: they make room for leaves.
     pub(super) fn bulk_collects(&self) -> bool {
         self.plan.arrays != ArrayPlan::Contiguous
@@ -58,9 +66,28 @@ impl Lowering<'_, '_> {
         self.b.ins().trapnz(outside, trap(TrapCode::ArrayOutOfBounds));
     }
 
-    fn array_element(&mut self, kind: StorageKind, array: Value, index: Value) -> Element {
-        let most = greatest(self.mir, self.env.info, self.mir.resolve(index));
-        Element { kind, array: self.value(array), index: self.value(index), most }
+    fn array_element(&mut self, inst: Inst, kind: StorageKind, array: Value, index: Value) -> Element {
+        let is_inline = match self.env.plan.arrays {
+            ArrayPlan::Contiguous => true,
+            ArrayPlan::Spines(plan) => self.env.lies_inline(self.mir, &plan, kind, array, index),
+        };
+        Element { kind, array: self.value(array), index: self.value(index), is_inline, check: self.checks.of(inst) }
+    }
+
+    /// Makes the bounds check that is left to an access, if one is.
+    fn check_element(&mut self, element: Element) {
+        let length = match element.check {
+            None => return,
+            Some(MergedCheck::Length(_)) if self.env.has_inline_lengths() => {
+                self.array_len(Check::Elided, element.array)
+            }
+            Some(MergedCheck::Length(length)) => self.value(length),
+            Some(MergedCheck::LengthOf(array, null)) => {
+                let array = self.value(array);
+                self.array_len(null, array)
+            }
+        };
+        self.bounds_check(element.index, length);
     }
 
     pub(super) fn array_get(
@@ -72,7 +99,7 @@ impl Lowering<'_, '_> {
         index: Value,
     ) -> ir::Value {
         let kind = self.env.element_kind(ty);
-        let element = self.array_element(kind, array, index);
+        let element = self.array_element(inst, kind, array, index);
         self.count_access(element, counting::Access::Read);
         match self.env.plan.arrays {
             ArrayPlan::Contiguous => contiguous::load(self, element, extension),
@@ -85,7 +112,7 @@ impl Lowering<'_, '_> {
 
     pub(super) fn array_set(&mut self, inst: Inst, ty: TypeIndex, array: Value, index: Value, value: Value) {
         let kind = self.env.element_kind(ty);
-        let element = self.array_element(kind, array, index);
+        let element = self.array_element(inst, kind, array, index);
         self.count_access(element, counting::Access::Write);
         let stored = ToStore { value: self.value(value), is_zero: self.constant_of(value).map(is_zero) };
         match self.env.plan.arrays {
@@ -183,7 +210,7 @@ impl Lowering<'_, '_> {
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, index, end);
         self.b.ins().brif(more, body, &[], done, &[]);
         self.b.switch_to_block(body);
-        self.store_element(Element { kind, array, index, most: None }, value);
+        self.store_element(Element { kind, array, index, is_inline: false, check: None }, value);
         let next = self.b.ins().iadd_imm_s(index, 1);
         self.b.ins().jump(header, &[next.into()]);
         self.b.switch_to_block(done);

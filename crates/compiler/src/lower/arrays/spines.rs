@@ -4,19 +4,27 @@
 //! the same access, and none where the index is known to be small. Any other is reached through the table of leaf pointers.
 //! With N = 0 there is nothing to compare.
 //!
+//! Where the first N bytes grow, the comparison is with the array's inline length, and makes the bounds check too where that comes
+//! directly before (see [`checks`](crate::lower::checks)). What lies beyond is the exception then, and its code out of line. An
+//! inline length read before the array grew is too small, which does no harm: the pointers of leaves that have been grown over
+//! lead to the same elements.
+//!
 //! A load needs no check: the zero leaf reads as zeros. A store asks whether the leaf may be written through the pointer found;
 //! where not, it calls for one that may be, unless it would but write zero to the zero leaf.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{StorageKind, TAINT, array_elements_offset};
+use legato_heap::layout::{INLINE_LENGTH_OFFSET, StorageKind, TAINT, array_elements_offset};
 use legato_heap::plan::SpinePlan;
 
 use super::{Element, contiguous};
 use crate::abi::Builtin;
+use crate::artifact::TrapCode;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::checks::MergedCheck;
 use crate::lower::env::{POINTER, element_type};
+use crate::lower::structs::null_trap;
 use crate::mir::Extension;
 
 /// What a store stores.
@@ -29,21 +37,29 @@ pub(super) struct ToStore {
 
 /// Which parts of an array an access may reach.
 enum Reach {
-    /// The first N bytes.
+    /// What lies behind the header.
     First,
     /// Leaves and the remainder.
     Leaves,
-    /// Either: the first where the index is below this.
-    Either(u32),
+    /// Either.
+    Either(Near),
+}
+
+/// Which elements lie behind the header.
+pub(super) enum Near {
+    /// Those at indexes below this.
+    Below(u32),
+    /// Those at indexes below the array's inline length.
+    BelowInlineLength,
 }
 
 impl Reach {
     fn of(plan: &SpinePlan, element: Element) -> Reach {
-        let first = plan.layout.first_n / element.kind.bytes();
-        match element.most {
-            _ if first == 0 => Reach::Leaves,
-            Some(most) if most < first => Reach::First,
-            _ => Reach::Either(first),
+        match plan.layout.first_n / element.kind.bytes() {
+            _ if element.is_inline => Reach::First,
+            _ if plan.layout.grows => Reach::Either(Near::BelowInlineLength),
+            0 => Reach::Leaves,
+            first => Reach::Either(Near::Below(first)),
         }
     }
 }
@@ -53,10 +69,10 @@ pub(super) fn load(l: &mut Lowering, plan: &SpinePlan, element: Element, extensi
     match Reach::of(plan, element) {
         Reach::First => contiguous::load(l, element, extension),
         Reach::Leaves => load_from_leaf(l, plan, element, extension),
-        Reach::Either(first) => {
+        Reach::Either(near) => {
             let join = l.b.create_block();
             let result = l.b.append_block_param(join, element_type(element.kind));
-            let far = divide(l, element, first);
+            let far = divide(l, element, near);
             let value = contiguous::load(l, element, extension);
             l.b.ins().jump(join, &[value.into()]);
             l.b.switch_to_block(far);
@@ -78,70 +94,116 @@ pub(super) fn store(
     stored: ToStore,
     wants_address: bool,
 ) -> Option<ir::Value> {
-    let flags = l.element_flags(element.kind);
-    let reach = Reach::of(plan, element);
-    if !wants_address {
-        let Reach::Either(first) = reach else {
-            let (address, offset) = match reach {
-                Reach::First => contiguous::address(l, element),
-                _ => (leaf_for_store(l, plan, element, stored), 0),
-            };
-            l.store_storage(element.kind, flags, stored.value, address, offset);
-            return None;
-        };
-        let join = l.b.create_block();
-        let far = divide(l, element, first);
-        contiguous::store(l, element, stored.value);
-        l.b.ins().jump(join, &[]);
-        l.b.switch_to_block(far);
-        l.apart(|l| {
-            let address = leaf_for_store(l, plan, element, stored);
-            l.store_storage(element.kind, flags, stored.value, address, 0);
-            l.b.ins().jump(join, &[]);
-        });
-        l.b.switch_to_block(join);
-        return None;
-    }
-    let near = |l: &mut Lowering| {
-        let (address, offset) = contiguous::address(l, element);
-        l.b.ins().iadd_imm_s(address, i64::from(offset))
-    };
-    let address = match reach {
-        Reach::First => near(l),
-        Reach::Leaves => leaf_for_store(l, plan, element, stored),
-        Reach::Either(first) => {
+    match Reach::of(plan, element) {
+        Reach::First => store_behind_header(l, element, stored, wants_address),
+        Reach::Leaves => store_to_leaf(l, plan, element, stored, wants_address),
+        Reach::Either(near) => {
             let join = l.b.create_block();
-            let address = l.b.append_block_param(join, POINTER);
-            let far = divide(l, element, first);
-            let found = near(l);
-            l.b.ins().jump(join, &[found.into()]);
+            let address = wants_address.then(|| l.b.append_block_param(join, POINTER));
+            let args = |address: Option<ir::Value>| address.map(ir::BlockArg::from).into_iter().collect::<Vec<_>>();
+            let far = divide(l, element, near);
+            let found = store_behind_header(l, element, stored, wants_address);
+            l.b.ins().jump(join, &args(found));
             l.b.switch_to_block(far);
             l.apart(|l| {
-                let found = leaf_for_store(l, plan, element, stored);
-                l.b.ins().jump(join, &[found.into()]);
+                let found = store_to_leaf(l, plan, element, stored, wants_address);
+                l.b.ins().jump(join, &args(found));
             });
             l.b.switch_to_block(join);
             address
         }
-    };
+    }
+}
+
+fn store_behind_header(l: &mut Lowering, element: Element, stored: ToStore, wants_address: bool) -> Option<ir::Value> {
+    if !wants_address {
+        contiguous::store(l, element, stored.value);
+        return None;
+    }
+    let (address, offset) = contiguous::address(l, element);
+    let address = l.b.ins().iadd_imm_s(address, i64::from(offset));
+    let flags = l.element_flags(element.kind);
     l.store_storage(element.kind, flags, stored.value, address, 0);
     Some(address)
 }
 
-/// Goes on where the index is below `first`. Returns the block where it is not. That is not a cold one: in programs with large arrays
-/// it is the rule, and the jumps there and back would cost more than the access.
-fn divide(l: &mut Lowering, element: Element, first: u32) -> ir::Block {
-    // Both ways use the array's address.
-    l.object(element.array, None, 0);
-    let [near, far] = [(); 2].map(|()| l.b.create_block());
-    let first = l.b.ins().iconst(types::I32, i64::from(first));
-    let is_near = l.b.ins().icmp(IntCC::UnsignedLessThan, element.index, first);
-    l.b.ins().brif(is_near, near, &[], far, &[]);
-    l.b.switch_to_block(near);
+/// Stores an element that does not lie behind the header. With `wants_address`, the result is the element's address.
+pub(super) fn store_to_leaf(
+    l: &mut Lowering,
+    plan: &SpinePlan,
+    element: Element,
+    stored: ToStore,
+    wants_address: bool,
+) -> Option<ir::Value> {
+    let address = leaf_for_store(l, plan, element, stored);
+    let flags = l.element_flags(element.kind);
+    l.store_storage(element.kind, flags, stored.value, address, 0);
+    wants_address.then_some(address)
+}
+
+/// Goes on where the element lies behind the header. Returns the block where it does not, which makes the bounds check, if that has been
+/// left to the access.
+fn divide(l: &mut Lowering, element: Element, near: Near) -> ir::Block {
+    let far = split(l, element, near);
+    if element.check.is_some() {
+        // The length is loaded again, rather than kept up to here: the array is known not to be null by now.
+        let inside = l.b.current_block().expect("the block where the element lies behind the header");
+        l.b.switch_to_block(far);
+        l.apart(|l| {
+            let length = contiguous::length(l, element.array, None);
+            l.bounds_check(element.index, length);
+        });
+        l.b.switch_to_block(inside);
+    }
     far
 }
 
-fn load_from_leaf(l: &mut Lowering, plan: &SpinePlan, element: Element, extension: Extension) -> ir::Value {
+/// Goes on where the element lies behind the header. Returns the block where it does not. With a fixed N that is not a cold one: in
+/// programs with large arrays it is the rule, and the jumps there and back would cost more than the access.
+pub(super) fn split(l: &mut Lowering, element: Element, near: Near) -> ir::Block {
+    let [inside, far] = [(); 2].map(|()| l.b.create_block());
+    let limit = match near {
+        Near::Below(first) => {
+            // Both ways use the array's address.
+            l.object(element.array, None, 0);
+            l.b.ins().iconst(types::I32, i64::from(first))
+        }
+        Near::BelowInlineLength => {
+            l.b.set_cold_block(far);
+            read_inline_length(l, element)
+        }
+    };
+    let is_near = l.b.ins().icmp(IntCC::UnsignedLessThan, element.index, limit);
+    l.b.ins().brif(is_near, inside, &[], far, &[]);
+    l.b.switch_to_block(inside);
+    far
+}
+
+/// The inline length of an element's array, as it was read before in this block, or now.
+fn read_inline_length(l: &mut Lowering, element: Element) -> ir::Value {
+    if let Some(&read) = l.read_lengths.get(&element.array) {
+        return read;
+    }
+    let null = match element.check {
+        Some(MergedCheck::LengthOf(_, check)) => null_trap(check),
+        _ => None,
+    };
+    let length = inline_length(l, element.array, null);
+    if !l.cold {
+        l.read_lengths.insert(element.array, length);
+    }
+    length
+}
+
+/// How many elements of an array lie behind its header, where arrays say so. `null`: the trap where the array is null, if it can be.
+pub(super) fn inline_length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
+    let object = l.object(array, null, INLINE_LENGTH_OFFSET + 4);
+    let flags = l.flags_trapping(Region::Headers, object.null_trap).with_aligned();
+    l.b.ins().load(types::I32, flags, object.address, INLINE_LENGTH_OFFSET as i32)
+}
+
+/// Loads an element that does not lie behind the header.
+pub(super) fn load_from_leaf(l: &mut Lowering, plan: &SpinePlan, element: Element, extension: Extension) -> ir::Value {
     let found = InLeaf::find(l, plan, element);
     let leaf = found.leaf(l, plan);
     let address = found.address(l, leaf);
@@ -153,7 +215,7 @@ fn load_from_leaf(l: &mut Lowering, plan: &SpinePlan, element: Element, extensio
 /// in the zero leaf.
 fn leaf_for_store(l: &mut Lowering, plan: &SpinePlan, element: Element, stored: ToStore) -> ir::Value {
     let found = InLeaf::find(l, plan, element);
-    let leaf = found.leaf_for_store(l, plan, element, stored);
+    let leaf = found.leaf_for_store(l, plan, element, stored, plan.layout.grows);
     found.address(l, leaf)
 }
 
@@ -167,7 +229,7 @@ pub(super) struct LeafStrip {
     pub(super) is_kept: Option<ir::Value>,
 }
 
-/// Finds the leaf of an element behind the first N bytes, for a store or a load. `is_written`: stores will use it too.
+/// Finds the leaf of an element that may lie in one, for a store or a load. `is_written`: stores will use it too.
 pub(super) fn find_strip(
     l: &mut Lowering,
     plan: &SpinePlan,
@@ -178,7 +240,7 @@ pub(super) fn find_strip(
     let found = InLeaf::find(l, plan, element);
     let (leaf, is_kept) = match stored {
         Some(stored) => {
-            let leaf = found.leaf_for_store(l, plan, element, stored);
+            let leaf = found.leaf_for_store(l, plan, element, stored, true);
             let is_kept =
                 plan.zero_leaf.map(|zero_leaf| l.b.ins().icmp_imm_u(IntCC::NotEqual, leaf, i64::from(zero_leaf)));
             (leaf, is_kept)
@@ -232,19 +294,36 @@ impl InLeaf {
         let leaf_log2 = u32::from(layout.leaf_log2) - size_log2;
         let object = l.object(element.array, None, 0).address;
         let index = l.b.ins().uextend(POINTER, element.index);
-        let mut table = array_elements_offset(element.kind) + layout.first_n;
+        let is_aligned = layout.first_n.is_multiple_of(layout.leaf_bytes());
+        let mut table = array_elements_offset(element.kind) as i32;
+        let mut base = object;
+        if layout.grows {
+            // The table lies behind the homes. In 64 bits, so that nothing wraps.
+            let length = contiguous::length(l, element.array, None);
+            let length = l.b.ins().uextend(POINTER, length);
+            let bytes = l.b.ins().ishl_imm_u(length, i64::from(size_log2));
+            let leaf = i64::from(layout.leaf_bytes());
+            // The first N bytes are rounded with the homes where they are a multiple of a leaf, and are added otherwise.
+            let first = if is_aligned { 0 } else { layout.first_n };
+            table += first as i32;
+            let rounded_up = l.b.ins().iadd_imm_s(bytes, leaf - 1 - i64::from(first));
+            let homes = l.b.ins().band_imm_s(rounded_up, -leaf);
+            base = l.b.ins().iadd(object, homes);
+        } else {
+            table += layout.first_n as i32;
+        }
         // Where whole leaves would fit the first N bytes, the table begins so many pointers before.
-        let beyond = if layout.first_n.is_multiple_of(layout.leaf_bytes()) {
-            table -= 4 * (layout.first_n >> layout.leaf_log2);
+        let beyond = if is_aligned {
+            table -= 4 * (layout.first_n >> layout.leaf_log2) as i32;
             index
         } else {
             l.b.ins().iadd_imm_s(index, -i64::from(first))
         };
         let number = l.b.ins().ushr_imm_u(beyond, i64::from(leaf_log2));
         let scaled = l.b.ins().ishl_imm_u(number, 2);
-        let slot = l.b.ins().iadd(object, scaled);
+        let slot = l.b.ins().iadd(base, scaled);
         let flags = l.flags(Region::LeafPointers).with_aligned();
-        let pointer = l.b.ins().uload32(flags, slot, table as i32);
+        let pointer = l.b.ins().uload32(flags, slot, table);
         let within = l.b.ins().band_imm_u(beyond, (1 << leaf_log2) - 1);
         let within = l.b.ins().ishl_imm_u(within, i64::from(size_log2));
         InLeaf { pointer, within }
@@ -274,7 +353,15 @@ impl InLeaf {
     }
 
     /// The cage offset (64 bits) of a leaf that may be written, or, where the element is to become zero, of the zero leaf.
-    fn leaf_for_store(&self, l: &mut Lowering, plan: &SpinePlan, element: Element, stored: ToStore) -> ir::Value {
+    /// `is_cold`: this is a cold path.
+    fn leaf_for_store(
+        &self,
+        l: &mut Lowering,
+        plan: &SpinePlan,
+        element: Element,
+        stored: ToStore,
+        is_cold: bool,
+    ) -> ir::Value {
         if !plan.checks_stores() {
             return self.pointer;
         }
@@ -283,6 +370,9 @@ impl InLeaf {
         let is_unwritable = self.is_unwritable(l, plan);
         l.b.ins().brif(is_unwritable, unwritable, &[], writable, &[self.pointer.into()]);
         l.b.set_cold_block(unwritable);
+        if is_cold {
+            l.b.set_cold_block(writable);
+        }
         l.b.switch_to_block(unwritable);
         l.apart(|l| {
             let is_zero = match stored.is_zero {

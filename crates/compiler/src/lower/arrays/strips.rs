@@ -11,7 +11,7 @@ use super::spines::{self, ToStore};
 use crate::lower::Lowering;
 use crate::lower::access::Region;
 use crate::lower::env::{POINTER, element_type};
-use crate::lower::strips::{LAST, MergedCheck, StripUse};
+use crate::lower::strips::{LAST, StripUse};
 use crate::mir::{Block, Extension, Terminator};
 
 /// What holds a strip.
@@ -49,13 +49,18 @@ impl Lowering<'_, '_> {
             let (array, kind, length) = (strip.array, strip.kind, strip.length);
             let first = plan.layout.first_n / kind.bytes();
             let (base, end) = match length {
-                Some(length) if first > 0 && !collects => {
+                Some(length) if (first > 0 || plan.layout.grows) && !collects => {
                     let array = self.value(array);
                     let start = self.object(array, None, 0).address;
                     let base = self.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(kind)));
-                    let length = self.value(length);
-                    let first = self.b.ins().iconst(types::I32, i64::from(first));
-                    (base, self.b.ins().umin(length, first))
+                    let end = if plan.layout.grows {
+                        spines::inline_length(self, array, None)
+                    } else {
+                        let length = self.value(length);
+                        let first = self.b.ins().iconst(types::I32, i64::from(first));
+                        self.b.ins().umin(length, first)
+                    };
+                    (base, end)
                 }
                 _ => (self.b.ins().iconst(POINTER, 0), self.b.ins().iconst(types::I32, 0)),
             };
@@ -76,16 +81,7 @@ impl Lowering<'_, '_> {
         let is_inside = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, end);
         self.b.ins().brif(is_inside, inside, &[], outside, &[]);
         self.b.switch_to_block(outside);
-        if let Some(check) = to.check {
-            let length = match check {
-                MergedCheck::Length(length) => self.value(length),
-                MergedCheck::LengthOf(array, null) => {
-                    let array = self.value(array);
-                    self.array_len(null, array)
-                }
-            };
-            self.bounds_check(element.index, length);
-        }
+        self.check_element(element);
         self.b.switch_to_block(inside);
         outside
     }
@@ -121,9 +117,12 @@ impl Lowering<'_, '_> {
         let base = self.b.append_block_param(found, POINTER);
         let end = self.b.append_block_param(found, types::I32);
         let first = plan.layout.first_n / element.kind.bytes();
-        if first > 0 {
+        if first > 0 || plan.layout.grows {
             let [near, far] = [(); 2].map(|()| self.b.create_block());
-            let first = self.b.ins().iconst(types::I32, i64::from(first));
+            let first = match plan.layout.grows {
+                true => spines::inline_length(self, element.array, None),
+                false => self.b.ins().iconst(types::I32, i64::from(first)),
+            };
             let is_near = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, first);
             self.b.ins().brif(is_near, near, &[], far, &[]);
             for block in [near, far] {
@@ -131,7 +130,7 @@ impl Lowering<'_, '_> {
             }
             self.b.switch_to_block(near);
             let base = self.b.ins().iadd_imm_s(object, i64::from(array_elements_offset(element.kind)));
-            let end = self.b.ins().umin(length, first);
+            let end = if plan.layout.grows { first } else { self.b.ins().umin(length, first) };
             self.b.ins().jump(found, &[base.into(), end.into()]);
             self.b.switch_to_block(far);
         }
@@ -188,7 +187,7 @@ pub(super) fn load(
     l.b.ins().jump(join, &[value.into()]);
     l.b.switch_to_block(outside);
     l.apart(|l| {
-        let value = spines::load(l, plan, element, extension);
+        let value = spines::load(l, plan, Element { check: None, ..element }, extension);
         l.b.ins().jump(join, &[value.into()]);
     });
     l.b.switch_to_block(join);
@@ -220,7 +219,7 @@ pub(super) fn store(
     l.b.ins().jump(join, args);
     l.b.switch_to_block(outside);
     l.apart(|l| {
-        let found = spines::store(l, plan, element, stored, wants_address);
+        let found = spines::store(l, plan, Element { check: None, ..element }, stored, wants_address);
         let args: Vec<ir::BlockArg> = found.into_iter().map(Into::into).collect();
         l.b.ins().jump(join, &args);
     });

@@ -9,7 +9,6 @@ use crate::layout::TYPE_ID_OFFSET;
 use crate::observer::{Cause, CollectionKind, GcEvent, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::roots::Roots;
-use crate::spaces::large;
 use std::time::Instant;
 
 /// A nursery below this size is not worth a cycle: an Appel nursery that would be smaller calls for a full collection.
@@ -70,10 +69,9 @@ impl Generational {
         self.nursery.used_bytes() + self.core.leaves.allocated_bytes()
     }
 
-    /// Collects the nursery, and everything where that is due before `bytes` more are allocated; says whether it was.
-    pub(super) fn collect_young(&mut self, bytes: u32, roots: &mut dyn Roots) -> bool {
-        let large = large::size_of(bytes);
-        self.run(Cause::Nursery, CollectionKind::Nursery, large, roots) == CollectionKind::Full
+    /// Collects the nursery, and everything where that is due before a large object of `bytes` is allocated; says whether it was.
+    pub(super) fn collect_young(&mut self, bytes: u64, roots: &mut dyn Roots) -> bool {
+        self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots) == CollectionKind::Full
     }
 
     /// Collects the nursery because `stress` asks for it.
@@ -97,7 +95,9 @@ impl Generational {
             self.verify_or_panic("before", None);
         }
         let start = Instant::now();
-        let before_bytes = self.live_bytes() + self.allocated;
+        // Leaves are handed out apart from what the nursery and large objects count; those of old spines count as live.
+        let before_bytes = self.live_bytes() + self.allocated + self.core.leaves.young_bytes();
+        self.allocated += self.core.leaves.allocated_bytes();
         let mut progress = Progress::default();
         let (mut cause, mut kind) = (cause, wanted);
         let aging = if wanted == CollectionKind::Full { 0 } else { self.core.config.generational.aging };
@@ -111,7 +111,7 @@ impl Generational {
             }
         }
         if kind == CollectionKind::Full {
-            self.mark_and_sweep(start, &mut progress, roots);
+            self.mark_and_sweep(start, cause, &mut progress, roots);
         }
         self.start_cycle();
         if kind == CollectionKind::Full {
@@ -205,6 +205,7 @@ impl Generational {
         let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
         core.views.collected(&core.pool.marks);
+        core.forget_dead_homecomers();
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;
         core.pacer.charge(leaf_bytes);
@@ -222,7 +223,7 @@ impl Generational {
     }
 
     /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
-    fn mark_and_sweep(&mut self, collection: Instant, progress: &mut Progress, roots: &mut dyn Roots) {
+    fn mark_and_sweep(&mut self, collection: Instant, cause: Cause, progress: &mut Progress, roots: &mut dyn Roots) {
         self.runs.fill(BumpRun::default());
         self.core.mark(roots, &mut progress.phases);
         let start = Instant::now();
@@ -230,8 +231,9 @@ impl Generational {
         let marks = &core.pool.marks;
         progress.dead_values.extend(core.externals.take_dead(|object| marks.get(object)));
         let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = core.sweep_large();
+        let large = core.sweep_large(cause != Cause::Limit);
         core.views.collected(&core.pool.marks);
+        core.forget_dead_homecomers();
         let leaves = core.leaves.collected(&mut core.pool);
         if core.config.verify {
             core.small.release_all_dead(&mut core.pool, &mut core.model, true);

@@ -32,7 +32,6 @@ mod verify;
 pub(crate) use ages::{AGE_TABLE_BELOW, Age, Ages};
 pub use params::{Barrier, GenerationalParams, Nursery};
 
-use crate::blocks::BLOCK_BYTES;
 use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
 use crate::error::{AllocationError, HeapError};
@@ -44,7 +43,6 @@ use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use crate::size_classes::MAX_SMALL_BYTES;
-use crate::spaces::large;
 use crate::spaces::leaves::LeafKind;
 use crate::spaces::nursery;
 use crate::type_table::TypeTable;
@@ -108,7 +106,7 @@ impl Generational {
         contents: Contents,
         roots: &mut dyn Roots,
     ) -> Result<u32, AllocationError> {
-        self.core.check_size(bytes)?;
+        self.core.check_size(bytes, contents)?;
         self.tick(roots);
         let object = match self.try_allocate(bytes, contents) {
             Some(object) => object,
@@ -132,7 +130,7 @@ impl Generational {
         contents: Contents,
         roots: &mut dyn Roots,
     ) -> Result<u32, AllocationError> {
-        let was_full = self.collect_young(bytes, roots);
+        let was_full = self.collect_young(self.core.large_size(bytes, contents), roots);
         if !(was_full && self.core.is_exhausted(self.live_bytes()))
             && let Some(object) = self.try_allocate(bytes, contents)
         {
@@ -168,7 +166,7 @@ impl Generational {
 
     /// Large objects count for the nursery's size and for the heap's limit.
     fn try_allocate_large(&mut self, bytes: u32, contents: Contents) -> Option<u32> {
-        let size = large::blocks_for(bytes) as u64 * BLOCK_BYTES as u64;
+        let size = self.core.large_size(bytes, contents);
         let used = self.young_bytes();
         let is_over = used > 0 && used + size > self.nursery_bytes();
         if is_over || self.is_full_due(size) {
@@ -179,7 +177,7 @@ impl Generational {
             found = self.core.allocate_large(bytes, contents);
         }
         let object = found?;
-        self.nursery.add_large(&self.core.pool, object);
+        self.nursery.add_large(object, size);
         self.allocated += size;
         Some(object)
     }
@@ -196,6 +194,10 @@ impl Generational {
 
     pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
         self.core.context.lower_poll();
+        if let Some(&object) = self.core.homecoming.last() {
+            let is_old = self.is_old(object);
+            self.core.bring_some_home(object, is_old);
+        }
         self.tick(roots);
         if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
             self.collect_young(0, roots);
@@ -221,9 +223,9 @@ impl Generational {
         if leaves > 0 {
             self.make_room(leaves, kind, roots)?;
         }
-        let contents = if self.core.is_divided(id, length) { Contents::Zeroed } else { contents };
-        let array = self.allocate(id, bytes, contents, roots)?;
-        if !self.core.finish_array(array, id, length, kind) {
+        let held = self.core.contents_of_array(id, length, contents);
+        let array = self.allocate(id, bytes, held, roots)?;
+        if !self.core.finish_array(array, id, length, kind, contents) {
             return Err(self.core.out_of_leaves(self.live_bytes() + self.allocated));
         }
         Ok(Reference(array))
@@ -309,7 +311,7 @@ impl Generational {
         HeapStats {
             live_bytes: self.live_bytes(),
             live_objects: self.old_objects + self.kept.objects,
-            allocated_bytes: self.allocated_before + self.allocated,
+            allocated_bytes: self.allocated_before + self.allocated + self.core.leaves.allocated_bytes(),
             ..self.core.stats()
         }
     }

@@ -149,13 +149,10 @@ impl Scavenger<'_> {
     /// Visits the elements of an array of references that lie in a card, and in the object itself.
     fn scan_elements(&mut self, array: u32, card: u32) {
         let length = self.word(array + ARRAY_LENGTH_OFFSET);
-        let parts = Parts::new(self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
-        match parts.spine() {
-            None => self.scan_words(array + ELEMENTS, parts.bytes as u32, card),
-            Some((_, spine)) => {
-                self.scan_words(array + spine.elements, spine.pointers - spine.elements, card);
-                self.scan_words(array + spine.remainder, spine.remainder_bytes, card);
-            }
+        let parts = Parts::of(self.memory, self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
+        self.scan_words(array + ELEMENTS, parts.inline_bytes() as u32, card);
+        if let Some((_, spine)) = parts.spine() {
+            self.scan_words(array + spine.remainder, spine.remainder_bytes, card);
         }
     }
 

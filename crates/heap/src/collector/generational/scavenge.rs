@@ -18,7 +18,7 @@ use crate::blocks::{BlockPool, block_of};
 use crate::cage::Memory;
 use crate::collector::delay::Delay;
 use crate::core::{Contents, object_bytes};
-use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
+use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
 use crate::reference::Reference;
 use crate::references::direct::Direct;
@@ -180,7 +180,7 @@ impl<'a> Scavenger<'a> {
     /// Copies a young object, or marks it in place where there is no memory.
     #[inline(always)]
     fn promote(&mut self, object: u32) -> u32 {
-        let (id, record) = self.record(object);
+        let (_, record) = self.record(object);
         let bytes = if record.kind == TypeKind::Array as u32 {
             object_bytes(self.spines, record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)) as u32
         } else {
@@ -197,10 +197,8 @@ impl<'a> Scavenger<'a> {
         // SAFETY: the cell is free and holds `bytes`, a multiple of 8; the object has as many.
         unsafe {
             let memory = self.memory;
-            memory.write(copy + TYPE_ID_OFFSET, id.0);
-            memory.write(copy + COLLECTOR_WORD_OFFSET, 0);
             let (from, to) = (memory.address(object).cast::<u64>(), memory.address(copy).cast::<u64>());
-            copy_words(from.add(1), to.add(1), bytes / 8 - 1);
+            copy_words(from, to, bytes / 8);
             memory.write(object + TYPE_ID_OFFSET, copy | FORWARDED);
         }
         self.pool.marks.set(copy);
@@ -236,10 +234,7 @@ impl<'a> Scavenger<'a> {
     fn mark_in_place(&mut self, object: u32) -> u32 {
         if self.pool.marks.set(object) {
             let (_, record) = self.record(object);
-            if self.nursery.ages.of(object) == Age::YoungLarge {
-                // SAFETY: the object has a header.
-                unsafe { self.memory.write(object + COLLECTOR_WORD_OFFSET, 0) };
-            } else {
+            if self.nursery.ages.of(object) != Age::YoungLarge {
                 let bytes = match record.kind == TypeKind::Array as u32 {
                     true => object_bytes(self.spines, record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)),
                     false => record.bytes as u64,
@@ -268,7 +263,7 @@ impl<'a> Scavenger<'a> {
     fn found_spine(&mut self, mode: &SpineMode, object: u32, element_bytes: u32) {
         let length = self.word(object + ARRAY_LENGTH_OFFSET);
         if mode.layout.divides(element_bytes, length) {
-            let parts = Parts::new(Some(mode.layout), object, element_bytes, length);
+            let parts = Parts::of(self.memory, Some(mode.layout), object, element_bytes, length);
             // SAFETY: the spine is where it will be, and the mutator stands.
             unsafe { follow_remainder(self.memory, &parts) };
             mark_leaves(self.pool, mode, self.views, &parts, &mut self.tally.leaves);
@@ -323,7 +318,7 @@ impl<'a> Scavenger<'a> {
         if end < length {
             self.work.slices.push((array, end));
         }
-        let parts = Parts::new(self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
+        let parts = Parts::of(self.memory, self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
         let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
         for (first, end) in strips(parts, self.memory, position(start), position(end)) {
             for element in (first..end).step_by(REFERENCE_BYTES as usize) {

@@ -10,7 +10,6 @@
 
 mod verify;
 
-use crate::blocks::BLOCK_BYTES;
 use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
 use crate::error::{AllocationError, HeapError};
@@ -21,7 +20,6 @@ use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
-use crate::spaces::large;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
@@ -48,10 +46,10 @@ impl<M: ReferenceModel> MarkSweep<M> {
         contents: Contents,
         roots: &mut dyn Roots,
     ) -> Result<Reference, AllocationError> {
-        self.core.check_size(bytes)?;
+        self.core.check_size(bytes, contents)?;
         self.tick(roots);
         let class = self.core.small.classes.of(bytes);
-        let size = self.charge_for(class, bytes);
+        let size = self.charge_for(class, bytes, contents);
         let mut collected = false;
         if self.needs_memory(class) && self.core.pacer.is_due(size + self.core.leaves.allocated_bytes()) {
             self.collect(Cause::Limit, roots);
@@ -89,10 +87,10 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     /// What an allocation counts for the threshold: large objects whole, others a cell.
-    fn charge_for(&self, class: Option<usize>, bytes: u32) -> u64 {
+    fn charge_for(&self, class: Option<usize>, bytes: u32, contents: Contents) -> u64 {
         match class {
             Some(class) => self.core.small.classes.cell(class) as u64,
-            None => large::blocks_for(bytes) as u64 * BLOCK_BYTES as u64,
+            None => self.core.large_size(bytes, contents),
         }
     }
 
@@ -108,7 +106,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         }
         let Some(class) = class else {
             let object = core.allocate_large(bytes, contents)?;
-            let charge = self.charge_for(None, bytes);
+            let charge = self.charge_for(None, bytes, contents);
             self.core.pacer.charge(charge);
             return Some(object);
         };
@@ -132,6 +130,10 @@ impl<M: ReferenceModel> MarkSweep<M> {
 
     pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
         self.core.context.lower_poll();
+        if let Some(&object) = self.core.homecoming.last() {
+            let is_old = self.is_old(object);
+            self.core.bring_some_home(object, is_old);
+        }
         self.tick(roots);
         if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
             self.collect(Cause::Limit, roots);
@@ -157,10 +159,10 @@ impl<M: ReferenceModel> MarkSweep<M> {
         if leaves > 0 {
             self.make_room(leaves, kind, roots)?;
         }
-        let contents = if self.core.is_divided(id, length) { Contents::Zeroed } else { contents };
-        let reference = self.allocate(id, bytes, contents, roots)?;
+        let held = self.core.contents_of_array(id, length, contents);
+        let reference = self.allocate(id, bytes, held, roots)?;
         let array = self.core.object(reference);
-        if !self.core.finish_array(array, id, length, kind) {
+        if !self.core.finish_array(array, id, length, kind, contents) {
             return Err(self.core.out_of_leaves(self.core.pacer.size()));
         }
         Ok(reference)
@@ -222,6 +224,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         let start = Instant::now();
         let core = &mut self.core;
         let mut phases = PhaseTimes::default();
+        core.pacer.charge(core.leaves.allocated_bytes());
         let (before_bytes, allocated_bytes) = (core.pacer.size(), core.pacer.allocated);
         for class in 0..core.small.classes.count() {
             *core.context.run(class) = BumpRun::default();
@@ -231,8 +234,9 @@ impl<M: ReferenceModel> MarkSweep<M> {
         let marks = &core.pool.marks;
         let dead_values = core.externals.take_dead(|object| marks.get(object));
         let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = core.sweep_large();
+        let large = core.sweep_large(cause != Cause::Limit);
         core.views.collected(&core.pool.marks);
+        core.forget_dead_homecomers();
         let leaves = core.leaves.collected(&mut core.pool);
         if core.config.verify {
             core.small.release_all_dead(&mut core.pool, &mut core.model, true);
@@ -285,7 +289,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     pub(crate) fn stats(&self) -> HeapStats {
         HeapStats {
             live_bytes: self.core.pacer.live,
-            allocated_bytes: self.core.pacer.allocated_total(),
+            allocated_bytes: self.core.pacer.allocated_total() + self.core.leaves.allocated_bytes(),
             ..self.core.stats()
         }
     }

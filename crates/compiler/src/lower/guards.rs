@@ -1,0 +1,154 @@
+//! Which accesses are made on the edge of the program's own bounds check.
+//!
+//! Compilers to WebAssembly whose languages throw an exception for an index out of bounds compare it with the array's length themselves.
+//! WebAssembly's check behind that is proven and gone, so that no access is left to make it. Where arrays have inline lengths, the
+//! comparison with one decides for the program's as well: no inline length is more than the length, and no length more than
+//! the greatest signed number. So the branch compares with the inline length, and the access, which comes first in the block that the
+//! branch leads to, is made on the way there; the program's comparison moves to the cold path.
+
+use legato_heap::layout::StorageKind;
+use legato_heap::plan::{ArrayPlan, SpinePlan};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::checks::{is_harmless, is_length, root};
+use super::control::predecessors;
+use super::env::ModuleEnv;
+use super::strips::StripPlan;
+use crate::mir::{Block, CompareOp, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::passes::definition;
+
+/// The program's own bounds check of an access, at the end of the block before it.
+#[derive(Clone, Copy)]
+pub(super) struct Guard {
+    /// The access.
+    pub(super) access: Inst,
+    /// The comparison that the branch depends on.
+    pub(super) compare: Inst,
+    /// The length that it compares with.
+    pub(super) length: Value,
+    /// Whether the index is within the bounds where the comparison holds.
+    pub(super) holds_inside: bool,
+}
+
+/// The guards of a function.
+#[derive(Default)]
+pub(super) struct Guards {
+    /// By the block that ends with the check.
+    by_block: FxHashMap<Block, Guard>,
+    accesses: FxHashSet<Inst>,
+}
+
+impl Guards {
+    /// The guard at the end of a block.
+    pub(super) fn at_end(&self, block: Block) -> Option<Guard> {
+        self.by_block.get(&block).copied()
+    }
+
+    /// Whether an access is made on the edge that leads to its block.
+    pub(super) fn is_guarded(&self, access: Inst) -> bool {
+        self.accesses.contains(&access)
+    }
+
+    /// All guards.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Guard> {
+        self.by_block.values()
+    }
+}
+
+/// Finds the guards, where arrays have inline lengths. Accesses by strips are left to these, and counted accesses alone.
+pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &StripPlan) -> Guards {
+    let mut guards = Guards::default();
+    let ArrayPlan::Spines(spines) = env.plan.arrays else { return guards };
+    if !spines.layout.grows || env.plan.counting.is_some() {
+        return guards;
+    }
+    // Counted once there is something to ask for.
+    let mut entering = None;
+    for &block in order {
+        let Some(Terminator::Branch { cond, then, otherwise }) = &mir.blocks[block.index()].terminator else {
+            continue;
+        };
+        let Some(compare) = definition(mir, mir.resolve(*cond)) else { continue };
+        let Some(check) = Check::of(mir, compare) else { continue };
+        let (edge, holds_inside) = if check.or_equal { (otherwise, false) } else { (then, true) };
+        let (index, length) = check.inside();
+        let entering = entering.get_or_insert_with(|| predecessors(mir, order));
+        if edge.block == mir.entry || entering[edge.block.index()].len() != 1 {
+            continue;
+        }
+        if let Some(access) = first_access(env, mir, &spines, strips, edge, index, length) {
+            guards.accesses.insert(access);
+            guards.by_block.insert(block, Guard { access, compare, length, holds_inside });
+        }
+    }
+    guards
+}
+
+/// A comparison of two numbers by size.
+struct Check {
+    less: Value,
+    greater: Value,
+    /// Whether they may be equal.
+    or_equal: bool,
+}
+
+impl Check {
+    fn of(mir: &Function, compare: Inst) -> Option<Check> {
+        use CompareOp::*;
+        let data = &mir.insts[compare.index()];
+        let Op::Compare(op) = data.op else { return None };
+        let [left, right] = [data.args[0], data.args[1]].map(|arg| mir.resolve(arg));
+        let (less, greater, or_equal) = match op {
+            I32LtU | I32LtS => (left, right, false),
+            I32LeU | I32LeS => (left, right, true),
+            I32GtU | I32GtS => (right, left, false),
+            I32GeU | I32GeS => (right, left, true),
+            _ => return None,
+        };
+        Some(Check { less, greater, or_equal })
+    }
+
+    /// Index and length, if it compares such: it holds where the index is below the length, or else where it is not.
+    fn inside(&self) -> (Value, Value) {
+        if self.or_equal { (self.greater, self.less) } else { (self.less, self.greater) }
+    }
+}
+
+/// The access to the element at `index` of the array of this length that begins the block an edge leads to, if it can be made before.
+/// It is known to be within the bounds: nothing checks them in the block before it.
+fn first_access(
+    env: &ModuleEnv,
+    mir: &Function,
+    spines: &SpinePlan,
+    strips: &StripPlan,
+    edge: &Edge,
+    index: Value,
+    length: Value,
+) -> Option<Inst> {
+    let block = &mir.blocks[edge.block.index()];
+    if block.cold {
+        return None;
+    }
+    let position = block.insts.iter().position(|inst| !is_harmless(&mir.insts[inst.index()].op))?;
+    let access = block.insts[position];
+    let data = &mir.insts[access.index()];
+    let kind = match data.op {
+        Op::ArrayGet(ty, _) => env.element_kind(ty),
+        // A barrier needs the element's address in the block of the store.
+        Op::ArraySet(ty) => Some(env.element_kind(ty)).filter(|&kind| kind != StorageKind::Ref)?,
+        _ => return None,
+    };
+    let is_before = |value: Value| match mir.values[mir.resolve(value).index()].def {
+        ValueDef::Param(home, _) => home != edge.block,
+        ValueDef::Result(inst, _) => !block.insts[..position].contains(&inst),
+        ValueDef::Alias(_) => unreachable!("aliases are resolved"),
+    };
+    let array = root(mir, data.args[0]);
+    let is_found = mir.resolve(data.args[1]) == index
+        && is_length(mir, length, array)
+        && is_before(array)
+        && data.args.get(2).is_none_or(|&stored| is_before(stored))
+        && strips.of(access).is_none()
+        && !env.lies_inline(mir, spines, kind, array, index);
+    is_found.then_some(access)
+}
