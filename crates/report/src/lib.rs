@@ -25,6 +25,7 @@
 //! does not lengthen the pauses that are reported.
 #![warn(missing_docs)]
 
+mod arrays;
 mod fanout;
 mod log;
 mod machine;

@@ -188,6 +188,9 @@ impl fmt::Display for Statistics {
         writeln!(f, "zeroing      mutator {mutator} ({}), helper thread {helper}", percent(mutator_share))?;
         let resident = self.memory.peak_resident_bytes.map_or("unknown".to_string(), bytes);
         writeln!(f, "memory       heap {}, process {resident}", bytes(self.memory.peak_committed_bytes))?;
+        for (name, value) in self.heap.iter().flat_map(crate::arrays::describe) {
+            writeln!(f, "{name:<12} {value}")?;
+        }
         let Times { wall_s, user_cpu_s, system_cpu_s } = self.time;
         write!(f, "time         {wall_s:.3} s, user {user_cpu_s:.3} s, system {system_cpu_s:.3} s")
     }

@@ -121,6 +121,9 @@ pub(super) fn totals(view: &View<'_>) -> Markup {
         row("handles", bytes(heap.handle_bytes));
         row("allocated outside compiled code", format!("{} objects", count(heap.slow_allocations)));
         row("large objects", count(heap.large_allocations));
+        for (name, value) in crate::arrays::describe(&heap) {
+            row(name, value);
+        }
     }
     names("Totals", &rows)
 }
