@@ -69,6 +69,7 @@ Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
   arrays=contiguous|arraylets|zrays|mapped
   leaf=SIZE              arraylets, zrays: bytes of a leaf, 256 to 1M
   first-n=SIZE           zrays: bytes of elements in the spine, 0 or 64 to 256K
+  first-n-grows=on|off   zrays: the first bytes of an array in use grow over its leaves
   lazy=on|off            arraylets, zrays: allocate a leaf when it is first stored to
   zero-compression=on|off, fast-copy=on|off, copy-on-write=on|off
                          zrays: free leaves of zeros, copy by strips, share leaves

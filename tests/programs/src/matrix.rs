@@ -37,9 +37,11 @@ const ZEROING: [&str; 5] = ["hot-path", "bulk", "non-temporal", "concurrent", "a
 /// Verification walks the whole heap at each nursery collection: a smaller nursery would make the tests slow, not sharper.
 const NURSERIES: [&str; 2] = ["2M", "appel"];
 
-const SMALL_ZRAYS: &[(&str, &str)] = &[("arrays", "zrays"), ("first-n", "64"), ("leaf", "256")];
+const SMALL_ZRAYS: &[(&str, &str)] =
+    &[("arrays", "zrays"), ("first-n", "64"), ("leaf", "256"), ("first-n-grows", "off")];
 const SHARING: &[(&str, &str)] = &[("copy-on-write", "on")];
-const NO_FIRST_N: &[(&str, &str)] = &[("arrays", "zrays"), ("first-n", "0"), ("leaf", "1K")];
+/// The first bytes of large arrays grow from nothing; smaller arrays lie in one piece.
+const GROWING: &[(&str, &str)] = &[("arrays", "zrays"), ("first-n", "0"), ("leaf", "256")];
 const ARRAYLETS: &[(&str, &str)] = &[("arrays", "arraylets"), ("leaf", "256")];
 
 /// A large nursery: each collection walks the whole heap, and the rows are many.
@@ -50,7 +52,7 @@ const MAPPED: &[(&str, &str)] = &[("arrays", "mapped"), ("mapped-from", "32K")];
 fn layouts(mode: &[(&'static str, &'static str)]) -> Vec<Row> {
     vec![
         Row::new(&[GENERATIONAL, FEW_COLLECTIONS, SMALL_ZRAYS, mode]),
-        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, NO_FIRST_N, SHARING, &[("barrier", "cards")], mode]),
+        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, GROWING, SHARING, &[("barrier", "cards")], mode]),
         Row::new(&[MARK_SWEEP, SMALL_ZRAYS, SHARING, &[("references", "thin-handles")], mode]),
         Row::new(&[GENERATIONAL, FEW_COLLECTIONS, ARRAYLETS, &[("lazy", "on")], mode]),
         Row::new(&[GENERATIONAL, FEW_COLLECTIONS, MAPPED, mode]),

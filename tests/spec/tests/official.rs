@@ -85,13 +85,20 @@ configurations! {
     generational_adaptive_appel:
         "collector" = "generational", "zeroing" = "adaptive", "nursery" = "appel", "stress" = "7";
     zrays:
-        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "stress" = "7";
+        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "first-n-grows" = "off", "stress" = "7";
     zrays_copy_on_write:
-        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "copy-on-write" = "on", "stress" = "5", "stress-polls" = "on";
+        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "copy-on-write" = "on", "first-n-grows" = "off",
+        "stress" = "5", "stress-polls" = "on";
     zrays_without_first_n:
+        "arrays" = "zrays", "first-n" = "0", "leaf" = "256", "copy-on-write" = "on", "first-n-grows" = "off",
+        "nursery" = "64K", "stress" = "7";
+    zrays_growing:
         "arrays" = "zrays", "first-n" = "0", "leaf" = "256", "copy-on-write" = "on", "nursery" = "64K", "stress" = "7";
-    zrays_mark_sweep:
+    zrays_growing_mark_sweep:
         "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "collector" = "mark-sweep", "stress" = "7";
+    zrays_mark_sweep:
+        "arrays" = "zrays", "first-n" = "64", "leaf" = "256", "first-n-grows" = "off",
+        "collector" = "mark-sweep", "stress" = "7";
     zrays_thin_handles:
         "arrays" = "zrays", "first-n" = "0", "leaf" = "256", "collector" = "mark-sweep",
         "references" = "thin-handles", "stress" = "7";

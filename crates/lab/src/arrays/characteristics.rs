@@ -90,7 +90,7 @@ fn leaves_of(program: &Program, plain: &HeapStats, sharing: &HeapStats) -> Row {
     let (lazy, shared) = (plain.arrays, sharing.arrays);
     let leaf_bytes = f64::from(legato::HeapConfig::default().array_params.leaf_bytes);
     // A leaf that was given up may be allocated again: more may have been allocated at stores than were left out.
-    let left_out = lazy.leaves_lazy.saturating_sub(lazy.leaves_on_store);
+    let left_out = lazy.leaves_lazy.saturating_sub(lazy.leaves_on_store + lazy.leaves_grown);
     let copied = shared.leaves_shared * leaf_bytes as u64;
     let cells = [
         lazy.leaves_lazy as f64 * leaf_bytes,

@@ -41,10 +41,14 @@ pub enum Sweep {
     FirstN,
 }
 
-/// The paper's Perf Z-ray (section 7.1.1): everything but copy-on-write.
+/// Everything but copy-on-write.
 const ZRAYS: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=off";
-/// The paper's Z-ray.
+/// The same with it.
 const ZRAYS_WITH_ALL: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=on";
+/// The paper's Perf Z-ray (section 7.1.1), whose first bytes are fixed.
+const PAPER: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=off,first-n-grows=off";
+/// The paper's Z-ray.
+const PAPER_WITH_ALL: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=on,first-n-grows=off";
 
 impl Configuration {
     /// A heap of these options, separated by commas, followed by those for all heaps.
@@ -70,9 +74,9 @@ impl Configuration {
 }
 
 impl Comparison {
-    /// Z-rays whose accesses are counted: without and with copy-on-write.
+    /// The paper's z-rays, with accesses counted: without and with copy-on-write.
     pub(super) fn counted(options: &Options) -> [Vec<String>; 2] {
-        [ZRAYS, ZRAYS_WITH_ALL].map(|heap| Configuration::new("", heap, options).with(&["count-accesses=on"]).heap)
+        [PAPER, PAPER_WITH_ALL].map(|heap| Configuration::new("", heap, options).with(&["count-accesses=on"]).heap)
     }
 
     /// Every layout over contiguous arrays, or what the options name instead.
@@ -95,6 +99,8 @@ impl Comparison {
                     saves: true,
                     ..new("zrays, copy-on-write", ZRAYS_WITH_ALL)
                 },
+                new("zrays, fixed first-n", PAPER),
+                new("the same, copy-on-write", PAPER_WITH_ALL),
                 Configuration { mean: Some(1.01), copy: Some(0.9), ..new("mapped", "arrays=mapped") },
                 new("arraylets (Naive)", naive),
                 new("arraylets, lazy (Naive A)", "arrays=arraylets,lazy=on,leaf=1K"),
@@ -111,7 +117,7 @@ impl Comparison {
         }
     }
 
-    /// Z-rays with every value of a parameter, over contiguous arrays.
+    /// The paper's z-rays with every value of a parameter, over contiguous arrays.
     pub fn sweep(sweep: Sweep, options: &Options) -> Comparison {
         let (experiment, key, sizes) = match sweep {
             Sweep::Leaf => ("leaf (figure 6)", "leaf", 8..=16),
@@ -120,26 +126,27 @@ impl Comparison {
         // A later option takes the place of an earlier one.
         let at = |log2: u32| {
             let setting = format!("{key}={}", 1u32 << log2);
-            Configuration::new(setting.clone(), &format!("{ZRAYS},{setting}"), options)
+            Configuration::new(setting.clone(), &format!("{PAPER},{setting}"), options)
         };
         let baseline = Comparison::layouts(options).baseline;
         Comparison { experiment: experiment.into(), baseline, others: sizes.map(at).collect() }
     }
 
-    /// Z-rays with one optimisation less, over z-rays with all of them.
+    /// The paper's z-rays with one optimisation less, over those with all of them; and with the first bytes that grow besides.
     pub fn ablation(options: &Options) -> Comparison {
         let without = |name: &str, setting: &str| {
-            Configuration::new(format!("without {name}"), &format!("{ZRAYS_WITH_ALL},{setting}"), options)
+            Configuration::new(format!("without {name}"), &format!("{PAPER_WITH_ALL},{setting}"), options)
         };
         Comparison {
             experiment: "optimisations (figure 5)".into(),
-            baseline: Configuration::new("zrays with all", ZRAYS_WITH_ALL, options),
+            baseline: Configuration::new("zrays with all", PAPER_WITH_ALL, options),
             others: vec![
                 without("first-n", "first-n=0"),
                 without("lazy", "lazy=off"),
                 without("zero-compression", "zero-compression=off"),
                 without("fast-copy", "fast-copy=off"),
                 without("copy-on-write", "copy-on-write=off"),
+                Configuration::new("with growing first-n", ZRAYS_WITH_ALL, options),
             ],
         }
     }

@@ -84,7 +84,7 @@ fn the_comparisons_are_the_papers() {
     let usual = Options { baseline: None, configuration: Vec::new(), heap: vec!["nursery=1M".into()], ..options() };
     let layouts = Comparison::layouts(&usual);
     assert_eq!(layouts.baseline.heap, ["arrays=contiguous", "nursery=1M"]);
-    assert_eq!(layouts.others.len(), 6);
+    assert_eq!(layouts.others.len(), 8);
     assert_eq!((layouts.others[0].mean, layouts.others[0].worst), (Some(1.03), Some(1.10)));
     let last = |comparison: &Comparison| {
         let heaps =
@@ -97,7 +97,7 @@ fn the_comparisons_are_the_papers() {
     assert_eq!((first.len(), first[0].as_str(), first[12].as_str()), (13, "first-n=64", "first-n=262144"));
     let ablation = Comparison::ablation(&usual);
     assert!(ablation.baseline.heap.contains(&"copy-on-write=on".to_string()));
-    assert_eq!(last(&ablation).len(), 5);
+    assert_eq!(last(&ablation).len(), 6);
     let named = Comparison::layouts(&options());
     assert_eq!(named.others[1].heap, ["barrier=cards", "nursery=1M"]);
     assert_eq!(Configuration::plain("x", &["a=b"]).with(&["c=d"]).heap, ["a=b", "c=d"]);
