@@ -23,9 +23,11 @@ const COUNT: usize = 9;
 const TWO: usize = 10;
 const WHOLE: usize = 11;
 const NEXT: usize = 12;
+const FILLED: usize = 13;
 
 const PROGRAM: &str = r#"(module
     (type $a (array (mut i32)))
+    (type $r (array (mut (ref null $a))))
     (global $g (mut (ref null $a)) (ref.null $a))
     (global $count (mut i32) (i32.const 0))
     (func (export "new") (param $n i32) (global.set $g (array.new_default $a (local.get $n))))
@@ -87,7 +89,11 @@ const PROGRAM: &str = r#"(module
       (local.set $a (array.new_default $a (i32.const 100)))
       (array.set $a (local.get $a) (local.get $i) (local.get $v))
       (array.get $a (local.get $a) (local.get $i)))
-    (func $next (export "next") (param $v i32) (result i32) (i32.add (local.get $v) (i32.const 1))))"#;
+    (func $next (export "next") (param $v i32) (result i32) (i32.add (local.get $v) (i32.const 1)))
+    ;; A loop, perhaps of no turns, fills the array before it is accessed.
+    (func (export "filled") (param $n i32) (param $i i32) (result i32) (local $r (ref $r))
+      (local.set $r (array.new $r (global.get $g) (local.get $n)))
+      (ref.eq (global.get $g) (array.get $r (local.get $r) (local.get $i)))))"#;
 
 const OUTSIDE: Result<Vec<i32>, TrapCode> = Err(TrapCode::ArrayOutOfBounds);
 const NULL: Result<Vec<i32>, TrapCode> = Err(TrapCode::NullReference);
@@ -230,5 +236,20 @@ fn arrays_known_to_be_in_one_piece() {
             assert_eq!(instance.call(WHOLE, &[index, 7], 1), OUTSIDE, "{name}");
         }
         assert_eq!(instance.call(NEXT, &[1], 1), Ok(vec![2]), "{name}");
+    }
+}
+
+/// What is read of an array in the loop that fills it is not known behind the loop.
+#[test]
+fn a_new_array_is_accessed_behind_the_loop_that_fills_it() {
+    for (name, plan, _) in growing_heaps() {
+        let mut instance = Instance::new(PROGRAM, plan, Polls::Never);
+        instance.call(NEW, &[7], 0).unwrap();
+        for length in [0, 1, 15, 16, 5000] {
+            for index in [0, 14, length - 1, length, length + 1] {
+                let expected = if (0..length).contains(&index) { Ok(vec![1]) } else { OUTSIDE };
+                assert_eq!(instance.call(FILLED, &[length, index], 1), expected, "{name}: {index} of {length}");
+            }
+        }
     }
 }

@@ -98,7 +98,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(rejoin);
     }
 
-    /// Emits code that is not always reached: base addresses loaded there are not used behind it.
+    /// Emits code that is not always reached: base addresses and inline lengths loaded there are not used behind it.
     pub(super) fn apart(&mut self, emit: impl FnOnce(&mut Self)) {
         let cold = std::mem::replace(&mut self.cold, true);
         emit(self);

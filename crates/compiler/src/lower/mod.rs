@@ -76,7 +76,7 @@ pub(crate) struct Lowering<'a, 'b> {
     strips: StripPlan,
     strip_variables: Vec<StripVariables>,
     active_strips: std::ops::Range<usize>,
-    /// Inline lengths read in this block, by array.
+    /// Inline lengths read in this block where all that follows is reached through, by array.
     read_lengths: FxHashMap<ir::Value, ir::Value>,
     /// Bounds checks that are left to accesses.
     checks: MergedChecks,

@@ -210,7 +210,8 @@ impl Lowering<'_, '_> {
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, index, end);
         self.b.ins().brif(more, body, &[], done, &[]);
         self.b.switch_to_block(body);
-        self.store_element(Element { kind, array, index, is_inline: false, check: None }, value);
+        // The loop may make no turn: what its body reads is not known behind it.
+        self.apart(|l| l.store_element(Element { kind, array, index, is_inline: false, check: None }, value));
         let next = self.b.ins().iadd_imm_s(index, 1);
         self.b.ins().jump(header, &[next.into()]);
         self.b.switch_to_block(done);
