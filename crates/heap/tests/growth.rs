@@ -144,6 +144,21 @@ fn a_large_array_comes_home_in_steps() {
 }
 
 #[test]
+fn zeros_take_nothing() {
+    for config in growing() {
+        let (mut heap, id) = heap(&config, StorageKind::I8);
+        let mut roots = Vec::new();
+        let array = heap.allocate_array(id, 100_000, &mut roots).unwrap();
+        roots.push(array);
+        heap.array_set(roots[0], FIRST_N, 0).unwrap();
+        heap.array_fill(roots[0], 0, 0, 100_000).unwrap();
+        heap.array_write_bytes(roots[0], 0, &[0; 100_000]).unwrap();
+        let stats = heap.stats().arrays;
+        assert_eq!((inline_length(&heap, roots[0]), stats.leaves_allocated, stats.leaves_grown), (FIRST_N, 0, 0));
+    }
+}
+
+#[test]
 fn leaves_that_growth_meets_come_home() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I64);

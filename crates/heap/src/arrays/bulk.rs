@@ -123,7 +123,10 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn write_bytes(&mut self, elements: &Elements, start: u32, bytes: &[u8], is_old: bool) -> Option<()> {
         let length = u32::try_from(bytes.len() / elements.size as usize).expect("no array is longer");
         let (from, to) = elements.checked(start, length);
-        let elements = &self.grow_over(elements, from, to, is_old);
+        let elements = &match bytes.iter().all(|&byte| byte == 0) {
+            true => *elements,
+            false => self.grow_over(elements, from, to, is_old),
+        };
         for part in elements.parts.between(from, to) {
             let (first, end) = (part.start.max(from), part.end().min(to));
             let source = &bytes[(first - from) as usize..(end - from) as usize];

@@ -13,6 +13,7 @@ pub(crate) mod bulk;
 pub(crate) mod copy;
 mod growth;
 pub(crate) mod leaves;
+mod operations;
 pub(crate) mod parts;
 
 use crate::config::size_text;

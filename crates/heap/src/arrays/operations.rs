@@ -1,0 +1,243 @@
+//! What a heap does with elements, for hosts and for compiled code: one by one, in ranges, and making room for their leaves.
+
+use super::copy::QuickCopy;
+use crate::error::AllocationError;
+use crate::heap::{Heap, Inner, dispatch};
+use crate::layout::StorageKind;
+use crate::reference::Reference;
+use crate::roots::{Kept, Roots};
+
+impl Heap {
+    /// Reads the element at `index`: its bits, zero-extended.
+    pub fn array_get(&self, array: Reference, index: u32) -> u128 {
+        dispatch!(&self.0, heap => heap.core.array_get(array, index))
+    }
+
+    /// Writes the low bits of `bits` to the element at `index`, with the store barrier. Never collects.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub fn array_set(&mut self, array: Reference, index: u32, bits: u128) -> Result<(), AllocationError> {
+        self.array_fill(array, index, bits, 1)
+    }
+
+    /// Copies elements from `start_element` on out, as raw little-endian bytes.
+    pub fn array_read_bytes(&self, array: Reference, start_element: u32, bytes: &mut [u8]) {
+        dispatch!(&self.0, heap => heap.core.read_bytes(&heap.core.elements(array), start_element, bytes))
+    }
+
+    /// Sees to it that `length` elements of `kept[0]`, an array, from `start` on can be written without lack of memory. May collect;
+    /// `kept` are roots besides `roots`. Does nothing where the array has fewer elements. A heap whose arrays lie in one piece never
+    /// needs it; nor does a store to a single element.
+    ///
+    /// # Errors
+    /// [`AllocationError::OutOfMemory`] where a full collection did not help.
+    pub fn array_make_room(
+        &mut self,
+        start: u32,
+        length: u32,
+        kept: &mut [Reference],
+        roots: &mut dyn Roots,
+    ) -> Result<(), AllocationError> {
+        dispatch!(&mut self.0, heap => match heap.core.lacking_leaves(&heap.core.elements(kept[0]), start, length) {
+            None => Ok(()),
+            Some((leaves, kind)) => heap.make_room(leaves, kind, &mut Kept { kept, roots }),
+        })
+    }
+
+    /// Writes the low bits of `bits` to `length` elements from `start` on. Never collects.
+    ///
+    /// # Errors
+    /// [`AllocationError::OutOfMemory`] where an array that does not lie in one piece needs memory and there is none: see
+    /// [`array_make_room`](Self::array_make_room). A part of the elements may have been written.
+    pub fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) -> Result<(), AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            let is_old = heap.is_old(heap.core.object(array));
+            let filled = heap.core.array_fill(array, start, bits, length, is_old);
+            filled.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// Copies `length` elements between arrays of equal element size, or within one; the ranges may overlap. Never collects.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub fn array_copy(
+        &mut self,
+        destination: Reference,
+        destination_start: u32,
+        source: Reference,
+        source_start: u32,
+        length: u32,
+    ) -> Result<(), AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            let is_old = heap.is_old(heap.core.object(destination));
+            let (to, from) = ((destination, destination_start), (source, source_start));
+            let copied = heap.core.array_copy(to, from, length, is_old);
+            copied.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// As [`array_fill`](Self::array_fill), for compiled code: returns false, and writes nothing, where the range lies outside of
+    /// the array.
+    ///
+    /// # Safety
+    /// `array` refers to an array of this heap.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub unsafe fn trusted_array_fill(
+        &mut self,
+        array: Reference,
+        start: u32,
+        bits: u128,
+        length: u32,
+    ) -> Result<bool, AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            // SAFETY: by the contract.
+            let elements = unsafe { heap.core.trusted_array(array) };
+            let Some((from, to)) = elements.positions(start, length) else { return Ok(false) };
+            let filled = heap.core.fill(&elements, from, to, bits, heap.is_old(elements.object));
+            filled.map(|()| true).ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// As [`array_copy`](Self::array_copy), for compiled code: returns false, and writes nothing, where a range lies outside of
+    /// its array.
+    ///
+    /// # Safety
+    /// Both refer to arrays of this heap, with elements of one size.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub unsafe fn trusted_array_copy(
+        &mut self,
+        destination: Reference,
+        destination_start: u32,
+        source: Reference,
+        source_start: u32,
+        length: u32,
+    ) -> Result<bool, AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            // SAFETY: by the contract.
+            let (to, from) = unsafe { (heap.core.trusted_array(destination), heap.core.trusted_array(source)) };
+            let Some((to_position, to_end)) = to.positions(destination_start, length) else { return Ok(false) };
+            let Some((from_position, _)) = from.positions(source_start, length) else { return Ok(false) };
+            let is_old = heap.is_old(to.object);
+            let copied = heap.core.copy(&to, to_position, &from, from_position, to_end - to_position, is_old);
+            copied.map(|()| true).ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// As [`trusted_array_copy`](Self::trusted_array_copy), for short copies between arrays that lie in one piece, which need no room;
+    /// `None`, with nothing done, for others.
+    ///
+    /// # Safety
+    /// As for [`trusted_array_copy`](Self::trusted_array_copy).
+    #[inline]
+    pub unsafe fn quick_array_copy(
+        &mut self,
+        destination: Reference,
+        destination_start: u32,
+        source: Reference,
+        source_start: u32,
+        length: u32,
+    ) -> Option<bool> {
+        dispatch!(&mut self.0, heap => {
+            // SAFETY: by the contract.
+            let (to, copied) = unsafe {
+                let (to, from) = (heap.core.trusted_object(destination), heap.core.trusted_object(source));
+                (to, heap.core.copy_whole((to, destination_start), (from, source_start), length))
+            };
+            match copied {
+                QuickCopy::NotQuick => None,
+                QuickCopy::OutOfBounds => Some(false),
+                QuickCopy::Done { offset, bytes, references } => {
+                    if references && heap.is_old(to) {
+                        heap.core.pool.cage.mark_cards(offset, bytes);
+                    }
+                    Some(true)
+                }
+            }
+        })
+    }
+
+    /// Whether compiled code's store to `length` elements of an array from `start` on may need [`array_make_room`](Self::array_make_room).
+    /// Quick, and false where arrays lie in one piece.
+    ///
+    /// # Safety
+    /// `array` refers to an array of this heap.
+    #[inline]
+    pub unsafe fn lacks_room(&self, array: Reference, start: u32, length: u32) -> bool {
+        dispatch!(&self.0, heap => {
+            let lacking = |elements| heap.core.lacking_leaves(&elements, start, length).is_some();
+            // SAFETY: by the contract.
+            heap.core.spines.is_some() && lacking(unsafe { heap.core.trusted_array(array) })
+        })
+    }
+
+    /// The leaf that compiled code is to write the element at `index` to, by its cage offset; the zero leaf where `is_zero` says
+    /// that zero is written where there are zeros. Never collects.
+    ///
+    /// # Safety
+    /// `array` refers to an array of this heap that is divided, and the element lies beyond its first N bytes.
+    ///
+    /// # Errors
+    /// [`AllocationError::OutOfMemory`] where there is no memory for a leaf.
+    pub unsafe fn leaf_for_store(
+        &mut self,
+        array: Reference,
+        index: u32,
+        is_zero: bool,
+    ) -> Result<u32, AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            // SAFETY: by the contract.
+            let leaf = unsafe {
+                let object = heap.core.trusted_array(array).object;
+                heap.core.leaf_for_store(object, index, is_zero, heap.is_old(object))
+            };
+            leaf.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// Writes raw little-endian bytes, a whole number of elements, over the elements from `start_element` on. Not for arrays
+    /// of references. Never collects.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub fn array_write_bytes(
+        &mut self,
+        array: Reference,
+        start_element: u32,
+        bytes: &[u8],
+    ) -> Result<(), AllocationError> {
+        assert!(self.array_element_kind(array) != StorageKind::Ref, "raw bytes for an array of references");
+        let size = self.array_element_kind(array).bytes() as usize;
+        assert!(bytes.len().is_multiple_of(size), "{} bytes are no whole elements of {size}", bytes.len());
+        self.write_elements(array, start_element, bytes)
+    }
+
+    /// Writes references over the elements from `start_element` on. Never collects.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub fn array_write_references(
+        &mut self,
+        array: Reference,
+        start_element: u32,
+        references: &[Reference],
+    ) -> Result<(), AllocationError> {
+        assert!(self.array_element_kind(array).bytes() == 4, "references for an array of something else");
+        // SAFETY: a reference is a `u32`, which any four bytes are.
+        let bytes = unsafe { std::slice::from_raw_parts(references.as_ptr().cast(), size_of_val(references)) };
+        self.write_elements(array, start_element, bytes)
+    }
+
+    fn write_elements(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<(), AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            let elements = heap.core.elements(array);
+            let written = heap.core.write_bytes(&elements, start, bytes, heap.is_old(elements.object));
+            written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+}
