@@ -46,7 +46,17 @@ pub struct ContextHead {
     pub types: *const u8,
     /// The runtime's builtin functions, indexed by [`Builtin`].
     pub builtins: *const *const u8,
+    /// Where cold calls leave their arguments, and the builtin's trampoline its result, in the first.
+    pub cold_cells: [u64; COLD_CELLS],
 }
+
+impl ContextHead {
+    /// Where the cells of cold calls lie, in bytes.
+    pub(crate) const COLD_CELLS_OFFSET: i32 = std::mem::offset_of!(ContextHead, cold_cells) as i32;
+}
+
+/// How many cells of 8 bytes a cold call has for its arguments and its result.
+pub const COLD_CELLS: usize = 4;
 
 /// Marks an instance context.
 pub const CONTEXT_MAGIC: u32 = 0x4c45_4741;

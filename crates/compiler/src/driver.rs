@@ -100,6 +100,7 @@ fn with_functions<T: Send>(
             }
             passes::optimize(&mut function, info, options.verify)?;
         }
+        passes::cold(&mut function);
         work(function)
     })
 }

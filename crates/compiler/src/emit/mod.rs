@@ -6,6 +6,8 @@ mod link;
 mod target;
 mod trampolines;
 
+use std::borrow::Cow;
+
 use cranelift_codegen::ir;
 use legato_heap::layout::StructLayout;
 use rayon::prelude::*;
@@ -18,10 +20,11 @@ use crate::abi::{Builtin, ContextHead, ContextLayout, StoreContext};
 use crate::artifact::{CodeRange, CompiledFunction, CompiledModule, MachineSignature, TargetInfo, Trampolines};
 use crate::error::CompileError;
 use crate::lower::env::{ModuleEnv, Symbol, exception_layout};
+use crate::lower::versions::versions;
 use crate::lower::{is_large, lower};
-use crate::mir;
 use crate::module::{CompositeType, ImportKind, ModuleInfo};
 use crate::options::CompileOptions;
+use crate::{mir, passes};
 
 /// Frames larger than this check the stack before they are taken, not after: the reserve below the stack limit need
 /// not hold them. In bytes.
@@ -75,19 +78,34 @@ impl CodeGenerator {
 
     /// The Cranelift IR of a function as text, before optimisation.
     pub fn lowered(&self, function: &mir::Function) -> Result<String, CompileError> {
+        let large = is_large(function);
+        let function = &*self.versions(function, large)?;
         with_scratch(|scratch| {
-            lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, is_large(function))
+            lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)
                 .map(|()| scratch.context.func.display().to_string())
         })
         .map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
 
+    /// The function with two versions of its loops, where the heap asks for that.
+    fn versions<'a>(&self, function: &'a mir::Function, large: bool) -> Result<Cow<'a, mir::Function>, CompileError> {
+        let Some(function) = (!large).then(|| versions(&self.env(), function)).flatten() else {
+            return Ok(Cow::Borrowed(function));
+        };
+        if true {
+            passes::check(&function, &self.info, "versions")?;
+        }
+        Ok(Cow::Owned(function))
+    }
+
     fn compile(&self, function: &mir::Function, listing: bool) -> Result<FunctionCode, CompileError> {
-        let mut code = self.compile_once(function, listing, false);
+        let large = is_large(function);
+        let function = &*self.versions(function, large)?;
+        let mut code = self.compile_once(function, listing, large, false);
         if let Ok(compiled) = &code
             && compiled.frame_bytes > LARGE_FRAME
         {
-            code = self.compile_once(function, listing, true);
+            code = self.compile_once(function, listing, large, true);
         }
         code.map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
@@ -104,8 +122,13 @@ impl CodeGenerator {
         }
     }
 
-    fn compile_once(&self, function: &mir::Function, listing: bool, floor: bool) -> Result<FunctionCode, String> {
-        let large = is_large(function);
+    fn compile_once(
+        &self,
+        function: &mir::Function,
+        listing: bool,
+        large: bool,
+        floor: bool,
+    ) -> Result<FunctionCode, String> {
         let mut code = with_scratch(|scratch| {
             scratch.context.func.name = ir::UserFuncName::user(0, function.index.0);
             lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)?;

@@ -120,8 +120,8 @@ pub(super) fn exit(target: &Target, signature: &MachineSignature) -> Result<Func
     })
 }
 
-/// Compiled code to a builtin of the runtime. With `cold` the arguments are found where the second parameter points, cells of 8 bytes,
-/// the result goes to the first of them, and all registers are preserved.
+/// Compiled code to a builtin of the runtime. With `cold` the arguments are found in the context's cells, the result goes to the first of
+/// them, and all registers are preserved.
 pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<FunctionCode, String> {
     let description = builtin.signature();
     compile(target, |function, context| {
@@ -139,7 +139,8 @@ pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<F
         let sig = t.b.import_signature(host_signature(target, &types, host_result));
         let args: Vec<ir::Value> = if cold {
             let cells = types[1..].iter().enumerate();
-            let loaded = cells.map(|(number, &ty)| t.load(ty, params[1], 8 * number as i32));
+            let loaded =
+                cells.map(|(number, &ty)| t.load(ty, instance, ContextHead::COLD_CELLS_OFFSET + 8 * number as i32));
             std::iter::once(instance).chain(loaded).collect()
         } else {
             params.clone()
@@ -157,7 +158,7 @@ pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<F
         }
         if cold {
             let result = result.expect("cold trampolines are for builtins with results");
-            t.store(result, params[1], 0);
+            t.store(result, instance, ContextHead::COLD_CELLS_OFFSET as usize);
             t.b.ins().return_(&[]);
         } else {
             t.b.ins().return_(result.as_slice());

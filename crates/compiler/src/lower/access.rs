@@ -51,6 +51,8 @@ pub(crate) enum Region {
     Counters,
     /// Stack slots.
     Stack,
+    /// The cells of cold calls.
+    ColdCells,
     /// Struct fields of one kind.
     Fields(StorageKind),
     /// Array elements of one kind.
@@ -58,7 +60,7 @@ pub(crate) enum Region {
 }
 
 /// How many regions there are.
-pub(crate) const REGIONS: usize = 37;
+pub(crate) const REGIONS: usize = 38;
 
 impl Region {
     fn number(self) -> u32 {
@@ -82,8 +84,9 @@ impl Region {
             Region::StoreBuffer => 16,
             Region::LeafPointers => 17,
             Region::Counters => 18,
-            Region::Fields(kind) => 19 + kind as u32,
-            Region::Elements(kind) => 28 + kind as u32,
+            Region::ColdCells => 19,
+            Region::Fields(kind) => 20 + kind as u32,
+            Region::Elements(kind) => 29 + kind as u32,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Calls of the runtime's builtins, through their trampolines.
 
-use cranelift_codegen::ir::{self, InstBuilder, Signature, StackSlotData, StackSlotKind};
+use cranelift_codegen::ir::{self, InstBuilder, Signature};
 
 use super::Lowering;
 use super::access::Region;
-use super::env::{COLD_CELLS, POINTER, Symbol, abi_type, builtin_signature, cold_signature};
+use super::env::{Symbol, abi_type, builtin_signature, cold_signature};
 use super::roots::SafepointKey;
-use crate::abi::Builtin;
+use crate::abi::{Builtin, ContextHead};
 
 impl Lowering<'_, '_> {
     /// Declares something in the module's own code.
@@ -80,31 +80,16 @@ impl Lowering<'_, '_> {
 
     fn call_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
         let function = self.function_ref(Symbol::Cold(builtin as u32), || cold_signature(builtin));
-        let cells = self.cold_cells();
-        let flags = self.flags(Region::Stack).with_aligned();
+        let flags = self.flags(Region::ColdCells).with_aligned();
         for (number, &arg) in args.iter().enumerate() {
-            self.b.ins().store(flags, arg, cells, 8 * number as i32);
+            self.b.ins().store(flags, arg, self.context, ContextHead::COLD_CELLS_OFFSET + 8 * number as i32);
         }
-        self.b.ins().call(function, &[self.context, cells])
-    }
-
-    /// Where cold trampolines find their arguments and leave their result.
-    fn cold_cells(&mut self) -> ir::Value {
-        let slot = match self.cold_slot {
-            Some(slot) => slot,
-            None => {
-                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, 8 * COLD_CELLS, 3);
-                let created = self.b.create_sized_stack_slot(data);
-                *self.cold_slot.insert(created)
-            }
-        };
-        self.b.ins().stack_addr(POINTER, slot, 0)
+        self.b.ins().call(function, &[self.context])
     }
 
     fn cold_result(&mut self, builtin: Builtin) -> ir::Value {
         let ty = abi_type(builtin.signature().result.expect("cold trampolines are for builtins with results"));
-        let address = self.cold_cells();
-        let flags = self.flags(Region::Stack).with_aligned();
-        self.b.ins().load(ty, flags, address, 0)
+        let flags = self.flags(Region::ColdCells).with_aligned();
+        self.b.ins().load(ty, flags, self.context, ContextHead::COLD_CELLS_OFFSET)
     }
 }

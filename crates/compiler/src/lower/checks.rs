@@ -13,7 +13,7 @@ use super::env::ModuleEnv;
 use super::guards::Guards;
 use super::safepoints::constant_length;
 use super::strips::StripPlan;
-use crate::mir::{Block, Check, Function, Inst, Op, Value};
+use crate::mir::{Block, Check, Function, Inst, Op, Reach, Value};
 use crate::passes::{greatest, origin};
 
 /// A bounds check that is left to the access behind it.
@@ -66,7 +66,7 @@ pub(super) fn merge(
         let insts = &mir.blocks[block.index()].insts;
         for (position, &inst) in insts.iter().enumerate() {
             let data = &mir.insts[inst.index()];
-            let (Op::ArrayGet(ty, _) | Op::ArraySet(ty)) = data.op else { continue };
+            let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
             let (array, index) = (data.args[0], data.args[1]);
             let compares = strips.of(inst).is_some()
                 || grows && !env.lies_inline(mir, &spines, env.element_kind(ty), array, index);
@@ -90,7 +90,7 @@ pub(super) fn merge(
 }
 
 /// By value, how often it is used, the starts of strips included. Where arrays have inline lengths, accesses read lengths again: their
-/// checks do not count, nor do strips.
+/// checks do not count.
 fn uses_of_lengths(
     mir: &Function,
     order: &[Block],
@@ -114,9 +114,7 @@ fn uses_of_lengths(
             terminator.for_each_use(&mut count);
         }
     }
-    if !grows {
-        strips.strips.iter().filter_map(|strip| strip.length).for_each(count);
-    }
+    strips.strips.iter().filter_map(|strip| strip.length).for_each(count);
     uses
 }
 

@@ -5,7 +5,7 @@ use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use legato_heap::layout::{StorageKind, StructLayout};
 use legato_heap::plan::AccessPlan;
 
-use crate::abi::{AbiType, Builtin, ContextLayout};
+use crate::abi::{AbiType, Builtin, COLD_CELLS, ContextLayout};
 use crate::module::{
     CompositeType, FuncType, HeapType, ModuleInfo, RefType, StorageType, TagIndex, TypeIndex, ValueType,
 };
@@ -112,15 +112,12 @@ pub(crate) fn builtin_signature(builtin: Builtin) -> Signature {
     signature
 }
 
-/// How many cells of 8 bytes a cold call has for its arguments and, in the first, its result.
-pub(crate) const COLD_CELLS: u32 = 4;
-
-/// The signature of a builtin's cold trampoline, see [`Symbol::Cold`]: context and cells. Arguments in registers of their own would have
-/// hot code shuffle what it holds in registers.
+/// The signature of a builtin's cold trampoline, see [`Symbol::Cold`]: the context, whose cells hold the arguments. Arguments in registers
+/// of their own would have hot code shuffle what it holds in registers, and so would the address of cells in the frame.
 pub(crate) fn cold_signature(builtin: Builtin) -> Signature {
-    assert!(builtin.signature().params.len() <= COLD_CELLS as usize, "{builtin:?} has more arguments than a cold call");
+    assert!(builtin.signature().params.len() <= COLD_CELLS, "{builtin:?} has more arguments than a cold call");
     let mut signature = Signature::new(CallConv::PreserveAll);
-    signature.params.extend([AbiParam::new(POINTER); 2]);
+    signature.params.push(AbiParam::new(POINTER));
     signature
 }
 

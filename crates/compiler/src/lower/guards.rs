@@ -13,8 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::checks::{is_harmless, is_length, root};
 use super::control::predecessors;
 use super::env::ModuleEnv;
-use super::strips::StripPlan;
-use crate::mir::{Block, CompareOp, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value, ValueDef};
 use crate::passes::definition;
 
 /// The program's own bounds check of an access, at the end of the block before it.
@@ -55,8 +54,8 @@ impl Guards {
     }
 }
 
-/// Finds the guards, where arrays have inline lengths. Accesses by strips are left to these, and counted accesses alone.
-pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &StripPlan) -> Guards {
+/// Finds the guards, where arrays have inline lengths. Counted accesses are left alone.
+pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block]) -> Guards {
     let mut guards = Guards::default();
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return guards };
     if !spines.layout.grows || env.plan.counting.is_some() {
@@ -76,7 +75,7 @@ pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &St
         if edge.block == mir.entry || entering[edge.block.index()].len() != 1 {
             continue;
         }
-        if let Some(access) = first_access(env, mir, &spines, strips, edge, index, length) {
+        if let Some(access) = first_access(env, mir, &spines, edge, index, length) {
             guards.accesses.insert(access);
             guards.by_block.insert(block, Guard { access, compare, length, holds_inside });
         }
@@ -85,15 +84,15 @@ pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &St
 }
 
 /// A comparison of two numbers by size.
-struct Check {
+pub(super) struct Check {
     less: Value,
     greater: Value,
     /// Whether they may be equal.
-    or_equal: bool,
+    pub(super) or_equal: bool,
 }
 
 impl Check {
-    fn of(mir: &Function, compare: Inst) -> Option<Check> {
+    pub(super) fn of(mir: &Function, compare: Inst) -> Option<Check> {
         use CompareOp::*;
         let data = &mir.insts[compare.index()];
         let Op::Compare(op) = data.op else { return None };
@@ -109,7 +108,7 @@ impl Check {
     }
 
     /// Index and length, if it compares such: it holds where the index is below the length, or else where it is not.
-    fn inside(&self) -> (Value, Value) {
+    pub(super) fn inside(&self) -> (Value, Value) {
         if self.or_equal { (self.greater, self.less) } else { (self.less, self.greater) }
     }
 }
@@ -120,7 +119,6 @@ fn first_access(
     env: &ModuleEnv,
     mir: &Function,
     spines: &SpinePlan,
-    strips: &StripPlan,
     edge: &Edge,
     index: Value,
     length: Value,
@@ -133,9 +131,9 @@ fn first_access(
     let access = block.insts[position];
     let data = &mir.insts[access.index()];
     let kind = match data.op {
-        Op::ArrayGet(ty, _) => env.element_kind(ty),
+        Op::ArrayGet(ty, _, Reach::Any) => env.element_kind(ty),
         // A barrier needs the element's address in the block of the store.
-        Op::ArraySet(ty) => Some(env.element_kind(ty)).filter(|&kind| kind != StorageKind::Ref)?,
+        Op::ArraySet(ty, Reach::Any) => Some(env.element_kind(ty)).filter(|&kind| kind != StorageKind::Ref)?,
         _ => return None,
     };
     let is_before = |value: Value| match mir.values[mir.resolve(value).index()].def {
@@ -148,7 +146,6 @@ fn first_access(
         && is_length(mir, length, array)
         && is_before(array)
         && data.args.get(2).is_none_or(|&stored| is_before(stored))
-        && strips.of(access).is_none()
         && !env.lies_inline(mir, spines, kind, array, index);
     is_found.then_some(access)
 }

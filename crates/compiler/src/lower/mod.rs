@@ -25,6 +25,7 @@ mod safepoints;
 mod strips;
 mod structs;
 mod tables;
+pub(crate) mod versions;
 
 use cranelift_codegen::ir::{self, AliasRegion, InstBuilder, SourceLoc, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
@@ -82,8 +83,6 @@ pub(crate) struct Lowering<'a, 'b> {
     checks: MergedChecks,
     /// The program's own bounds checks that lead to accesses.
     guards: Guards,
-    /// Where cold trampolines leave their result.
-    cold_slot: Option<ir::StackSlot>,
     /// Alias regions, by number.
     regions: [Option<AliasRegion>; REGIONS],
     /// Base addresses loaded in this stretch of code.
@@ -114,7 +113,7 @@ pub(crate) fn lower(
     let temperature = |op: &Op, args: &[mir::Value]| safepoints::temperature(env, mir, inline_allocation, op, args);
     let roots = roots::plan(env, mir, &order, checks_stack, temperature);
     let strips = if large { StripPlan::default() } else { strips::plan(env, mir, &order, temperature) };
-    let guards = guards::find(env, mir, &order, &strips);
+    let guards = guards::find(env, mir, &order);
     let checks = checks::merge(env, mir, &order, &strips, &guards);
 
     let mut lowering = Lowering {
@@ -134,7 +133,6 @@ pub(crate) fn lower(
         read_lengths: FxHashMap::default(),
         checks,
         guards,
-        cold_slot: None,
         regions: [None; REGIONS],
         bases: [None; 3],
         fresh: Vec::new(),
@@ -198,6 +196,7 @@ impl Lowering<'_, '_> {
 
     fn block(&mut self, block: mir::Block) {
         let data = &self.mir.blocks[block.index()];
+        let created = self.b.func.dfg.num_blocks();
         let first = self.clif_block(block);
         self.b.switch_to_block(first);
         self.bases = [None; 3];
@@ -224,6 +223,12 @@ impl Lowering<'_, '_> {
             self.start_strips(block, terminator);
         }
         self.terminator(block, data);
+        if data.cold {
+            // What it has been split into lies out of line as well.
+            for number in created..self.b.func.dfg.num_blocks() {
+                self.b.set_cold_block(ir::Block::from_u32(number as u32));
+            }
+        }
     }
 
     fn first_source(&self, data: &mir::BlockData) -> u32 {
@@ -270,7 +275,7 @@ impl Lowering<'_, '_> {
         let result = match &data.op {
             Op::BoundsCheck | Op::Compare(_) | Op::ArrayLen(_) if self.checks.is_merged(inst) => return,
             // Made on the edge that has led here.
-            Op::ArrayGet(..) | Op::ArraySet(_) if self.guards.is_guarded(inst) => return,
+            Op::ArrayGet(..) | Op::ArraySet(..) if self.guards.is_guarded(inst) => return,
             Op::Const(constant) => self.constant(*constant),
             Op::Unary(op) => {
                 let value = arg(self, 0);
@@ -407,10 +412,12 @@ impl Lowering<'_, '_> {
                 let (index, length) = (arg(self, 0), arg(self, 1));
                 return self.bounds_check(index, length);
             }
-            Op::ArrayGet(ty, extension) => self.array_get(inst, *ty, *extension, data.args[0], data.args[1]),
-            Op::ArraySet(ty) => {
-                return self.array_set(inst, *ty, data.args[0], data.args[1], data.args[2]);
+            Op::ArrayInlineLen(check) => {
+                let reference = arg(self, 0);
+                self.array_inline_len(*check, reference)
             }
+            Op::ArrayGet(ty, extension, reach) => self.array_get(inst, *ty, *extension, *reach, &data.args),
+            Op::ArraySet(ty, reach) => return self.array_set(inst, *ty, *reach, &data.args),
             Op::ArrayFill(ty) => {
                 let args = self.value_list(&data.args);
                 return self.array_fill(*ty, &args, key);

@@ -1,7 +1,6 @@
 //! Which accesses of loops walk through an array in strips.
 //!
-//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array (where these grow, all that lies in
-//! one piece), a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an address `base`, so that
+//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array, a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an address `base`, so that
 //! element `i` lies at `base + i * size`, and the index `end` where the strip ends, never beyond the array's length. While an index is
 //! below `end`, an access costs one comparison, which takes the place of the bounds check where that would come directly
 //! before ([`checks`](super::checks)). Otherwise a cold path looks up the next strip.
@@ -14,7 +13,8 @@
 //! passed its check in each iteration.
 //!
 //! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a leaf into a
-//! spine. Loops that call are left alone, as are all but innermost ones.
+//! spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow, loops have two versions instead
+//! ([`versions`](super::versions)).
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
@@ -24,7 +24,9 @@ use smallvec::SmallVec;
 use super::checks::root;
 use super::env::ModuleEnv;
 use super::roots::Temperature;
-use crate::mir::{BinaryOp, Block, Cfg, Constant, Dominators, Function, Inst, Loops, Op, Terminator, Value, ValueDef};
+use crate::mir::{
+    BinaryOp, Block, Cfg, Constant, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef,
+};
 use crate::passes::origin;
 
 /// No strip ends beyond this index: so far from the greatest that an index within a strip does not wrap when it makes a step.
@@ -44,8 +46,7 @@ pub(super) struct Strip {
     pub(super) kind: StorageKind,
     /// Whether stores use it, so that it must be writable.
     pub(super) is_written: bool,
-    /// The array's length, where it is known before the loop: the strip then starts out as the array's first N bytes, or, where those
-    /// grow, as what lies in one piece: then nothing but that the array is not null is asked.
+    /// The array's length, where it is known before the loop: the strip then starts out as the array's first N bytes.
     pub(super) length: Option<Value>,
 }
 
@@ -96,7 +97,10 @@ pub(super) fn plan(
     temperature: impl Fn(&Op, &[Value]) -> Option<Temperature>,
 ) -> StripPlan {
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return StripPlan::default() };
-    let is_access = |inst: &Inst| matches!(mir.insts[inst.index()].op, Op::ArrayGet(..) | Op::ArraySet(_));
+    if spines.layout.grows {
+        return StripPlan::default();
+    }
+    let is_access = |inst: &Inst| matches!(mir.insts[inst.index()].op, Op::ArrayGet(..) | Op::ArraySet(..));
     if !order.iter().any(|block| mir.blocks[block.index()].insts.iter().any(is_access)) {
         return StripPlan::default();
     }
@@ -199,8 +203,8 @@ impl Finder<'_> {
         for &block in blocks {
             for &inst in &mir.blocks[block.index()].insts {
                 let data = &mir.insts[inst.index()];
-                let stores = matches!(data.op, Op::ArraySet(_));
-                let (Op::ArrayGet(ty, _) | Op::ArraySet(ty)) = data.op else { continue };
+                let stores = matches!(data.op, Op::ArraySet(..));
+                let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
                 let array = root(mir, data.args[0]);
                 let kind = self.env.element_kind(ty);
                 if within.contains(&self.home(array))
@@ -243,7 +247,7 @@ impl Finder<'_> {
         let leads =
             |candidate: &&Candidate| latches.iter().all(|&latch| self.dominators.dominates(candidate.block, latch));
         let Some(leader) = candidates.iter().filter(leads).min_by_key(|candidate| candidate.constant) else { return };
-        let (Op::ArrayGet(ty, _) | Op::ArraySet(ty)) = mir.insts[leader.inst.index()].op else { return };
+        let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty, _)) = mir.insts[leader.inst.index()].op else { return };
         let kind = self.env.element_kind(ty);
         let reach = (self.spines.layout.leaf_bytes() / kind.bytes() / STEPS_IN_LEAF) as i32;
         let served = |candidate: &&Candidate| {

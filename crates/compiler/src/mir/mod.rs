@@ -20,4 +20,6 @@ pub use loops::{Loop, Loops};
 pub use verify::verify;
 
 pub use function::{Block, BlockData, Edge, Function, Inst, InstData, Terminator, Value, ValueData, ValueDef};
-pub use op::{BinaryOp, Callee, Check, CompareOp, Constant, Extension, HandlerEdge, LoadKind, Op, StoreKind, UnaryOp};
+pub use op::{
+    BinaryOp, Callee, Check, CompareOp, Constant, Extension, HandlerEdge, LoadKind, Op, Reach, StoreKind, UnaryOp,
+};

@@ -25,6 +25,15 @@ pub enum Extension {
     Unsigned,
 }
 
+/// Where the element lies that an access to an array reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reach {
+    /// Anywhere.
+    Any,
+    /// Behind the header, in one piece with all elements before it.
+    Inline,
+}
+
 /// A constant. Floats are given by their bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
@@ -362,10 +371,13 @@ pub enum Op {
     ArrayLen(Check),
     /// (index, length): traps (`ArrayOutOfBounds`) unless index < length, unsigned.
     BoundsCheck,
+    /// (array) -> i32: how many of its elements lie in one piece behind the header, now or at an earlier time; there are never
+    /// fewer again. Only where arrays have inline lengths.
+    ArrayInlineLen(Check),
     /// (array, index) -> element. Checks nothing: an `ArrayLen` and a `BoundsCheck` precede it.
-    ArrayGet(TypeIndex, Extension),
+    ArrayGet(TypeIndex, Extension, Reach),
     /// (array, index, element). Checks nothing.
-    ArraySet(TypeIndex),
+    ArraySet(TypeIndex, Reach),
     /// (array not null, start, element, length). Checks bounds.
     ArrayFill(TypeIndex),
     /// Destination and source type. (destination not null, start, source not null, start, length). Checks bounds.

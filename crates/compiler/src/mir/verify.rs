@@ -267,11 +267,13 @@ impl Verifier<'_> {
             Op::ArrayNewData(ty, _) | Op::ArrayNewElem(ty, _) => (vec![I32, I32], vec![fresh(*ty)]),
             Op::ArrayLen(_) => (vec![array], vec![I32]),
             Op::BoundsCheck => (vec![I32, I32], vec![]),
-            Op::ArrayGet(ty, extension) => {
+            // The reference may be one that is known to be an array only by a copy of it.
+            Op::ArrayInlineLen(_) => (vec![reference(true, HeapType::Any)], vec![I32]),
+            Op::ArrayGet(ty, extension, _) => {
                 let storage = self.info.array_element(*ty).storage;
                 (vec![object(*ty), I32], vec![self.unpacked(storage, *extension)?])
             }
-            Op::ArraySet(ty) => (vec![object(*ty), I32, self.element(*ty)?], vec![]),
+            Op::ArraySet(ty, _) => (vec![object(*ty), I32, self.element(*ty)?], vec![]),
             Op::ArrayFill(ty) => (vec![fresh(*ty), I32, self.element(*ty)?, I32], vec![]),
             Op::ArrayCopy(to, from) => (vec![fresh(*to), I32, fresh(*from), I32, I32], vec![]),
             Op::ArrayInitData(ty, _) | Op::ArrayInitElem(ty, _) => (vec![fresh(*ty), I32, I32, I32], vec![]),

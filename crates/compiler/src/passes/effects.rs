@@ -52,7 +52,7 @@ impl Write {
             Op::StructSet(ty, number, _) => Write::Field(Field::new(info, *ty, *number)),
             Op::GlobalSet(global) => Write::Global(*global),
             Op::Call(_) => Write::Anything,
-            Op::ArraySet(ty)
+            Op::ArraySet(ty, _)
             | Op::ArrayFill(ty)
             | Op::ArrayCopy(ty, _)
             | Op::ArrayInitData(ty, _)
@@ -79,6 +79,7 @@ impl Write {
             | Op::I31Get(..)
             | Op::StructGet(..)
             | Op::ArrayLen(_)
+            | Op::ArrayInlineLen(_)
             | Op::BoundsCheck
             | Op::ArrayGet(..)
             | Op::ExceptionGet(..) => Write::Nothing,

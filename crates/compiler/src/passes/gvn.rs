@@ -57,7 +57,7 @@ pub(super) fn gvn(function: &mut Function, info: &ModuleInfo) {
 fn key(function: &Function, info: &ModuleInfo, roots: &Roots, inst: Inst) -> Option<Key> {
     let data = &function.insts[inst.index()];
     // An immutable element needs no check where the dominating access has read it.
-    let element = matches!(data.op, Op::ArrayGet(ty, _) if !info.array_element(ty).mutable);
+    let element = matches!(data.op, Op::ArrayGet(ty, ..) if !info.array_element(ty).mutable);
     if !element && !is_pure(&data.op, info) {
         return None;
     }

@@ -53,8 +53,8 @@ fn has_repeated(function: &Function, info: &ModuleInfo) -> bool {
             Op::StructSet(_, field, _) => (field, false),
             Op::GlobalGet(global) if info.globals[global.index()].mutable => (global.0, true),
             Op::GlobalSet(global) => (global.0, false),
-            Op::ArrayGet(ty, _) => (ty.0 + ELEMENTS, true),
-            Op::ArraySet(ty) => (ty.0 + ELEMENTS, false),
+            Op::ArrayGet(ty, ..) => (ty.0 + ELEMENTS, true),
+            Op::ArraySet(ty, _) => (ty.0 + ELEMENTS, false),
             _ => continue,
         };
         // What has numbers that differ by a multiple of 64 passes for one.
@@ -216,11 +216,11 @@ impl Loads<'_> {
                 (Place::Global(global), data.results[0])
             }
             Op::GlobalSet(global) => (Place::Global(global), data.args[0]),
-            Op::ArrayGet(ty, extension) => {
+            Op::ArrayGet(ty, extension, _) => {
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
                 (Place::Element { kind: element_kind(self.info, ty), array, index, extension }, data.results[0])
             }
-            Op::ArraySet(ty) => {
+            Op::ArraySet(ty, _) => {
                 let StorageType::Value(_) = self.info.array_element(ty).storage else { return false };
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
                 let (kind, extension) = (element_kind(self.info, ty), Extension::None);

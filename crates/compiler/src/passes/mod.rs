@@ -5,12 +5,14 @@
 
 mod block_params;
 mod blocks;
+mod cold;
 mod dead;
 mod effects;
 mod facts;
 mod fields;
 mod fold;
 mod globals;
+mod guards;
 mod gvn;
 mod inline;
 mod invariant;
@@ -21,6 +23,7 @@ mod support;
 mod unreachable;
 
 pub use block_params::block_params;
+pub(crate) use cold::cold;
 pub(crate) use fields::Fields;
 pub(crate) use inline::Inliner;
 pub(crate) use ranges::greatest;
@@ -52,6 +55,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("gvn", gvn::gvn),
     ("facts", facts::facts),
     ("simplify", simplify::simplify),
+    ("guards", |function, _| guards::guards(function)),
     ("dead", |function, _| dead::dead(function)),
     ("blocks", |function, _| blocks::blocks(function)),
     ("block_params", |function, _| block_params(function)),

@@ -68,7 +68,9 @@ pub(super) fn is_removable(function: &Function, inst: Inst) -> bool {
         | Op::ArrayGet(..)
         | Op::ExceptionNew(_)
         | Op::ExceptionGet(..) => true,
-        Op::I31Get(_, check) | Op::StructGet(_, _, _, check) | Op::ArrayLen(check) => *check == Check::Elided,
+        Op::I31Get(_, check) | Op::StructGet(_, _, _, check) | Op::ArrayLen(check) | Op::ArrayInlineLen(check) => {
+            *check == Check::Elided
+        }
         _ => false,
     }
 }

@@ -15,7 +15,7 @@ mod traps;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use legato_compiler::abi::{Builtin, CONTEXT_MAGIC, ContextHead, EntryRecord, StoreContext};
+use legato_compiler::abi::{Builtin, COLD_CELLS, CONTEXT_MAGIC, ContextHead, EntryRecord, StoreContext};
 use legato_compiler::artifact::{CompiledModule, MachineSignature, TrapCode};
 use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
@@ -217,6 +217,7 @@ impl Instance {
                 cage,
                 types: write_types(&module, context),
                 builtins: builtins.as_ptr(),
+                cold_cells: [0; COLD_CELLS],
             });
         }
         let is_traced = |value: ValueType| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, anyhow, bail};
-use legato_compiler::abi::{ContextHead, FuncRef, StoreContext as StoreWords};
+use legato_compiler::abi::{COLD_CELLS, ContextHead, FuncRef, StoreContext as StoreWords};
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module as wasm;
 use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
@@ -96,6 +96,7 @@ impl StoreOpaque {
             cage: self.heap.cage_base(),
             types: self.heap.types().base(),
             builtins: builtins::table(),
+            cold_cells: [0; COLD_CELLS],
         }
     }
 

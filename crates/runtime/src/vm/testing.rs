@@ -14,7 +14,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, ExceptionContextLoc, FinalizedMachExceptionHandler};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use legato_compiler::abi::{
-    Builtin, CONTEXT_MAGIC, ContextHead, EntryRecord, FuncImport, HOST_MAGIC, HostContext, StoreContext,
+    Builtin, COLD_CELLS, CONTEXT_MAGIC, ContextHead, EntryRecord, FuncImport, HOST_MAGIC, HostContext, StoreContext,
 };
 use legato_compiler::artifact::{
     CallSite, CodeRange, CompiledFunction, CompiledModule, Handler, MachineSignature, MachineType, StackMapEntry,
@@ -442,6 +442,7 @@ impl World {
             cage: world.cage.base(),
             types: std::ptr::null(),
             builtins: world._builtins.as_ptr(),
+            cold_cells: [0; COLD_CELLS],
         };
         let (instance, host) = (head(CONTEXT_MAGIC), |_: usize| head(HOST_MAGIC));
         let exit = world.image.exit_trampoline(&signature()).unwrap();

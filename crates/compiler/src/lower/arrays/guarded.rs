@@ -25,7 +25,7 @@ impl Lowering<'_, '_> {
         let ArrayPlan::Spines(plan) = self.env.plan.arrays else { unreachable!("only arrays of spines are guarded") };
         let mir = self.mir;
         let data = &mir.insts[guard.access.index()];
-        let (Op::ArrayGet(ty, _) | Op::ArraySet(ty)) = data.op else { unreachable!("an access is guarded") };
+        let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty, _)) = data.op else { unreachable!("an access is guarded") };
         let element = Element {
             kind: self.env.element_kind(ty),
             array: self.value(root(mir, data.args[0])),
@@ -34,7 +34,7 @@ impl Lowering<'_, '_> {
             check: self.checks.of(guard.access),
         };
         let access = match data.op {
-            Op::ArrayGet(_, extension) => Access::Load(extension),
+            Op::ArrayGet(_, extension, _) => Access::Load(extension),
             _ => {
                 let is_zero = self.constant_of(data.args[2]).map(is_zero);
                 Access::Store(ToStore { value: self.value(data.args[2]), is_zero })

@@ -22,7 +22,7 @@ use super::roots::SafepointKey;
 use super::structs::null_trap;
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
-use crate::mir::{Check, Constant, Extension, Inst, Value};
+use crate::mir::{Check, Constant, Extension, Inst, Reach, Value};
 use crate::module::TypeIndex;
 
 pub(super) use allocation::{ArrayShape, ArraySource};
@@ -61,13 +61,20 @@ impl Lowering<'_, '_> {
         contiguous::length(self, reference, null_trap(check))
     }
 
+    pub(super) fn array_inline_len(&mut self, check: Check, reference: ir::Value) -> ir::Value {
+        spines::inline_length(self, reference, null_trap(check))
+    }
+
     pub(super) fn bounds_check(&mut self, index: ir::Value, length: ir::Value) {
         let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, length);
         self.b.ins().trapnz(outside, trap(TrapCode::ArrayOutOfBounds));
     }
 
-    fn array_element(&mut self, inst: Inst, kind: StorageKind, array: Value, index: Value) -> Element {
+    /// `args` begins with the array and the index.
+    fn array_element(&mut self, inst: Inst, kind: StorageKind, reach: Reach, args: &[Value]) -> Element {
+        let (array, index) = (args[0], args[1]);
         let is_inline = match self.env.plan.arrays {
+            _ if reach == Reach::Inline => true,
             ArrayPlan::Contiguous => true,
             ArrayPlan::Spines(plan) => self.env.lies_inline(self.mir, &plan, kind, array, index),
         };
@@ -78,9 +85,6 @@ impl Lowering<'_, '_> {
     fn check_element(&mut self, element: Element) {
         let length = match element.check {
             None => return,
-            Some(MergedCheck::Length(_)) if self.env.has_inline_lengths() => {
-                self.array_len(Check::Elided, element.array)
-            }
             Some(MergedCheck::Length(length)) => self.value(length),
             Some(MergedCheck::LengthOf(array, null)) => {
                 let array = self.value(array);
@@ -95,11 +99,11 @@ impl Lowering<'_, '_> {
         inst: Inst,
         ty: TypeIndex,
         extension: Extension,
-        array: Value,
-        index: Value,
+        reach: Reach,
+        args: &[Value],
     ) -> ir::Value {
         let kind = self.env.element_kind(ty);
-        let element = self.array_element(inst, kind, array, index);
+        let element = self.array_element(inst, kind, reach, args);
         self.count_access(element, counting::Access::Read);
         match self.env.plan.arrays {
             ArrayPlan::Contiguous => contiguous::load(self, element, extension),
@@ -110,9 +114,10 @@ impl Lowering<'_, '_> {
         }
     }
 
-    pub(super) fn array_set(&mut self, inst: Inst, ty: TypeIndex, array: Value, index: Value, value: Value) {
+    pub(super) fn array_set(&mut self, inst: Inst, ty: TypeIndex, reach: Reach, args: &[Value]) {
+        let (array, value) = (args[0], args[2]);
         let kind = self.env.element_kind(ty);
-        let element = self.array_element(inst, kind, array, index);
+        let element = self.array_element(inst, kind, reach, args);
         self.count_access(element, counting::Access::Write);
         let stored = ToStore { value: self.value(value), is_zero: self.constant_of(value).map(is_zero) };
         match self.env.plan.arrays {

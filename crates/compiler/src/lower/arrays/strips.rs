@@ -49,18 +49,13 @@ impl Lowering<'_, '_> {
             let (array, kind, length) = (strip.array, strip.kind, strip.length);
             let first = plan.layout.first_n / kind.bytes();
             let (base, end) = match length {
-                Some(length) if (first > 0 || plan.layout.grows) && !collects => {
+                Some(length) if first > 0 && !collects => {
                     let array = self.value(array);
                     let start = self.object(array, None, 0).address;
                     let base = self.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(kind)));
-                    let end = if plan.layout.grows {
-                        spines::inline_length(self, array, None)
-                    } else {
-                        let length = self.value(length);
-                        let first = self.b.ins().iconst(types::I32, i64::from(first));
-                        self.b.ins().umin(length, first)
-                    };
-                    (base, end)
+                    let length = self.value(length);
+                    let first = self.b.ins().iconst(types::I32, i64::from(first));
+                    (base, self.b.ins().umin(length, first))
                 }
                 _ => (self.b.ins().iconst(POINTER, 0), self.b.ins().iconst(types::I32, 0)),
             };
@@ -117,12 +112,9 @@ impl Lowering<'_, '_> {
         let base = self.b.append_block_param(found, POINTER);
         let end = self.b.append_block_param(found, types::I32);
         let first = plan.layout.first_n / element.kind.bytes();
-        if first > 0 || plan.layout.grows {
+        if first > 0 {
             let [near, far] = [(); 2].map(|()| self.b.create_block());
-            let first = match plan.layout.grows {
-                true => spines::inline_length(self, element.array, None),
-                false => self.b.ins().iconst(types::I32, i64::from(first)),
-            };
+            let first = self.b.ins().iconst(types::I32, i64::from(first));
             let is_near = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, first);
             self.b.ins().brif(is_near, near, &[], far, &[]);
             for block in [near, far] {
@@ -130,7 +122,7 @@ impl Lowering<'_, '_> {
             }
             self.b.switch_to_block(near);
             let base = self.b.ins().iadd_imm_s(object, i64::from(array_elements_offset(element.kind)));
-            let end = if plan.layout.grows { first } else { self.b.ins().umin(length, first) };
+            let end = self.b.ins().umin(length, first);
             self.b.ins().jump(found, &[base.into(), end.into()]);
             self.b.switch_to_block(far);
         }

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use legato_compiler::abi::{
-    Builtin, CONTEXT_MAGIC, ContextHead, FuncImport, FuncRef, HOST_MAGIC, HostContext, MemoryHead, StoreContext,
-    TableHead,
+    Builtin, COLD_CELLS, CONTEXT_MAGIC, ContextHead, FuncImport, FuncRef, HOST_MAGIC, HostContext, MemoryHead,
+    StoreContext, TableHead,
 };
 use legato_compiler::artifact::{MachineSignature, TrapCode};
 use legato_compiler::module::{
@@ -149,6 +149,7 @@ impl Run {
             cage,
             types,
             builtins: self.builtins.as_ptr(),
+            cold_cells: [0; COLD_CELLS],
         }
     }
 

@@ -1,6 +1,6 @@
 //! Trampolines alone: from the host through an entry and an exit trampoline to the host.
 
-use legato_compiler::abi::{Builtin, ContextHead, HOST_MAGIC, HostContext, StoreContext};
+use legato_compiler::abi::{Builtin, COLD_CELLS, ContextHead, HOST_MAGIC, HostContext, StoreContext};
 use legato_compiler::artifact::{MachineSignature, MachineType};
 use legato_compiler::emit::compile_trampolines;
 use legato_heap::HeapConfig;
@@ -57,6 +57,7 @@ fn every_machine_type_passes_both_ways() {
             cage: std::ptr::null_mut(),
             types: std::ptr::null(),
             builtins: builtins.as_ptr(),
+            cold_cells: [0; COLD_CELLS],
         };
         let mut host = HostContext { head, call: reverse };
         let entry = image.entry_trampoline(&signature).unwrap();

@@ -1,0 +1,100 @@
+//! Two versions of a loop, one of which knows that its arrays lie in one piece.
+//!
+//! Where arrays have inline lengths, an access compares its index with one. What happens where the element lies elsewhere is the
+//! exception, but as long as it comes back to the same place, it takes part in the loop: values that it needs stay alive, and what it
+//! does moves others out of registers. So loops are copied, with the loops within. The first version's accesses reach what lies
+//! behind the header and nothing else. Where one of them does not, its check included, control goes on in the second version, at a
+//! point from which on nothing has been done that may not be done again ([`points`]). The second version lies out of line and
+//! makes accesses as code outside of loops does. It goes on in the first where the next iteration begins, of whichever loop, so
+//! that it has no loops of its own.
+//!
+//! Inline lengths of arrays that a loop does not change are read before it, and again where the second version comes back. A length
+//! read before an array grew is too small, which does no harm.
+
+mod copies;
+mod points;
+mod repair;
+
+use legato_heap::plan::ArrayPlan;
+
+use self::copies::Copies;
+use self::points::{Finder, Version};
+use super::env::ModuleEnv;
+use crate::mir::{Block, BlockData, Cfg, Dominators, Function, Loops, Op, Reach};
+use crate::passes::block_params;
+
+/// A loop with more instructions than this, those of the loops within included, has one version.
+const MOST_INSTS: usize = 1_000;
+
+/// In a function with more instructions than this, loops have one version: it could pass the limits of compile time otherwise.
+const LARGE_FUNCTION: usize = 6_000;
+
+/// The function with two versions of its loops, if it has any to which that matters. Near-linear in the function's size.
+pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<Function> {
+    let ArrayPlan::Spines(spines) = env.plan.arrays else { return None };
+    if !spines.layout.grows || env.plan.counting.is_some() || mir.insts.len() > LARGE_FUNCTION {
+        return None;
+    }
+    if !mir.blocks.iter().any(|block| has_access(mir, block)) {
+        return None;
+    }
+    let cfg = Cfg::new(mir);
+    let dominators = Dominators::new(mir, &cfg);
+    let loops = Loops::new(&cfg, &dominators);
+    if loops.loops.is_empty() {
+        return None;
+    }
+    let finder = Finder::new(env, mir, spines, &cfg, &dominators, &loops);
+    let found: Vec<Version> = nests(mir, &cfg, &loops).iter().filter_map(|nest| finder.find(nest)).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let mut copies = Copies::new(mir);
+    let entries: Vec<_> = found.iter().map(|version| copies.enter(version, &cfg)).collect();
+    for (version, entries) in found.iter().zip(&entries) {
+        copies.add(version, entries);
+    }
+    let mut function = copies.finish();
+    block_params(&mut function);
+    copies::divide_edges(&mut function, mir.blocks.len());
+    Some(function)
+}
+
+fn has_access(mir: &Function, block: &BlockData) -> bool {
+    let is_access = |op: &Op| matches!(op, Op::ArrayGet(_, _, Reach::Any) | Op::ArraySet(_, Reach::Any));
+    block.insts.iter().any(|inst| is_access(&mir.insts[inst.index()].op))
+}
+
+/// The largest loops that are not too large and have accesses outside of loops within: the blocks of each, these loops' included, in
+/// reverse post-order.
+fn nests(mir: &Function, cfg: &Cfg, loops: &Loops) -> Vec<Vec<Block>> {
+    // Outer loops come before those within.
+    let mut sizes = vec![0; loops.loops.len()];
+    let mut accesses = vec![false; loops.loops.len()];
+    for &block in &cfg.order {
+        if let Some(number) = loops.innermost[block.index()] {
+            let data = &mir.blocks[block.index()];
+            sizes[number] += data.insts.len();
+            accesses[number] |= !data.cold && has_access(mir, data);
+        }
+    }
+    for number in (0..sizes.len()).rev() {
+        if let Some(parent) = loops.loops[number].parent {
+            sizes[parent] += sizes[number];
+        }
+    }
+    let mut chosen: Vec<Option<usize>> = vec![None; sizes.len()];
+    for number in 0..sizes.len() {
+        let fits = sizes[number] <= MOST_INSTS && accesses[number];
+        let outer = loops.loops[number].parent.and_then(|parent| chosen[parent]);
+        chosen[number] = outer.or(fits.then_some(number));
+    }
+    let mut blocks: Vec<Vec<Block>> = vec![Vec::new(); sizes.len()];
+    for &block in &cfg.order {
+        if let Some(nest) = loops.innermost[block.index()].and_then(|number| chosen[number]) {
+            blocks[nest].push(block);
+        }
+    }
+    blocks.retain(|blocks| !blocks.is_empty());
+    blocks
+}

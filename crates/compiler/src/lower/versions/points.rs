@@ -1,0 +1,440 @@
+//! Where the first version of a loop leaves it.
+
+use legato_heap::plan::SpinePlan;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use crate::lower::checks::{is_harmless, is_length, root};
+use crate::lower::env::ModuleEnv;
+use crate::lower::guards::Check as Comparison;
+use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
+use crate::module::{CompositeType, HeapType, RefType, ValueType};
+use crate::passes::definition;
+
+/// A loop, with the loops within, of which there are to be two versions.
+pub(super) struct Version {
+    /// All blocks, in reverse post-order.
+    pub(super) blocks: Vec<Block>,
+    /// The loops: header, and the arrays whose inline lengths are read before.
+    pub(super) loops: Vec<(Block, Vec<Value>)>,
+    /// By block in the order of instructions: where the first version leaves it.
+    pub(super) points: FxHashMap<Block, Vec<Point>>,
+    /// Accesses of the first version, all of which reach elements in one piece.
+    pub(super) inline: FxHashSet<Inst>,
+}
+
+/// A comparison with an inline length.
+pub(super) struct Point {
+    /// The instruction before which the comparison comes, as a position in the block.
+    pub(super) at: usize,
+    /// The first instruction that the second version executes, where the element does not lie in one piece with the header. What lies
+    /// between it and `at` has no effect.
+    pub(super) resume: usize,
+    /// What the first version does without: the check that the comparison takes the place of, and the read of the length for it.
+    pub(super) omitted: SmallVec<[Inst; 2]>,
+    /// The index.
+    pub(super) index: Value,
+    /// What it is compared with.
+    pub(super) limit: Limit,
+    /// The point from which the second version goes on instead, block and number among its points: an earlier one, from which on nothing
+    /// has been done that may not be done again.
+    pub(super) anchor: Option<(Block, usize)>,
+    /// Where the program's own check is replaced: whether the index is inside where that holds.
+    pub(super) holds_inside: Option<bool>,
+    /// Offset in the module of what traps or does the access.
+    pub(super) source: u32,
+}
+
+/// Which inline length an index is compared with.
+#[derive(Clone, Copy)]
+pub(super) enum Limit {
+    /// The array's of the second number among those read before the loop of the first.
+    Entered(usize, usize),
+    /// This array's, read here. With what check for null, and the offset in the module of that.
+    Here(Value, Check, u32),
+    /// As read for another point: block, and number among its points.
+    Again(Block, usize),
+}
+
+/// Whether an operation finds the same and changes nothing when it is done again, with nothing but such operations between.
+fn may_be_done_again(op: &Op) -> bool {
+    match op {
+        Op::Unary(_) | Op::Binary(_) | Op::Load(..) | Op::GlobalGet(_) | Op::NullCheck | Op::RefTest(_) => true,
+        Op::RefCast(_) | Op::I31Get(..) | Op::StructGet(..) | Op::ArrayLen(_) | Op::BoundsCheck => true,
+        Op::ArrayGet(..) => true,
+        op => is_harmless(op),
+    }
+}
+
+/// How many blocks in a straight line are looked through.
+const STRAIGHT_LINE: usize = 16;
+
+/// A fact that holds behind a point.
+struct Known<T> {
+    what: T,
+    /// From this position in this block on, and in all blocks that it dominates.
+    block: Block,
+    position: usize,
+}
+
+/// An access to an element that may lie anywhere.
+#[derive(Clone, Copy)]
+struct Access {
+    inst: Inst,
+    array: Value,
+    index: Value,
+}
+
+pub(super) struct Finder<'a> {
+    env: &'a ModuleEnv<'a>,
+    mir: &'a Function,
+    spines: SpinePlan,
+    cfg: &'a Cfg,
+    dominators: &'a Dominators,
+    loops: &'a Loops,
+    /// By loop, whether it holds others.
+    has_inner: Vec<bool>,
+    /// By value, how often it is used.
+    uses: Vec<u32>,
+    /// The block of each instruction.
+    homes: Vec<Block>,
+    /// By array, the blocks that read its length.
+    lengths: FxHashMap<Value, SmallVec<[Block; 2]>>,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(
+        env: &'a ModuleEnv<'a>,
+        mir: &'a Function,
+        spines: SpinePlan,
+        cfg: &'a Cfg,
+        dominators: &'a Dominators,
+        loops: &'a Loops,
+    ) -> Finder<'a> {
+        let mut uses = vec![0; mir.values.len()];
+        let mut homes = vec![mir.entry; mir.insts.len()];
+        let mut lengths: FxHashMap<Value, SmallVec<[Block; 2]>> = FxHashMap::default();
+        for &block in &cfg.order {
+            let data = &mir.blocks[block.index()];
+            let mut count = |value: Value| uses[mir.resolve(value).index()] += 1;
+            for &inst in &data.insts {
+                homes[inst.index()] = block;
+                let data = &mir.insts[inst.index()];
+                data.args.iter().copied().for_each(&mut count);
+                data.op.for_each_use(&mut count);
+                if let Op::ArrayLen(_) = data.op {
+                    lengths.entry(root(mir, data.args[0])).or_default().push(block);
+                }
+            }
+            if let Some(terminator) = &data.terminator {
+                terminator.for_each_use(&mut count);
+            }
+        }
+        let mut has_inner = vec![false; loops.loops.len()];
+        loops.loops.iter().filter_map(|data| data.parent).for_each(|parent| has_inner[parent] = true);
+        Finder { env, mir, spines, cfg, dominators, loops, has_inner, uses, homes, lengths }
+    }
+
+    /// What becomes of a loop with these blocks, if there is anything to gain.
+    pub(super) fn find(&self, blocks: &[Block]) -> Option<Version> {
+        let mir = self.mir;
+        let within: FxHashSet<Block> = blocks.iter().copied().collect();
+        let mut version = Version {
+            blocks: blocks.to_vec(),
+            loops: Vec::new(),
+            points: FxHashMap::default(),
+            inline: FxHashSet::default(),
+        };
+        // By loop, its number in the version.
+        let mut numbers: FxHashMap<usize, usize> = FxHashMap::default();
+        for &block in blocks {
+            let number = self.loop_of(block);
+            let header = self.loops.loops[number].header;
+            numbers.entry(number).or_insert_with(|| {
+                version.loops.push((header, Vec::new()));
+                version.loops.len() - 1
+            });
+        }
+        let mut reached: Vec<Known<(Value, Value)>> = Vec::new();
+        let mut read: Vec<Known<(Value, Limit)>> = Vec::new();
+        let mut entered: FxHashMap<(usize, Value), Limit> = FxHashMap::default();
+        let mut checked: Vec<(Block, usize, Inst)> = Vec::new();
+        let mut anchors: FxHashMap<Block, (Block, usize)> = FxHashMap::default();
+        for &block in blocks {
+            let data = &mir.blocks[block.index()];
+            if data.cold {
+                continue;
+            }
+            let before = self.before(block);
+            let mut anchor = before.and_then(|before| anchors.get(&before).copied());
+            for (position, &inst) in data.insts.iter().enumerate() {
+                let data = &mir.insts[inst.index()];
+                let anchor_before = anchor;
+                if !may_be_done_again(&data.op) {
+                    anchor = None;
+                }
+                let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
+                let kind = self.env.element_kind(ty);
+                let array = root(mir, data.args[0]);
+                let index = mir.resolve(data.args[1]);
+                if self.env.lies_inline(mir, &self.spines, kind, array, index) {
+                    continue;
+                }
+                version.inline.insert(inst);
+                if self.known(&reached, block, position, |&what| what == (array, index)).is_some() {
+                    continue;
+                }
+                let access = Access { inst, array, index };
+                let (home, mut point, length) = self.point(block, position, access, &within);
+                let number = version.points.get(&home).map_or(0, Vec::len);
+                if let Some(length) = length {
+                    checked.push((home, number, length));
+                }
+                let number_of_loop = numbers[&self.loop_of(home)];
+                point.limit = if let Some(&limit) = entered.get(&(number_of_loop, array)) {
+                    limit
+                } else if let Some(&(_, limit)) = self.known(&read, home, point.at, |&(read, _)| read == array) {
+                    limit
+                } else if self.is_entered_with(array, self.loop_of(home)) {
+                    let arrays = &mut version.loops[number_of_loop].1;
+                    arrays.push(array);
+                    let limit = Limit::Entered(number_of_loop, arrays.len() - 1);
+                    entered.insert((number_of_loop, array), limit);
+                    limit
+                } else {
+                    let what = (array, Limit::Again(home, number));
+                    read.push(Known { what, block: home, position: point.at });
+                    Limit::Here(array, Check::Elided, point.source)
+                };
+                point.anchor = if home == block { anchor_before } else { anchors.get(&home).copied() };
+                if point.anchor.is_none() {
+                    if home != block {
+                        anchors.insert(home, (home, number));
+                    }
+                    if matches!(data.op, Op::ArrayGet(..)) {
+                        anchor = Some((home, number));
+                    }
+                }
+                let (from, position) = if home == block { (home, point.at) } else { (block, 0) };
+                reached.push(Known { what: (array, index), block: from, position });
+                version.points.entry(home).or_default().push(point);
+            }
+            // Calls with handlers and throws end blocks.
+            let only_leads = |terminator: &Terminator| {
+                matches!(terminator, Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Switch { .. })
+            };
+            if let Some(anchor) = anchor
+                && data.terminator.as_ref().is_some_and(only_leads)
+            {
+                anchors.insert(block, anchor);
+            }
+        }
+        self.omit_lengths(&mut version, &checked);
+        (!version.points.is_empty()).then_some(version)
+    }
+
+    /// The block of the same loop that leads to this one alone, if one does.
+    fn before(&self, block: Block) -> Option<Block> {
+        match self.cfg.predecessors(block) {
+            &[(source, _)] => {
+                (self.loops.innermost[source.index()] == self.loops.innermost[block.index()]).then_some(source)
+            }
+            _ => None,
+        }
+    }
+
+    fn loop_of(&self, block: Block) -> usize {
+        self.loops.innermost[block.index()].expect("a block of a loop")
+    }
+
+    fn known<'b, T>(
+        &self,
+        facts: &'b [Known<T>],
+        block: Block,
+        position: usize,
+        is: impl Fn(&T) -> bool,
+    ) -> Option<&'b T> {
+        let holds = |fact: &&Known<T>| {
+            is(&fact.what)
+                && if fact.block == block { fact.position <= position } else { self.holds_on(fact.block, block) }
+        };
+        facts.iter().find(holds).map(|fact| &fact.what)
+    }
+
+    /// Whether what holds in a block of the first version holds in another one that it dominates. The second version goes on in the first
+    /// at headers, so that nothing may hold on over one.
+    fn holds_on(&self, from: Block, to: Block) -> bool {
+        let number = self.loop_of(from);
+        if self.loops.innermost[to.index()] != Some(number) {
+            return false;
+        }
+        if !self.has_inner[number] {
+            return self.dominators.dominates(from, to);
+        }
+        // No loop lies within a straight line.
+        let mut at = to;
+        for _ in 0..STRAIGHT_LINE {
+            match *self.cfg.predecessors(at) {
+                [(source, _)] if source == from => return true,
+                [(source, _)] if self.loops.innermost[source.index()] == Some(number) => at = source,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Where to compare for an access; with the read of the length right before the check that this takes the place of, if there is one.
+    fn point(
+        &self,
+        block: Block,
+        position: usize,
+        access: Access,
+        within: &FxHashSet<Block>,
+    ) -> (Block, Point, Option<Inst>) {
+        let mir = self.mir;
+        let data = &mir.blocks[block.index()];
+        let source = mir.insts[access.inst.index()].source;
+        let mut point = Point {
+            at: position,
+            resume: position,
+            omitted: SmallVec::new(),
+            index: access.index,
+            limit: Limit::Entered(0, 0),
+            anchor: None,
+            holds_inside: None,
+            source,
+        };
+        let before = &data.insts[..position];
+        let is_effect = |inst: &Inst| !is_harmless(&mir.insts[inst.index()].op);
+        if let Some(check) = before.iter().rposition(is_effect) {
+            let inst = before[check];
+            let data = &mir.insts[inst.index()];
+            if let Op::BoundsCheck = data.op
+                && mir.resolve(data.args[0]) == access.index
+                && is_length(mir, mir.resolve(data.args[1]), access.array)
+            {
+                point.at = check;
+                point.resume = check;
+                point.omitted.push(inst);
+                let length = self.length_before(mir.resolve(data.args[1]), &before[..check]);
+                return (block, point, length);
+            }
+            return (block, point, None);
+        }
+        // Nothing but what is harmless before it: perhaps the program's own check is in the block before.
+        if let &[(source_block, _)] = self.cfg.predecessors(block)
+            && within.contains(&source_block)
+            && !mir.blocks[source_block.index()].cold
+            && let Some((mut guard, length)) = self.guard(source_block, block, access)
+        {
+            guard.source = source;
+            return (source_block, guard, length);
+        }
+        (block, point, None)
+    }
+
+    /// A point that takes the place of the program's own bounds check at the end of a block.
+    fn guard(&self, block: Block, inside: Block, access: Access) -> Option<(Point, Option<Inst>)> {
+        let mir = self.mir;
+        let data = &mir.blocks[block.index()];
+        let Some(Terminator::Branch { cond, then, otherwise }) = &data.terminator else { return None };
+        let compare = definition(mir, mir.resolve(*cond))?;
+        let comparison = Comparison::of(mir, compare)?;
+        let edge = if comparison.or_equal { otherwise } else { then };
+        let (index, length) = comparison.inside();
+        // The values compared are those of the access, and exist before its block.
+        if edge.block != inside || index != access.index || !is_length(mir, length, access.array) {
+            return None;
+        }
+        let is_before = |value: Value| match mir.values[value.index()].def {
+            ValueDef::Param(home, _) => home != inside,
+            ValueDef::Result(inst, _) => self.homes[inst.index()] != inside,
+            ValueDef::Alias(_) => unreachable!("aliases are resolved"),
+        };
+        if !is_before(access.array) {
+            return None;
+        }
+        let end = data.insts.len();
+        let mut point = Point {
+            at: end,
+            resume: end,
+            omitted: SmallVec::new(),
+            index,
+            limit: Limit::Entered(0, 0),
+            anchor: None,
+            holds_inside: Some(!comparison.or_equal),
+            source: mir.insts[compare.index()].source,
+        };
+        let mut found = None;
+        if self.uses[mir.resolve(*cond).index()] == 1
+            && let Some(position) = data.insts.iter().position(|&inst| inst == compare)
+            && data.insts[position..].iter().all(|inst| is_harmless(&mir.insts[inst.index()].op))
+        {
+            point.resume = position;
+            point.omitted.push(compare);
+            found = self.length_before(length, &data.insts[..position]);
+        }
+        Some((point, found))
+    }
+
+    /// The read of a length, where it is the last of the instructions before that has an effect.
+    fn length_before(&self, length: Value, before: &[Inst]) -> Option<Inst> {
+        let mir = self.mir;
+        let &inst = before.iter().rev().find(|inst| !is_harmless(&mir.insts[inst.index()].op))?;
+        let data = &mir.insts[inst.index()];
+        (matches!(data.op, Op::ArrayLen(_)) && data.results[0] == length).then_some(inst)
+    }
+
+    /// Leaves out the reads of lengths that serve nothing but checks that are left out. `checked`: block and number of points, with
+    /// the reads right before them.
+    fn omit_lengths(&self, version: &mut Version, checked: &[(Block, usize, Inst)]) {
+        let mir = self.mir;
+        let mut left_out: FxHashMap<Value, u32> = FxHashMap::default();
+        for &inst in version.points.values().flatten().flat_map(|point| &point.omitted) {
+            for &arg in &mir.insts[inst.index()].args {
+                *left_out.entry(mir.resolve(arg)).or_default() += 1;
+            }
+        }
+        for &(block, number, inst) in checked {
+            let data = &mir.insts[inst.index()];
+            let Op::ArrayLen(check) = data.op else { unreachable!("the read of a length") };
+            let length = data.results[0];
+            if left_out.get(&length) != Some(&self.uses[length.index()]) {
+                continue;
+            }
+            let position = mir.blocks[block.index()].insts.iter().position(|&other| other == inst);
+            let point = &mut version.points.get_mut(&block).expect("a block with points")[number];
+            point.resume = position.expect("the read is in the block of the check");
+            point.omitted.push(inst);
+            if let Limit::Here(array, ..) = point.limit {
+                point.limit = Limit::Here(array, check, data.source);
+            }
+        }
+    }
+
+    /// Whether an array is the same in all iterations of a loop and known not to be null before the first.
+    fn is_entered_with(&self, array: Value, number: usize) -> bool {
+        let header = self.loops.loops[number].header;
+        let home = match self.mir.values[array.index()].def {
+            ValueDef::Param(block, _) => block,
+            ValueDef::Result(inst, _) => self.homes[inst.index()],
+            ValueDef::Alias(_) => unreachable!("aliases are resolved"),
+        };
+        if self.loops.contains(number, home) {
+            return false;
+        }
+        let is_read_before =
+            |&block: &Block| !self.loops.contains(number, block) && self.dominators.dominates(block, header);
+        self.is_array(array) || self.lengths.get(&array).is_some_and(|reads| reads.iter().any(is_read_before))
+    }
+
+    /// Whether a value's type says that it is an array and not null.
+    fn is_array(&self, value: Value) -> bool {
+        let ValueType::Ref(RefType { nullable: false, heap }) = self.mir.value_type(value) else { return false };
+        match heap {
+            HeapType::Array => true,
+            HeapType::Concrete(ty) => matches!(self.env.info.types[ty.index()].composite, CompositeType::Array(_)),
+            _ => false,
+        }
+    }
+}

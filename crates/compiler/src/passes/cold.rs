@@ -1,0 +1,32 @@
+//! Finds the blocks that lie out of line.
+
+use crate::mir::{Block, Cfg, Function, Terminator};
+
+/// Marks as cold what leads to a trap or out of the function by an exception on every path: checks of the program's own mostly, which
+/// hold. In linear time.
+pub(crate) fn cold(function: &mut Function) {
+    let cfg = Cfg::new(function);
+    // How many edges of each block lead to blocks that are not known to be cold.
+    let mut edges = vec![0u32; function.blocks.len()];
+    let mut work: Vec<Block> = Vec::new();
+    for &block in &cfg.order {
+        match &function.blocks[block.index()].terminator {
+            Some(Terminator::Trap(_)) => work.push(block),
+            Some(Terminator::Throw { handlers, .. }) if handlers.is_empty() => work.push(block),
+            Some(terminator) => terminator.for_each_edge(|_| edges[block.index()] += 1),
+            None => {}
+        }
+    }
+    while let Some(block) = work.pop() {
+        if block == function.entry {
+            continue;
+        }
+        function.blocks[block.index()].cold = true;
+        for &(source, _) in cfg.predecessors(block) {
+            edges[source.index()] -= 1;
+            if edges[source.index()] == 0 {
+                work.push(source);
+            }
+        }
+    }
+}
