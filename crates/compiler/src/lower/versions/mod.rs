@@ -27,12 +27,12 @@ use crate::passes::block_params;
 const MOST_INSTS: usize = 1_000;
 
 /// In a function with more instructions than this, loops have one version: it could pass the limits of compile time otherwise.
-const LARGE_FUNCTION: usize = 6_000;
+const LARGEST_FUNCTION: usize = 6_000;
 
 /// The function with two versions of its loops, if it has any to which that matters. Near-linear in the function's size.
 pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<Function> {
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return None };
-    if !spines.layout.grows || env.plan.counting.is_some() || mir.insts.len() > LARGE_FUNCTION {
+    if !spines.layout.grows || env.plan.counting.is_some() || mir.insts.len() > LARGEST_FUNCTION {
         return None;
     }
     if !mir.blocks.iter().any(|block| has_access(mir, block)) {

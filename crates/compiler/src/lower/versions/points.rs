@@ -72,7 +72,7 @@ const STRAIGHT_LINE: usize = 16;
 /// A fact that holds behind a point.
 struct Known<T> {
     what: T,
-    /// From this position in this block on, and in all blocks that it dominates.
+    /// From this position in this block on, and in others as [`Finder::holds_on`] says.
     block: Block,
     position: usize,
 }
@@ -85,6 +85,7 @@ struct Access {
     index: Value,
 }
 
+/// The search for points.
 pub(super) struct Finder<'a> {
     env: &'a ModuleEnv<'a>,
     mir: &'a Function,
