@@ -21,6 +21,8 @@
 //!   see [`BuiltinSignature::preserve_all`]) convention `(context, params...)`, records the exit like an exit
 //!   trampoline, calls the runtime's function through the `builtins` table in the context with the platform's C
 //!   convention, and calls `raise` where the result says so ([`BuiltinSignature::fails_on`]).
+//! * *Cold trampoline* of a builtin, for cold paths of compiled code: `PreserveAll` convention `(context)`; the arguments lie in
+//!   [`ContextHead::cold_cells`], and so does the result.
 
 use serde::{Deserialize, Serialize};
 

@@ -164,8 +164,6 @@ impl<'a> Copies<'a> {
             // It goes on in the first version where an iteration begins.
             if let Some(&entry) = entries.get(&edge.block) {
                 edge.block = entry;
-            } else if let Some((_, &entry)) = entries.iter().find(|&(_, &entry)| entry == edge.block) {
-                edge.block = entry;
             } else if let Some(pieces) = pieces.get(&edge.block) {
                 edge.block = pieces[0];
             }
