@@ -63,7 +63,7 @@ fn an_array_filled_from_the_left_never_has_leaves() {
 }
 
 #[test]
-fn a_sparse_array_keeps_its_leaves_until_half_of_them_are_in_use() {
+fn a_sparse_array_keeps_its_leaves_until_a_quarter_of_them_is_in_use() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I8);
         let mut roots = Vec::new();
@@ -71,14 +71,15 @@ fn a_sparse_array_keeps_its_leaves_until_half_of_them_are_in_use() {
         let array = heap.allocate_array(id, FIRST_N + leaves * LEAF, &mut roots).unwrap();
         roots.push(array);
         // From the right, so that no leaf follows what is in one piece.
-        for number in (leaves / 2..leaves).rev() {
+        let first = leaves - leaves / 4;
+        for number in (first..leaves).rev() {
             assert_eq!(inline_length(&heap, roots[0]), FIRST_N, "{number}");
             assert_eq!(heap.stats().arrays.leaves_allocated, u64::from(leaves - 1 - number));
             heap.array_set(roots[0], FIRST_N + number * LEAF + 7, 3).unwrap();
         }
         assert_eq!(inline_length(&heap, roots[0]), FIRST_N + leaves * LEAF);
         check_inline(&heap, roots[0], StorageKind::I8);
-        let set = |index: u32| index >= FIRST_N + leaves / 2 * LEAF && index % LEAF == 7;
+        let set = |index: u32| index >= FIRST_N + first * LEAF && index % LEAF == 7;
         let expected: Vec<u8> = (0..FIRST_N + leaves * LEAF).map(|index| 3 * u8::from(set(index))).collect();
         let mut found = vec![0; expected.len()];
         heap.array_read_bytes(roots[0], 0, &mut found);
@@ -106,7 +107,7 @@ fn a_large_array_comes_home_in_steps() {
             assert!(4 * (now - before) <= 256 << 10, "{} bytes at once", 4 * (now - before));
             steps += u32::from(now > before);
             before = now;
-            if number == leaves / 2 - 1 {
+            if number == leaves - leaves / 4 - 1 {
                 heap.collect(Cause::Requested, &mut roots);
             }
         }

@@ -92,7 +92,7 @@ impl CodeGenerator {
         let Some(function) = (!large).then(|| versions(&self.env(), function)).flatten() else {
             return Ok(Cow::Borrowed(function));
         };
-        if true {
+        if self.options.verify {
             passes::check(&function, &self.info, "versions")?;
         }
         Ok(Cow::Owned(function))

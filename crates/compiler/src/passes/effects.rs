@@ -126,7 +126,7 @@ pub(super) fn are_aliases(info: &ModuleInfo, a: GlobalIndex, b: GlobalIndex) -> 
 
 /// What the code of a loop may write of what a load could otherwise be moved past.
 #[derive(Clone, Default)]
-pub(super) struct Effects {
+pub(crate) struct Effects {
     /// It calls, so that it may write anything.
     calls: bool,
     fields: FxHashSet<Field>,
@@ -139,7 +139,7 @@ pub(super) struct Effects {
 
 impl Effects {
     /// The effects of each loop, those within included.
-    pub(super) fn of_loops(function: &Function, info: &ModuleInfo, cfg: &Cfg, loops: &Loops) -> Vec<Effects> {
+    pub(crate) fn of_loops(function: &Function, info: &ModuleInfo, cfg: &Cfg, loops: &Loops) -> Vec<Effects> {
         let mut all = vec![Effects::default(); loops.loops.len()];
         for &block in &cfg.order {
             let Some(number) = loops.innermost[block.index()] else { continue };
@@ -188,7 +188,7 @@ impl Effects {
     }
 
     /// Whether the loop leaves the elements of arrays of a kind alone.
-    pub(super) fn preserve_elements(&self, kind: StorageKind) -> bool {
+    pub(crate) fn preserve_elements(&self, kind: StorageKind) -> bool {
         !self.calls && self.elements & (1 << kind as u16) == 0
     }
 

@@ -24,6 +24,7 @@ mod unreachable;
 
 pub use block_params::block_params;
 pub(crate) use cold::cold;
+pub(crate) use effects::Effects;
 pub(crate) use fields::Fields;
 pub(crate) use inline::Inliner;
 pub(crate) use ranges::greatest;

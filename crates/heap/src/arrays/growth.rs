@@ -6,8 +6,8 @@
 //!
 //! - A leaf that is first written right behind the elements in one piece is made at home, as are those after it that are in use already,
 //!   and those whose home takes no further page. So an array that is filled from the left never has leaves elsewhere.
-//! - Other leaves lie in the arraylet space, until half of those not at home are in use: then all come home, in steps, so that nothing
-//!   takes long. The first step is the store's that needs the leaf, the others are made at polls.
+//! - Other leaves lie in the arraylet space, until one in [`DENSE`] of those not at home is in use: then all come home, in steps, so that
+//!   nothing takes long. The first step is the store's that needs the leaf, the others are made at polls.
 //!
 //! So dense arrays cost what contiguous ones do; sparse ones stay leaves, lazy, compressed and shared like those of the paper, but
 //! for the dense part at their beginning. Untouched room has no memory: the space is a mapped one, whose full collections
@@ -26,6 +26,10 @@ use crate::references::ReferenceModel;
 use crate::spaces::leaves::LeafKind;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+
+/// An array is dense where one in so many of its leaves is in use. A page holds as many leaves of 1 KiB, so that most pages are in use then, and
+/// leaves elsewhere would save little.
+const DENSE: u32 = 4;
 
 /// The most bytes of leaves that come home at once, in some tens of microseconds.
 const MOST_AT_ONCE: u32 = 256 << 10;
@@ -102,13 +106,13 @@ impl<M: ReferenceModel> Core<M> {
             if self.homecoming.contains(&object) {
                 return None;
             }
-            if 2 * self.mapped.count_leaf(object) < rest {
+            if DENSE * self.mapped.count_leaf(object) < rest {
                 return None;
             }
             let is_used = |&number: &u32| self.leaf_in_use(object, &spine, number).is_some();
             let used = (grown..spine.leaves).filter(is_used).count() as u32 + 1;
             self.mapped.set_leaves(object, used);
-            if 2 * used < rest {
+            if DENSE * used < rest {
                 return None;
             }
             if most < spine.leaves {

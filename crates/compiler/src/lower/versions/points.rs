@@ -1,5 +1,6 @@
 //! Where the first version of a loop leaves it.
 
+use legato_heap::layout::StorageKind;
 use legato_heap::plan::SpinePlan;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -9,7 +10,7 @@ use crate::lower::env::ModuleEnv;
 use crate::lower::guards::Check as Comparison;
 use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
 use crate::module::{CompositeType, HeapType, RefType, ValueType};
-use crate::passes::definition;
+use crate::passes::{Effects, definition};
 
 /// A loop, with the loops within, of which there are to be two versions.
 pub(super) struct Version {
@@ -93,6 +94,8 @@ pub(super) struct Finder<'a> {
     cfg: &'a Cfg,
     dominators: &'a Dominators,
     loops: &'a Loops,
+    /// By loop, what it may write.
+    effects: Vec<Effects>,
     /// By loop, whether it holds others.
     has_inner: Vec<bool>,
     /// By value, how often it is used.
@@ -133,7 +136,8 @@ impl<'a> Finder<'a> {
         }
         let mut has_inner = vec![false; loops.loops.len()];
         loops.loops.iter().filter_map(|data| data.parent).for_each(|parent| has_inner[parent] = true);
-        Finder { env, mir, spines, cfg, dominators, loops, has_inner, uses, homes, lengths }
+        let effects = Effects::of_loops(mir, env.info, cfg, loops);
+        Finder { env, mir, spines, cfg, dominators, loops, effects, has_inner, uses, homes, lengths }
     }
 
     /// What becomes of a loop with these blocks, if there is anything to gain.
@@ -191,16 +195,14 @@ impl<'a> Finder<'a> {
                 if let Some(length) = length {
                     checked.push((home, number, length));
                 }
-                let number_of_loop = numbers[&self.loop_of(home)];
-                point.limit = if let Some(&limit) = entered.get(&(number_of_loop, array)) {
-                    limit
+                point.limit = if let Some(outermost) = self.entered_with(array, kind, self.loop_of(home), &within) {
+                    let number = numbers[&outermost];
+                    *entered.entry((number, array)).or_insert_with(|| {
+                        let arrays = &mut version.loops[number].1;
+                        arrays.push(array);
+                        Limit::Entered(number, arrays.len() - 1)
+                    })
                 } else if let Some(&(_, limit)) = self.known(&read, home, point.at, |&(read, _)| read == array) {
-                    limit
-                } else if self.is_entered_with(array, self.loop_of(home)) {
-                    let arrays = &mut version.loops[number_of_loop].1;
-                    arrays.push(array);
-                    let limit = Limit::Entered(number_of_loop, arrays.len() - 1);
-                    entered.insert((number_of_loop, array), limit);
                     limit
                 } else {
                     let what = (array, Limit::Again(home, number));
@@ -413,8 +415,23 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// The loop before which to read the inline length of an array: the loop given, or one around it that leaves elements of this kind
+    /// alone. `None` if the array is not the same in all iterations, or not known not to be null before the first.
+    fn entered_with(&self, array: Value, kind: StorageKind, number: usize, within: &FxHashSet<Block>) -> Option<usize> {
+        self.is_known_before(array, number).then_some(())?;
+        let mut found = number;
+        while let Some(parent) = self.loops.loops[found].parent
+            && within.contains(&self.loops.loops[parent].header)
+            && self.effects[parent].preserve_elements(kind)
+            && self.is_known_before(array, parent)
+        {
+            found = parent;
+        }
+        Some(found)
+    }
+
     /// Whether an array is the same in all iterations of a loop and known not to be null before the first.
-    fn is_entered_with(&self, array: Value, number: usize) -> bool {
+    fn is_known_before(&self, array: Value, number: usize) -> bool {
         let header = self.loops.loops[number].header;
         let home = match self.mir.values[array.index()].def {
             ValueDef::Param(block, _) => block,
