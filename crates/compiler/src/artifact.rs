@@ -57,8 +57,10 @@ pub struct CodeRange {
 /// A defined function's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompiledFunction {
-    /// Its code.
+    /// Its code, with the loops taken out of it at the end.
     pub range: CodeRange,
+    /// Where in the range these begin.
+    pub outlined: u32,
     /// Index in the module's function index space.
     pub index: u32,
     /// Offset of its body in the module file. Its code may hold instructions of other, inlined functions.

@@ -225,11 +225,70 @@ const PROGRAM: &str = r#"(module
         (local.set $i (i32.add (local.get $i) (local.get $step)))
         (br_if $l (i32.gt_s (local.get $step) (i32.const 0)))))
       (local.get $x))
+
+    ;; A search with several ways out: what it has found so far is used behind each.
+    (func (export "search") (param $n i32) (param $most i32) (param $seed i32) (result i32)
+      (local $i i32) (local $x i32) (local $y i32) (local $sum i32) (local $a (ref null $a))
+      (local.set $a (global.get $a))
+      (block $end
+        (block $large (block $odd (loop $l
+          (local.set $x (array.get $a (local.get $a) (local.get $i)))
+          (br_if $odd (i32.eq (i32.and (local.get $x) (i32.const 31)) (local.get $seed)))
+          (local.set $sum (i32.add (local.get $sum) (local.tee $y (i32.xor (local.get $x) (local.get $i)))))
+          (global.set $effects (i32.add (global.get $effects) (i32.const 1)))
+          (br_if $large (i32.gt_s (array.get_s $b (global.get $b) (local.get $i)) (i32.const 90)))
+          (br_if $l (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $most)))
+          (br $end)))
+          (return (call $mix (local.get $x) (i32.add (local.get $y) (local.get $i)))))
+        (local.set $sum (i32.mul (local.get $sum) (i32.const 17))))
+      (call $mix (local.get $sum) (call $mix (local.get $y) (local.get $i))))
+
+    ;; Rounds over two arrays of different elements, one of which runs out: what has been done by then stays done, and is done once.
+    (func (export "rounds") (param $n i32) (param $ahead i32) (param $seed i32) (result i32)
+      (local $i i32) (local $k i32) (local $last i64) (local $scale f64) (local $a (ref null $a)) (local $w (ref null $w))
+      (local.set $a (global.get $a))
+      (local.set $w (global.get $w))
+      (local.set $scale (f64.const 1.5))
+      (loop $again
+        (local.set $i (local.get $k))
+        (block $done (loop $l
+          (br_if $done (i32.ge_u (local.get $i) (local.get $n)))
+          (local.set $last (i64.add (local.get $last) (array.get $w (local.get $w) (local.get $i))))
+          (array.set $a (local.get $a) (local.get $i) (i32.add (local.get $i) (local.get $seed)))
+          (local.set $scale (f64.add (local.get $scale) (f64.convert_i64_s (local.get $last))))
+          (array.set $w (local.get $w) (i32.add (local.get $i) (local.get $ahead))
+            (i64.add (local.get $last) (i64.extend_i32_s (array.get $a (local.get $a) (local.get $i)))))
+          (local.set $i (i32.add (local.get $i) (i32.const 1)))
+          (br_if $l (i32.ne (i32.and (local.get $i) (i32.const 127)) (i32.const 127)))))
+        (local.set $k (i32.add (local.get $k) (i32.const 29)))
+        (br_if $again (i32.lt_s (local.get $k) (i32.const 100))))
+      (call $mix (i32.wrap_i64 (local.get $last)) (call $mix (local.get $i) (i32.trunc_sat_f64_s (local.get $scale)))))
+
+    ;; References, a field, and states that a switch tells apart.
+    (func (export "mark") (param $n i32) (param $step i32) (param $seed i32) (result i32)
+      (local $i i32) (local $state i32) (local $held (ref null $a)) (local $r (ref null $r))
+      (local.set $r (global.get $r))
+      (loop $l
+        (local.set $held (array.get $r (local.get $r) (local.get $i)))
+        (block $next (block $two (block $one (block $zero
+          (br_table $zero $one $two (local.get $state)))
+          (local.set $state (i32.add (ref.is_null (local.get $held)) (i32.const 1)))
+          (br $next))
+          (array.set $r (local.get $r) (local.get $i) (ref.null $a))
+          (local.set $state (i32.const 2))
+          (br $next))
+          (struct.set $s 0 (global.get $s) (local.get $held))
+          (array.set $r (local.get $r) (local.get $i) (global.get $a))
+          (local.set $state (i32.and (local.get $seed) (i32.const 1))))
+        (local.set $seed (i32.add (local.get $seed) (i32.const 1)))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br_if $l (i32.lt_s (local.get $i) (local.get $n))))
+      (call $mix (local.get $state) (i32.add (ref.is_null (local.get $held)) (i32.mul (local.get $step) (local.get $i)))))
+
     (func $count (param $n i32)
       (loop $l
         (global.set $effects (i32.add (global.get $effects) (i32.const 1)))
         (br_if $l (i32.gt_s (local.tee $n (i32.sub (local.get $n) (i32.const 1))) (i32.const 0)))))
-
     (func $mix (param $s i32) (param $x i32) (result i32)
       (i32.add (i32.mul (local.get $s) (i32.const 31)) (local.get $x)))
     (func $one (param $i i32) (result i32)
@@ -240,11 +299,15 @@ const PROGRAM: &str = r#"(module
         (ref.is_null (array.get $r (global.get $r) (local.get $i))))))"#;
 
 /// How many functions there are to test, and the numbers of some.
-const FUNCTIONS: usize = 9;
+const FUNCTIONS: usize = 12;
 const PRODUCT: usize = 0;
 const SIEVE: usize = 2;
 const SORT: usize = 3;
 const ROW: usize = 6;
+const AROUND: usize = 7;
+const SEARCH: usize = 9;
+const ROUNDS: usize = 10;
+const MARK: usize = 11;
 
 /// What a run of the program shows: for each call its outcome, and all that can be seen afterwards.
 type Shown = Vec<(Result<Vec<i32>, TrapCode>, Result<Vec<i32>, TrapCode>)>;
@@ -304,5 +367,21 @@ fn both_versions_do_what_contiguous_arrays_do() {
                 }
             }
         }
+    }
+}
+
+/// Loops that walk through arrays are pieces of code of their own, so that the functions above run them.
+#[test]
+fn loops_that_walk_through_arrays_are_taken_out() {
+    let wasm = wat::parse_str(PROGRAM).expect("assembles");
+    for (name, plan, _) in growing_heaps() {
+        let module = legato_compiler::compile(&wasm, &support::options(plan)).expect("compiles");
+        let taken: Vec<usize> = (0..FUNCTIONS)
+            .filter(|function| {
+                let code = &module.functions[FIRST + function];
+                code.outlined < code.range.length
+            })
+            .collect();
+        assert_eq!(taken, [PRODUCT, ROW, AROUND, SEARCH, ROUNDS, MARK], "{name}");
     }
 }

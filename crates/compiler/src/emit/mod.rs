@@ -30,6 +30,9 @@ use crate::{mir, passes};
 /// not hold them. In bytes.
 const LARGE_FRAME: u32 = 32 << 10;
 
+/// A function, and loops taken out of it.
+type Versions<'a> = (Cow<'a, mir::Function>, Vec<mir::Function>);
+
 /// Compiles the functions of one module.
 pub struct CodeGenerator {
     info: ModuleInfo,
@@ -79,7 +82,7 @@ impl CodeGenerator {
     /// The Cranelift IR of a function as text, before optimisation.
     pub fn lowered(&self, function: &mir::Function) -> Result<String, CompileError> {
         let large = is_large(function);
-        let function = &*self.versions(function, large)?;
+        let function = &self.versions(function, large)?.0;
         with_scratch(|scratch| {
             lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)
                 .map(|()| scratch.context.func.display().to_string())
@@ -87,25 +90,42 @@ impl CodeGenerator {
         .map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
 
-    /// The function with two versions of its loops, where the heap asks for that.
-    fn versions<'a>(&self, function: &'a mir::Function, large: bool) -> Result<Cow<'a, mir::Function>, CompileError> {
-        let Some(function) = (!large).then(|| versions(&self.env(), function)).flatten() else {
-            return Ok(Cow::Borrowed(function));
+    /// The function with two versions of its loops, where the heap asks for that, and the loops taken out of it.
+    fn versions<'a>(&self, function: &'a mir::Function, large: bool) -> Result<Versions<'a>, CompileError> {
+        let Some((function, outlined)) = (!large).then(|| versions(&self.env(), function)).flatten() else {
+            return Ok((Cow::Borrowed(function), Vec::new()));
         };
         if self.options.verify {
-            passes::check(&function, &self.info, "versions")?;
+            std::iter::once(&function)
+                .chain(&outlined)
+                .try_for_each(|function| passes::check(function, &self.info, "versions"))?;
         }
-        Ok(Cow::Owned(function))
+        Ok((Cow::Owned(function), outlined))
     }
 
     fn compile(&self, function: &mir::Function, listing: bool) -> Result<FunctionCode, CompileError> {
         let large = is_large(function);
-        let function = &*self.versions(function, large)?;
+        let (function, outlined) = &self.versions(function, large)?;
         let mut code = self.compile_once(function, listing, large, false);
         if let Ok(compiled) = &code
             && compiled.frame_bytes > LARGE_FRAME
         {
             code = self.compile_once(function, listing, large, true);
+        }
+        if let Ok(compiled) = &mut code {
+            let parts = outlined.iter().map(|part| self.compile_once(part, listing, false, false));
+            match parts.collect() {
+                Ok(parts) => {
+                    compiled.outlined = parts;
+                    if let Some(text) = &mut compiled.listing {
+                        for part in &compiled.outlined {
+                            text.push_str("; a loop taken out of the function:\n");
+                            text.push_str(part.listing.as_deref().unwrap_or_default());
+                        }
+                    }
+                }
+                Err(error) => code = Err(error),
+            }
         }
         code.map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
@@ -152,10 +172,10 @@ impl CodeGenerator {
         let mut compiled = Vec::with_capacity(functions.len());
         for function in functions {
             let (index, source) = (function.index, function.source);
-            let range = linker
-                .add(Some(Symbol::Function(index)), function)
+            let (range, outlined) = linker
+                .add_function(function)
                 .map_err(|message| CompileError::CodeGeneration { function: index, message })?;
-            compiled.push(CompiledFunction { range, index, source });
+            compiled.push(CompiledFunction { range, outlined, index, source });
         }
         let builtins = link_builtins(&self.target, &mut linker).map_err(error)?;
         let signatures = boundary_signatures(&self.info);
@@ -235,7 +255,7 @@ fn link_builtins(target: &Target, linker: &mut Linker) -> Result<Vec<CodeRange>,
                 let code = trampolines::builtin(target, Builtin::ALL[number as usize], true)?;
                 linker.add(Some(symbol), code)?;
             }
-            Symbol::Function(_) => {}
+            Symbol::Function(_) | Symbol::Outlined(..) => {}
         }
     }
     Ok(ranges)

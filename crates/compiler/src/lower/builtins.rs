@@ -4,7 +4,7 @@ use cranelift_codegen::ir::{self, InstBuilder, Signature};
 
 use super::Lowering;
 use super::access::Region;
-use super::env::{Symbol, abi_type, builtin_signature, cold_signature};
+use super::env::{Symbol, abi_type, builtin_signature, cold_signature, context_signature};
 use super::roots::SafepointKey;
 use crate::abi::{Builtin, ContextHead};
 
@@ -80,16 +80,31 @@ impl Lowering<'_, '_> {
 
     fn call_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
         let function = self.function_ref(Symbol::Cold(builtin as u32), || cold_signature(builtin));
-        let flags = self.flags(Region::ColdCells).with_aligned();
         for (number, &arg) in args.iter().enumerate() {
-            self.b.ins().store(flags, arg, self.context, ContextHead::COLD_CELLS_OFFSET + 8 * number as i32);
+            self.set_cell(number as u32, arg);
         }
         self.b.ins().call(function, &[self.context])
     }
 
     fn cold_result(&mut self, builtin: Builtin) -> ir::Value {
         let ty = abi_type(builtin.signature().result.expect("cold trampolines are for builtins with results"));
+        self.cell(0, ty)
+    }
+
+    /// What a cell of the context holds.
+    pub(super) fn cell(&mut self, number: u32, ty: ir::Type) -> ir::Value {
         let flags = self.flags(Region::ColdCells).with_aligned();
-        self.b.ins().load(ty, flags, self.context, ContextHead::COLD_CELLS_OFFSET)
+        self.b.ins().load(ty, flags, self.context, ContextHead::COLD_CELLS_OFFSET + 8 * number as i32)
+    }
+
+    pub(super) fn set_cell(&mut self, number: u32, value: ir::Value) {
+        let flags = self.flags(Region::ColdCells).with_aligned();
+        self.b.ins().store(flags, value, self.context, ContextHead::COLD_CELLS_OFFSET + 8 * number as i32);
+    }
+
+    /// Runs a loop that has been taken out of this function.
+    pub(super) fn call_outlined(&mut self, number: u32) {
+        let function = self.function_ref(Symbol::Outlined(self.mir.index.0, number), context_signature);
+        self.b.ins().call(function, &[self.context]);
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn merge(
 }
 
 /// By value, how often it is used, the starts of strips included. Where arrays have inline lengths, accesses read lengths again: their
-/// checks do not count.
+/// checks do not count, nor do strips.
 fn uses_of_lengths(
     mir: &Function,
     order: &[Block],
@@ -114,7 +114,9 @@ fn uses_of_lengths(
             terminator.for_each_use(&mut count);
         }
     }
-    strips.strips.iter().filter_map(|strip| strip.length).for_each(count);
+    if !grows {
+        strips.strips.iter().filter_map(|strip| strip.length).for_each(count);
+    }
     uses
 }
 

@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::checks::{is_harmless, is_length, root};
 use super::control::predecessors;
 use super::env::ModuleEnv;
+use super::strips::StripPlan;
 use crate::mir::{Block, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value, ValueDef};
 use crate::passes::definition;
 
@@ -54,8 +55,8 @@ impl Guards {
     }
 }
 
-/// Finds the guards, where arrays have inline lengths. Counted accesses are left alone.
-pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block]) -> Guards {
+/// Finds the guards, where arrays have inline lengths. Accesses by strips are left to these, and counted accesses alone.
+pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &StripPlan) -> Guards {
     let mut guards = Guards::default();
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return guards };
     if !spines.layout.grows || env.plan.counting.is_some() {
@@ -75,7 +76,7 @@ pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block]) -> Guards {
         if edge.block == mir.entry || entering[edge.block.index()].len() != 1 {
             continue;
         }
-        if let Some(access) = first_access(env, mir, &spines, edge, index, length) {
+        if let Some(access) = first_access(env, mir, &spines, strips, edge, index, length) {
             guards.accesses.insert(access);
             guards.by_block.insert(block, Guard { access, compare, length, holds_inside });
         }
@@ -119,6 +120,7 @@ fn first_access(
     env: &ModuleEnv,
     mir: &Function,
     spines: &SpinePlan,
+    strips: &StripPlan,
     edge: &Edge,
     index: Value,
     length: Value,
@@ -146,6 +148,7 @@ fn first_access(
         && is_length(mir, length, array)
         && is_before(array)
         && data.args.get(2).is_none_or(|&stored| is_before(stored))
-        && !env.lies_inline(mir, spines, kind, array, index);
+        && !env.lies_inline(mir, spines, kind, array, index)
+        && strips.of(access).is_none();
     is_found.then_some(access)
 }

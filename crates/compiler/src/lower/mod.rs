@@ -106,14 +106,17 @@ pub(crate) fn lower(
     builder_context: &mut FunctionBuilderContext,
     large: bool,
 ) -> Result<(), String> {
-    function.signature = wasm_signature(env.info.func_type(mir.ty));
+    function.signature = match mir.outlined {
+        None => wasm_signature(env.info.func_type(mir.ty)),
+        Some(_) => env::context_signature(),
+    };
     let order = control::reverse_post_order(mir);
     let inline_allocation = !large && allocation::count(mir, &order) <= MOST_INLINE_ALLOCATIONS;
     let checks_stack = poll::needs_stack_check(mir, &order);
     let temperature = |op: &Op, args: &[mir::Value]| safepoints::temperature(env, mir, inline_allocation, op, args);
     let roots = roots::plan(env, mir, &order, checks_stack, temperature);
     let strips = if large { StripPlan::default() } else { strips::plan(env, mir, &order, temperature) };
-    let guards = guards::find(env, mir, &order);
+    let guards = guards::find(env, mir, &order, &strips);
     let checks = checks::merge(env, mir, &order, &strips, &guards);
 
     let mut lowering = Lowering {
@@ -449,6 +452,14 @@ impl Lowering<'_, '_> {
                 return;
             }
             Op::Poll => return self.poll(key),
+
+            Op::CallOutlined(number) => return self.call_outlined(*number),
+            Op::CellGet(cell, ty) => self.cell(*cell, clif_type(*ty)),
+            Op::CellSet(cell) => {
+                let value = arg(self, 0);
+                return self.set_cell(*cell, value);
+            }
+            Op::PollPending => self.poll_word(),
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);

@@ -16,6 +16,10 @@ const SMALL_LEAF: usize = 200;
 
 /// Whether a function checks the stack at its entry.
 pub(super) fn needs_stack_check(mir: &mir::Function, order: &[Block]) -> bool {
+    if mir.outlined.is_some() {
+        // It is small, and its callers have checked.
+        return false;
+    }
     let mut count = 0;
     for &block in order {
         let data = &mir.blocks[block.index()];
@@ -41,7 +45,8 @@ fn may_call(op: &Op) -> bool {
         Op::ArrayNew(_) | Op::ArrayNewDefault(_) | Op::ArrayNewFixed(_) => true,
         Op::ArrayNewData(..) | Op::ArrayNewElem(..) | Op::ArrayFill(_) | Op::ArrayCopy(..) => true,
         Op::ArrayInitData(..) | Op::ArrayInitElem(..) | Op::Call(_) => true,
-        // A poll calls, but only its own trampoline, on a stack that the callers have checked.
+        // A poll calls, but only its own trampoline, on a stack that the callers have checked; a loop taken out of the function needs
+        // little more.
         _ => false,
     }
 }
@@ -63,10 +68,15 @@ impl Lowering<'_, '_> {
 
     /// A safepoint at a loop back-edge.
     pub(super) fn poll(&mut self, key: SafepointKey) {
+        let word = self.poll_word();
+        self.cold_poll(word, key, |l, value| l.value(value));
+    }
+
+    /// What is not 0 where a poll has something to do.
+    pub(super) fn poll_word(&mut self) -> ir::Value {
         let mutator = self.mutator();
         let flags = self.flags(Region::Poll).with_aligned();
-        let word = self.b.ins().load(types::I32, flags, mutator, MutatorContext::POLL_OFFSET as i32);
-        self.cold_poll(word, key, |l, value| l.value(value));
+        self.b.ins().load(types::I32, flags, mutator, MutatorContext::POLL_OFFSET as i32)
     }
 
     fn cold_poll(

@@ -1,6 +1,7 @@
 //! Which accesses of loops walk through an array in strips.
 //!
-//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array, a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an address `base`, so that
+//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array (where these grow, all that lies in
+//! one piece), a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an address `base`, so that
 //! element `i` lies at `base + i * size`, and the index `end` where the strip ends, never beyond the array's length. While an index is
 //! below `end`, an access costs one comparison, which takes the place of the bounds check where that would come directly
 //! before ([`checks`](super::checks)). Otherwise a cold path looks up the next strip.
@@ -13,8 +14,8 @@
 //! passed its check in each iteration.
 //!
 //! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a leaf into a
-//! spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow, loops have two versions instead
-//! ([`versions`](super::versions)).
+//! spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow, loops have two versions
+//! ([`versions`](super::versions)), and strips are for what has been taken out of them.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
@@ -97,7 +98,7 @@ pub(super) fn plan(
     temperature: impl Fn(&Op, &[Value]) -> Option<Temperature>,
 ) -> StripPlan {
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return StripPlan::default() };
-    if spines.layout.grows {
+    if spines.layout.grows && mir.outlined.is_none() {
         return StripPlan::default();
     }
     let is_access = |inst: &Inst| matches!(mir.insts[inst.index()].op, Op::ArrayGet(..) | Op::ArraySet(..));
@@ -227,10 +228,10 @@ impl Finder<'_> {
         }
         let first = self.plan.strips.len();
         for ((array, _), candidates) in groups {
-            if self.plan.strips.len() - first == MOST_STRIPS {
+            if self.plan.strips.len() - first >= MOST_STRIPS {
                 break;
             }
-            self.group(array, &candidates, &latches, header);
+            self.divide(array, candidates, &latches, header);
         }
         let strips = (first, self.plan.strips.len());
         if strips.0 < strips.1 {
@@ -241,11 +242,29 @@ impl Finder<'_> {
         }
     }
 
-    /// Makes a strip for the accesses of an array, if one of them can lead.
+    /// Makes strips for the accesses of an array. Loads and stores have one each where each can have one and stores look at what they find: a
+    /// leaf that must not be written still serves loads.
+    fn divide(&mut self, array: Value, candidates: Vec<Candidate>, latches: &[Block], header: Block) {
+        let leads = |candidate: &Candidate| self.is_always_executed(candidate, latches);
+        let [loads, stores] =
+            [false, true].map(|stores| candidates.iter().any(|other| other.stores == stores && leads(other)));
+        if loads && stores && self.spines.checks_stores() {
+            let (stores, loads): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| candidate.stores);
+            self.group(array, &loads, latches, header);
+            self.group(array, &stores, latches, header);
+        } else {
+            self.group(array, &candidates, latches, header);
+        }
+    }
+
+    fn is_always_executed(&self, candidate: &Candidate, latches: &[Block]) -> bool {
+        latches.iter().all(|&latch| self.dominators.dominates(candidate.block, latch))
+    }
+
+    /// Makes a strip for accesses of an array, if one of them can lead.
     fn group(&mut self, array: Value, candidates: &[Candidate], latches: &[Block], header: Block) {
         let mir = self.mir;
-        let leads =
-            |candidate: &&Candidate| latches.iter().all(|&latch| self.dominators.dominates(candidate.block, latch));
+        let leads = |candidate: &&Candidate| self.is_always_executed(candidate, latches);
         let Some(leader) = candidates.iter().filter(leads).min_by_key(|candidate| candidate.constant) else { return };
         let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty, _)) = mir.insts[leader.inst.index()].op else { return };
         let kind = self.env.element_kind(ty);
@@ -255,10 +274,12 @@ impl Finder<'_> {
         };
         let is_written = candidates.iter().filter(served).any(|candidate| candidate.stores);
         let strip = self.plan.strips.len();
-        for candidate in candidates.iter().filter(served) {
+        let uses = candidates.iter().filter(served).map(|candidate| {
             let leads = candidate.constant == leader.constant && leads(&candidate);
-            self.plan.uses.insert(candidate.inst, StripUse { strip, leads });
-        }
+            (candidate.inst, StripUse { strip, leads })
+        });
+        let uses: SmallVec<[_; 4]> = uses.collect();
+        self.plan.uses.extend(uses);
         let length = self.length_before(array, header);
         self.plan.strips.push(Strip { array, kind, is_written, length });
     }

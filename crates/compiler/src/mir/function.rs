@@ -44,6 +44,8 @@ pub struct Function {
     pub entry: Block,
     /// Wasm byte offset of the function's body in the module file.
     pub source: u32,
+    /// Where this is a loop taken out of the function: its number among those. It has neither parameters nor results, but cells.
+    pub outlined: Option<u32>,
 }
 
 /// A value's type and origin.
@@ -246,8 +248,16 @@ impl Terminator {
 impl Function {
     /// An empty function with an empty entry block.
     pub fn new(index: FuncIndex, ty: TypeIndex, source: u32) -> Function {
-        let mut function =
-            Function { index, ty, values: Vec::new(), insts: Vec::new(), blocks: Vec::new(), entry: Block(0), source };
+        let mut function = Function {
+            index,
+            ty,
+            values: Vec::new(),
+            insts: Vec::new(),
+            blocks: Vec::new(),
+            entry: Block(0),
+            source,
+            outlined: None,
+        };
         function.entry = function.add_block();
         function
     }

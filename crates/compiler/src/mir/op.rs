@@ -3,6 +3,7 @@
 use super::function::{Edge, Value};
 use crate::module::{
     DataIndex, ElemIndex, FuncIndex, GlobalIndex, HeapType, MemoryIndex, RefType, TableIndex, TagIndex, TypeIndex,
+    ValueType,
 };
 
 /// Whether an operation must check its reference for null.
@@ -396,6 +397,15 @@ pub enum Op {
     Call(Callee),
     /// A safepoint at a loop back-edge.
     Poll,
+
+    /// Runs the loop of this number that has been taken out of the function. It collects nothing. ()
+    CallOutlined(u32),
+    /// () -> what the cell of this number holds
+    CellGet(u32, ValueType),
+    /// (value)
+    CellSet(u32),
+    /// () -> i32: not 0 where a poll would have something to do.
+    PollPending,
 }
 
 impl Op {

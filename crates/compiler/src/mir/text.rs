@@ -160,6 +160,9 @@ impl fmt::Display for Op {
             Op::ExceptionNew(tag) => write!(f, "ExceptionNew({})", tag.0),
             Op::ExceptionGet(tag, field) => write!(f, "ExceptionGet({}.{field})", tag.0),
             Op::Call(callee) => write!(f, "Call {callee}"),
+            Op::CallOutlined(number) => write!(f, "CallOutlined({number})"),
+            Op::CellGet(cell, ty) => write!(f, "CellGet({cell}) {ty}"),
+            Op::CellSet(cell) => write!(f, "CellSet({cell})"),
             plain => write!(f, "{plain:?}"),
         }
     }

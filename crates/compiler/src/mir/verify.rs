@@ -38,19 +38,29 @@ impl Verifier<'_> {
                 }
             }
         }
-        let signature = self.info.func_type(self.function.ty);
         let entry = &self.function.blocks[self.function.entry.index()];
         if !cfg.predecessors(self.function.entry).is_empty() {
             return Err("the entry has predecessors".to_string());
         }
         let params: Vec<ValueType> = entry.params.iter().map(|&param| self.function.value_type(param)).collect();
-        if params != signature.params {
+        if params != self.signature_of_function().0 {
             return Err("the entry's parameters are not the function's".to_string());
         }
         for &block in &cfg.order {
             self.block(block).map_err(|error| format!("{block}: {error}"))?;
         }
         Ok(())
+    }
+
+    /// The parameters and results of the function.
+    fn signature_of_function(&self) -> (&[ValueType], &[ValueType]) {
+        match self.function.outlined {
+            None => {
+                let signature = self.info.func_type(self.function.ty);
+                (&signature.params, &signature.results)
+            }
+            Some(_) => (&[], &[]),
+        }
     }
 
     fn block(&self, block: Block) -> Checked {
@@ -202,7 +212,13 @@ impl Verifier<'_> {
                 (vec![address, I32, address], vec![])
             }
             Op::MemoryInit(memory, _) => (vec![self.address(memory.index()), I32, I32], vec![]),
-            Op::DataDrop(_) | Op::ElemDrop(_) | Op::Poll => (vec![], vec![]),
+            Op::DataDrop(_) | Op::ElemDrop(_) | Op::Poll | Op::CallOutlined(_) => (vec![], vec![]),
+            Op::CellGet(_, ty) => (vec![], vec![*ty]),
+            Op::CellSet(_) => {
+                let &value = args.first().ok_or("too few operands")?;
+                (vec![self.function.value_type(value)], vec![])
+            }
+            Op::PollPending => (vec![], vec![I32]),
             Op::TableGet(table) => {
                 let element = self.info.tables[table.index()].element;
                 (vec![self.table_address(table.index())], vec![ValueType::Ref(element)])
@@ -302,7 +318,7 @@ impl Verifier<'_> {
         let mut uses = Vec::new();
         terminator.for_each_use(|value| uses.push(value));
         uses.iter().try_for_each(|&value| self.used(value, block, position))?;
-        let results = &self.info.func_type(self.function.ty).results;
+        let results = self.signature_of_function().1;
         // Types that the terminator supplies to each edge before the edge's own arguments.
         let mut supplied: Vec<Vec<ValueType>> = Vec::new();
         let exception = |handlers: &[HandlerEdge]| {

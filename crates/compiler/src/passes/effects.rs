@@ -51,7 +51,7 @@ impl Write {
         match op {
             Op::StructSet(ty, number, _) => Write::Field(Field::new(info, *ty, *number)),
             Op::GlobalSet(global) => Write::Global(*global),
-            Op::Call(_) => Write::Anything,
+            Op::Call(_) | Op::CallOutlined(_) => Write::Anything,
             Op::ArraySet(ty, _)
             | Op::ArrayFill(ty)
             | Op::ArrayCopy(ty, _)
@@ -82,7 +82,10 @@ impl Write {
             | Op::ArrayInlineLen(_)
             | Op::BoundsCheck
             | Op::ArrayGet(..)
-            | Op::ExceptionGet(..) => Write::Nothing,
+            | Op::ExceptionGet(..)
+            | Op::PollPending => Write::Nothing,
+            // Cells are apart from all else, and read by no load.
+            Op::CellGet(..) | Op::CellSet(_) => Write::Nothing,
             // Write memories, tables and segments, which are apart from objects and globals.
             Op::Store(..)
             | Op::MemoryGrow(_)

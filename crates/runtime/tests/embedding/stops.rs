@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use legato::{Config, Engine, Linker, Module, Result, Store, Trap, WasmBacktrace};
 
-use crate::{engines, instance};
+use crate::{engine, engines, instance};
 
 fn trap(error: &legato::Error) -> Trap {
     *error.downcast_ref::<Trap>().unwrap_or_else(|| panic!("no trap: {error:?}"))
@@ -36,6 +36,36 @@ fn every_trap_has_its_message() -> Result<()> {
             assert_eq!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len(), 1);
         }
     }
+    Ok(())
+}
+
+/// Sums elements of a sparse array until it traps.
+const WALK: &str = r#"(module
+    (type $a (array (mut i32)))
+    (func $walk (param $x (ref $a)) (param $i i32) (result i32) (local $sum i32)
+        (loop $l
+            (local.set $sum (i32.add (local.get $sum) (array.get $a (local.get $x) (local.get $i))))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $l (i32.ne (local.get $i) (i32.const 0))))
+        (local.get $sum))
+    (func $outer (export "outer") (param $length i32) (result i32)
+        (i32.add (i32.const 1) (call $walk (array.new_default $a (local.get $length)) (i32.const 0)))))"#;
+
+#[test]
+fn a_loop_taken_out_of_its_function_makes_one_frame_with_it() -> Result<()> {
+    let frames = |arrays: &str| -> Result<Vec<_>> {
+        let engine = engine("generational/direct", &[("arrays", arrays)]);
+        let (mut store, instance) = instance(&engine, (), WALK)?;
+        let func = instance.get_typed_func::<i32, i32>(&mut store, "outer")?;
+        let error = func.call(&mut store, 100_000).unwrap_err();
+        assert_eq!(trap(&error), Trap::ArrayOutOfBounds);
+        let backtrace = error.downcast_ref::<WasmBacktrace>().unwrap();
+        let frame = |frame: &legato::FrameInfo| (frame.func_name().map(str::to_owned), frame.module_offset());
+        Ok(backtrace.frames().iter().map(frame).collect())
+    };
+    let (expected, found) = (frames("contiguous")?, frames("zrays")?);
+    assert_eq!(expected.len(), 2);
+    assert_eq!(found, expected);
     Ok(())
 }
 

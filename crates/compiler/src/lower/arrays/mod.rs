@@ -85,6 +85,9 @@ impl Lowering<'_, '_> {
     fn check_element(&mut self, element: Element) {
         let length = match element.check {
             None => return,
+            Some(MergedCheck::Length(_)) if self.env.has_inline_lengths() => {
+                self.array_len(Check::Elided, element.array)
+            }
             Some(MergedCheck::Length(length)) => self.value(length),
             Some(MergedCheck::LengthOf(array, null)) => {
                 let array = self.value(array);

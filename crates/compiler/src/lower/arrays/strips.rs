@@ -49,13 +49,16 @@ impl Lowering<'_, '_> {
             let (array, kind, length) = (strip.array, strip.kind, strip.length);
             let first = plan.layout.first_n / kind.bytes();
             let (base, end) = match length {
-                Some(length) if first > 0 && !collects => {
+                Some(length) if (first > 0 || plan.layout.grows) && !collects => {
                     let array = self.value(array);
                     let start = self.object(array, None, 0).address;
                     let base = self.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(kind)));
-                    let length = self.value(length);
-                    let first = self.b.ins().iconst(types::I32, i64::from(first));
-                    (base, self.b.ins().umin(length, first))
+                    let (inline, most) = match plan.layout.grows {
+                        true => (spines::inline_length(self, array, None), LAST),
+                        false => (self.value(length), first),
+                    };
+                    let most = self.b.ins().iconst(types::I32, i64::from(most));
+                    (base, self.b.ins().umin(inline, most))
                 }
                 _ => (self.b.ins().iconst(POINTER, 0), self.b.ins().iconst(types::I32, 0)),
             };
@@ -112,9 +115,15 @@ impl Lowering<'_, '_> {
         let base = self.b.append_block_param(found, POINTER);
         let end = self.b.append_block_param(found, types::I32);
         let first = plan.layout.first_n / element.kind.bytes();
-        if first > 0 {
+        if first > 0 || plan.layout.grows {
             let [near, far] = [(); 2].map(|()| self.b.create_block());
-            let first = self.b.ins().iconst(types::I32, i64::from(first));
+            let (first, most) = match plan.layout.grows {
+                true => {
+                    let last = self.b.ins().iconst(types::I32, i64::from(LAST));
+                    (spines::inline_length(self, element.array, None), last)
+                }
+                false => (self.b.ins().iconst(types::I32, i64::from(first)), length),
+            };
             let is_near = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, first);
             self.b.ins().brif(is_near, near, &[], far, &[]);
             for block in [near, far] {
@@ -122,7 +131,7 @@ impl Lowering<'_, '_> {
             }
             self.b.switch_to_block(near);
             let base = self.b.ins().iadd_imm_s(object, i64::from(array_elements_offset(element.kind)));
-            let end = self.b.ins().umin(length, first);
+            let end = self.b.ins().umin(first, most);
             self.b.ins().jump(found, &[base.into(), end.into()]);
             self.b.switch_to_block(far);
         }

@@ -6,8 +6,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::outline::Outlined;
 use super::points::{Limit, Point, Version};
-use super::repair::{self, Copied, Part};
+use super::repair::{self, Copied, Left, Part};
 use crate::mir::{Block, Cfg, Check, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value};
 use crate::module::ValueType;
 
@@ -21,6 +22,8 @@ pub(super) struct Copies<'a> {
     parts: Vec<Part>,
     /// By loop that has been copied, whether there are loops within.
     is_nest: Vec<bool>,
+    /// What loops taken out of the function have left.
+    left: Left,
 }
 
 /// Where loops are entered.
@@ -31,6 +34,22 @@ pub(super) struct Entries {
     limits: Vec<Vec<Value>>,
 }
 
+/// Where the second version goes on.
+struct Targets<'a> {
+    /// By header, where its loop is entered.
+    entries: &'a FxHashMap<Block, Block>,
+    /// By block, the pieces of its copy.
+    pieces: &'a FxHashMap<Block, Vec<Block>>,
+}
+
+impl Targets<'_> {
+    /// What takes the place of a block: in the first version where an iteration begins.
+    fn of(&self, block: Block) -> Block {
+        let copy = || self.pieces.get(&block).map(|pieces| pieces[0]);
+        self.entries.get(&block).copied().or_else(copy).unwrap_or(block)
+    }
+}
+
 impl<'a> Copies<'a> {
     pub(super) fn new(original: &'a Function) -> Copies<'a> {
         Copies {
@@ -39,6 +58,7 @@ impl<'a> Copies<'a> {
             copied: FxHashMap::default(),
             parts: vec![Part::Outside; original.blocks.len()],
             is_nest: Vec::new(),
+            left: Left::default(),
         }
     }
 
@@ -118,24 +138,87 @@ impl<'a> Copies<'a> {
             let added = (0..count).map(|_| add_block(&mut self.function, &mut self.parts, Part::Second(number)));
             pieces.insert(block, added.collect());
         }
+        let mut calls: FxHashMap<Block, Block> = FxHashMap::default();
+        for &header in version.blocks.iter().filter(|block| version.outlined.contains_key(block)) {
+            calls.insert(header, add_block(&mut self.function, &mut self.parts, Part::Second(number)));
+        }
+        let targets = Targets { entries, pieces: &pieces };
+        let mut passed: FxHashSet<Block> = FxHashSet::default();
         for &block in &version.blocks {
             let points = version.points.get(&block).map_or(&[][..], Vec::as_slice);
-            self.copy_block(block, points, &pieces, entries);
+            passed.insert(block);
+            self.copy_block(block, points, &pieces[&block], |edge| match calls.get(&edge) {
+                // Back-edges come from the header, or from blocks behind it.
+                Some(&call) if passed.contains(&edge) => call,
+                _ => targets.of(edge),
+            });
+        }
+        for (header, call) in calls {
+            self.call_outlined(header, call, &version.outlined[&header], &targets);
         }
         pieces
     }
 
-    fn copy_block(
-        &mut self,
-        block: Block,
-        points: &[Point],
-        pieces: &FxHashMap<Block, Vec<Block>>,
-        entries: &FxHashMap<Block, Block>,
-    ) {
+    /// Fills the block in which the second version calls a loop that has been taken out of the function, and goes on as that has ended.
+    fn call_outlined(&mut self, header: Block, call: Block, outlined: &Outlined, targets: &Targets) {
+        let second = Part::Second(self.is_nest.len() as u32);
+        let source = self.original.blocks[header.index()].terminator_source;
+        let types: Vec<ValueType> =
+            self.original.blocks[header.index()].params.iter().map(|&param| self.original.value_type(param)).collect();
+        let params: Vec<Value> = types.iter().map(|&ty| self.function.add_param(call, ty)).collect();
+        for (cell, &value) in params.iter().chain(&outlined.passed).enumerate() {
+            self.function.push(call, Op::CellSet(cell as u32), &[value], &[], source);
+        }
+        let number = outlined.function.outlined.expect("a loop that has been taken out");
+        self.function.push(call, Op::CallOutlined(number), &[], &[], source);
+        let way = self.cell(call, 0, ValueType::I32, source);
+        // An iteration begins.
+        let started = add_block(&mut self.function, &mut self.parts, second);
+        let args = types.iter().enumerate().map(|(number, &ty)| self.cell(started, number + 1, ty, source)).collect();
+        self.end(started, Terminator::Jump(Edge { block: targets.of(header), args }), source);
+        let mut ways = vec![Edge::to(started)];
+        for exit in &outlined.exits {
+            // As it is by now: it may lead to where another loop is entered.
+            let data = &self.function.blocks[exit.block.index()];
+            let source = data.terminator_source;
+            let mut edges = Vec::new();
+            data.terminator.as_ref().expect("a finished block").for_each_edge(|edge| edges.push(edge));
+            let mut edge = edges[exit.edge].clone();
+            edge.block = targets.of(edge.block);
+            let left = add_block(&mut self.function, &mut self.parts, second);
+            for (number, &value) in exit.values.iter().enumerate() {
+                let found = self.cell(left, number + 1, self.original.value_type(value), source);
+                self.left.insert((value, left), found);
+            }
+            self.end(left, Terminator::Jump(edge), source);
+            ways.push(Edge::to(left));
+        }
+        let last = ways.pop().expect("at least one way");
+        let terminator = match ways.len() {
+            1 => Terminator::Branch { cond: way, then: last, otherwise: ways.remove(0) },
+            _ => Terminator::Switch { index: way, targets: ways, default: last },
+        };
+        self.end(call, terminator, source);
+    }
+
+    fn cell(&mut self, block: Block, number: usize, ty: ValueType, source: u32) -> Value {
+        let inst = self.function.push(block, Op::CellGet(number as u32, ty), &[], &[ty], source);
+        self.function.insts[inst.index()].results[0]
+    }
+
+    /// Ends a cold block.
+    fn end(&mut self, block: Block, terminator: Terminator, source: u32) {
+        let data = &mut self.function.blocks[block.index()];
+        data.cold = true;
+        data.terminator = Some(terminator);
+        data.terminator_source = source;
+    }
+
+    fn copy_block(&mut self, block: Block, points: &[Point], pieces: &[Block], target: impl Fn(Block) -> Block) {
         let function = &mut self.function;
         let number = self.is_nest.len() as u32;
         let original = function.blocks[block.index()].clone();
-        let mut rest = pieces[&block].iter().copied();
+        let mut rest = pieces.iter().copied();
         let mut at = rest.next().expect("at least one piece");
         for &param in &original.params {
             let copy = function.add_param(at, function.value_type(param));
@@ -160,14 +243,7 @@ impl<'a> Copies<'a> {
             }
         }
         let mut terminator = original.terminator.expect("a finished block");
-        terminator.for_each_edge_mut(|edge| {
-            // It goes on in the first version where an iteration begins.
-            if let Some(&entry) = entries.get(&edge.block) {
-                edge.block = entry;
-            } else if let Some(pieces) = pieces.get(&edge.block) {
-                edge.block = pieces[0];
-            }
-        });
+        terminator.for_each_edge_mut(|edge| edge.block = target(edge.block));
         let data = &mut function.blocks[at.index()];
         data.cold = true;
         data.terminator = Some(terminator);
@@ -257,7 +333,7 @@ impl<'a> Copies<'a> {
 
     /// Lets every use see the definition that reaches it.
     pub(super) fn finish(self) -> Function {
-        repair::repair(self.original, self.function, self.copied, &self.parts, self.is_nest)
+        repair::repair(self.original, self.function, self.copied, self.left, &self.parts, self.is_nest)
     }
 }
 

@@ -8,16 +8,20 @@
 //! makes accesses as code outside of loops does. It goes on in the first where the next iteration begins, of whichever loop, so
 //! that it has no loops of its own.
 //!
+//! A loop that walks through the leaves of an array has a third version, which the second calls ([`outline`]).
+//!
 //! Inline lengths of arrays that a loop does not change are read before it, and again where the second version comes back. A length
 //! read before an array grew is too small, which does no harm.
 
 mod copies;
+mod outline;
 mod points;
 mod repair;
 
 use legato_heap::plan::ArrayPlan;
 
 use self::copies::Copies;
+use self::outline::Outliner;
 use self::points::{Finder, Version};
 use super::env::ModuleEnv;
 use crate::mir::{Block, BlockData, Cfg, Dominators, Function, Loops, Op, Reach};
@@ -29,8 +33,9 @@ const MOST_INSTS: usize = 1_000;
 /// In a function with more instructions than this, loops have one version: it could pass the limits of compile time otherwise.
 const LARGEST_FUNCTION: usize = 6_000;
 
-/// The function with two versions of its loops, if it has any to which that matters. Near-linear in the function's size.
-pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<Function> {
+/// The function with two versions of its loops, and the loops taken out of it in the order of their numbers, if it has any to which that
+/// matters. Near-linear in the function's size.
+pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<(Function, Vec<Function>)> {
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return None };
     if !spines.layout.grows || env.plan.counting.is_some() || mir.insts.len() > LARGEST_FUNCTION {
         return None;
@@ -45,9 +50,19 @@ pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<Function> {
         return None;
     }
     let finder = Finder::new(env, mir, spines, &cfg, &dominators, &loops);
-    let found: Vec<Version> = nests(mir, &cfg, &loops).iter().filter_map(|nest| finder.find(nest)).collect();
+    let mut found: Vec<Version> = nests(mir, &cfg, &loops).iter().filter_map(|nest| finder.find(nest)).collect();
     if found.is_empty() {
         return None;
+    }
+    let outliner = Outliner::new(env, mir, &cfg, &dominators, &loops);
+    let mut outlined = Vec::new();
+    for version in &mut found {
+        for blocks in finder.innermost(version) {
+            if let Some(taken) = outliner.outline(&blocks, outlined.len() as u32) {
+                outlined.push(taken.function.clone());
+                version.outlined.insert(blocks[0], taken);
+            }
+        }
     }
     let mut copies = Copies::new(mir);
     let entries: Vec<_> = found.iter().map(|version| copies.enter(version, &cfg)).collect();
@@ -57,7 +72,7 @@ pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<Function> {
     let mut function = copies.finish();
     block_params(&mut function);
     copies::divide_edges(&mut function, mir.blocks.len());
-    Some(function)
+    Some((function, outlined))
 }
 
 fn has_access(mir: &Function, block: &BlockData) -> bool {

@@ -5,6 +5,7 @@ use legato_heap::plan::SpinePlan;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::outline::Outlined;
 use crate::lower::checks::{is_harmless, is_length, root};
 use crate::lower::env::ModuleEnv;
 use crate::lower::guards::Check as Comparison;
@@ -20,6 +21,8 @@ pub(super) struct Version {
     pub(super) loops: Vec<(Block, Vec<Value>)>,
     /// By block in the order of instructions: where the first version leaves it.
     pub(super) points: FxHashMap<Block, Vec<Point>>,
+    /// By header: loops taken out of the function.
+    pub(super) outlined: FxHashMap<Block, Outlined>,
     /// Accesses of the first version, all of which reach elements in one piece.
     pub(super) inline: FxHashSet<Inst>,
 }
@@ -58,7 +61,7 @@ pub(super) enum Limit {
 }
 
 /// Whether an operation finds the same and changes nothing when it is done again, with nothing but such operations between.
-fn may_be_done_again(op: &Op) -> bool {
+pub(super) fn may_be_done_again(op: &Op) -> bool {
     match op {
         Op::Unary(_) | Op::Binary(_) | Op::Load(..) | Op::GlobalGet(_) | Op::NullCheck | Op::RefTest(_) => true,
         Op::RefCast(_) | Op::I31Get(..) | Op::StructGet(..) | Op::ArrayLen(_) | Op::BoundsCheck => true,
@@ -148,6 +151,7 @@ impl<'a> Finder<'a> {
             blocks: blocks.to_vec(),
             loops: Vec::new(),
             points: FxHashMap::default(),
+            outlined: FxHashMap::default(),
             inline: FxHashSet::default(),
         };
         // By loop, its number in the version.
@@ -234,6 +238,19 @@ impl<'a> Finder<'a> {
         }
         self.omit_lengths(&mut version, &checked);
         (!version.points.is_empty()).then_some(version)
+    }
+
+    /// The blocks of each innermost loop of a version, header first.
+    pub(super) fn innermost(&self, version: &Version) -> Vec<Vec<Block>> {
+        let mut found: Vec<Vec<Block>> = Vec::new();
+        for &(header, _) in &version.loops {
+            let number = self.loop_of(header);
+            if !self.has_inner[number] {
+                let is_within = |block: &Block| self.loops.innermost[block.index()] == Some(number);
+                found.push(version.blocks.iter().copied().filter(is_within).collect());
+            }
+        }
+        found
     }
 
     /// The block of the same loop that leads to this one alone, if one does.

@@ -37,13 +37,18 @@ pub(super) struct Copied {
     pub(super) copy_home: Block,
 }
 
+/// What loops taken out of the function have left in cells: the values of the loop's first version that are known in a block that control
+/// goes on in, and what stands for them there.
+pub(super) type Left = FxHashMap<(Value, Block), Value>;
+
 /// Lets every use see the definition that reaches it. `function` is `original` with versions of its loops; `copied` are the values with two
-/// definitions, by value of the first; `parts` says of each block what it belongs to, and `is_nest` of each loop whether there are
-/// loops within.
+/// definitions, by value of the first, and `left` their third ones; `parts` says of each block what it belongs to, and `is_nest` of each
+/// loop whether there are loops within.
 pub(super) fn repair(
     original: &Function,
     function: Function,
     copied: FxHashMap<Value, Copied>,
+    left: Left,
     parts: &[Part],
     is_nest: Vec<bool>,
 ) -> Function {
@@ -53,6 +58,7 @@ pub(super) fn repair(
         function,
         cfg: &cfg,
         copied,
+        left,
         is_nest,
         found: FxHashMap::default(),
         joined: VecDeque::new(),
@@ -73,6 +79,7 @@ struct Repair<'a> {
     function: Function,
     cfg: &'a Cfg,
     copied: FxHashMap<Value, Copied>,
+    left: Left,
     is_nest: Vec<bool>,
     /// What reaches the start of a block, by value of the first version.
     found: FxHashMap<(Value, Block), Value>,
@@ -137,6 +144,9 @@ impl Repair<'_> {
     /// What a use of a value stands for; `part`: what the block belongs to.
     fn at_use(&mut self, part: Part, value: Value, block: Block) -> Value {
         let Some(&copied) = self.copied.get(&value) else { return value };
+        if let Some(&left) = self.left.get(&(value, block)) {
+            return left;
+        }
         // A first version without loops within is entered at its start alone, where none of its values is defined.
         let is_first = part == Part::First(copied.number);
         if copied.home == Some(block) || is_first && !self.is_nest[copied.number as usize] {
@@ -199,7 +209,10 @@ impl Repair<'_> {
         if copied.home == Some(block) {
             return Some(value);
         }
-        (copied.copy_home == block).then_some(copied.copy)
+        if copied.copy_home == block {
+            return Some(copied.copy);
+        }
+        self.left.get(&(value, block)).copied()
     }
 
     /// What a value is at the start of a block.
