@@ -30,6 +30,9 @@ use crate::passes::block_params;
 /// A loop with more instructions than this, those of the loops within included, has one version.
 const MOST_INSTS: usize = 1_000;
 
+/// A loop with more instructions than this for each access has one version: what two would cost in registers, accesses do not save.
+const INSTS_PER_ACCESS: usize = 10;
+
 /// In a function with more instructions than this, loops have one version: it could pass the limits of compile time otherwise.
 const LARGEST_FUNCTION: usize = 6_000;
 
@@ -40,7 +43,7 @@ pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<(Function, Vec
     if !spines.layout.grows || env.plan.counting.is_some() || mir.insts.len() > LARGEST_FUNCTION {
         return None;
     }
-    if !mir.blocks.iter().any(|block| has_access(mir, block)) {
+    if mir.blocks.iter().all(|block| accesses_in(mir, block) == 0) {
         return None;
     }
     let cfg = Cfg::new(mir);
@@ -75,32 +78,35 @@ pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<(Function, Vec
     Some((function, outlined))
 }
 
-fn has_access(mir: &Function, block: &BlockData) -> bool {
+/// How many accesses to elements that may lie anywhere there are in a block.
+fn accesses_in(mir: &Function, block: &BlockData) -> usize {
     let is_access = |op: &Op| matches!(op, Op::ArrayGet(_, _, Reach::Any) | Op::ArraySet(_, Reach::Any));
-    block.insts.iter().any(|inst| is_access(&mir.insts[inst.index()].op))
+    block.insts.iter().filter(|inst| is_access(&mir.insts[inst.index()].op)).count()
 }
 
-/// The largest loops that are not too large and have accesses outside of loops within: the blocks of each, these loops' included, in
-/// reverse post-order.
+/// The largest loops that are not too large, make many accesses, and have some outside of loops within: the blocks of each, these loops'
+/// included, in reverse post-order.
 fn nests(mir: &Function, cfg: &Cfg, loops: &Loops) -> Vec<Vec<Block>> {
     // Outer loops come before those within.
     let mut sizes = vec![0; loops.loops.len()];
-    let mut accesses = vec![false; loops.loops.len()];
+    let mut accesses = vec![0; loops.loops.len()];
     for &block in &cfg.order {
         if let Some(number) = loops.innermost[block.index()] {
             let data = &mir.blocks[block.index()];
             sizes[number] += data.insts.len();
-            accesses[number] |= !data.cold && has_access(mir, data);
+            accesses[number] += if data.cold { 0 } else { accesses_in(mir, data) };
         }
     }
+    let has_own: Vec<bool> = accesses.iter().map(|&count| count > 0).collect();
     for number in (0..sizes.len()).rev() {
         if let Some(parent) = loops.loops[number].parent {
             sizes[parent] += sizes[number];
+            accesses[parent] += accesses[number];
         }
     }
     let mut chosen: Vec<Option<usize>> = vec![None; sizes.len()];
     for number in 0..sizes.len() {
-        let fits = sizes[number] <= MOST_INSTS && accesses[number];
+        let fits = sizes[number] <= MOST_INSTS && has_own[number] && INSTS_PER_ACCESS * accesses[number] >= sizes[number];
         let outer = loops.loops[number].parent.and_then(|parent| chosen[parent]);
         chosen[number] = outer.or(fits.then_some(number));
     }
