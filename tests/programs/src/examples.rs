@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// A program and its expected output.
+#[derive(Clone)]
 pub struct Program {
     /// `language/name`.
     pub name: String,

@@ -50,13 +50,33 @@ const MAPPED: &[(&str, &str)] = &[("arrays", "mapped"), ("mapped-from", "32K")];
 
 /// The layouts of arrays, with parts so small that every path is taken.
 fn layouts(mode: &[(&'static str, &'static str)]) -> Vec<Row> {
-    vec![
-        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, SMALL_ZRAYS, mode]),
-        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, GROWING, SHARING, &[("barrier", "cards")], mode]),
-        Row::new(&[MARK_SWEEP, SMALL_ZRAYS, SHARING, &[("references", "thin-handles")], mode]),
-        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, ARRAYLETS, &[("lazy", "on")], mode]),
-        Row::new(&[GENERATIONAL, FEW_COLLECTIONS, MAPPED, mode]),
-    ]
+    let generational = generational_layouts();
+    let mut rows: Vec<Row> =
+        generational.iter().map(|layout| Row::new(&[GENERATIONAL, FEW_COLLECTIONS, &layout.concat(), mode])).collect();
+    rows.push(Row::new(&[MARK_SWEEP, SMALL_ZRAYS, SHARING, &[("references", "thin-handles")], mode]));
+    rows
+}
+
+/// The layouts of arrays under the generational collector.
+fn generational_layouts() -> [&'static [&'static [(&'static str, &'static str)]]; 4] {
+    [&[SMALL_ZRAYS], &[GROWING, SHARING, &[("barrier", "cards")]], &[ARRAYLETS, &[("lazy", "on")]], &[MAPPED]]
+}
+
+/// Every layout of arrays with every zeroing strategy.
+pub fn layouts_and_zeroing() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for layout in generational_layouts() {
+        for zeroing in ZEROING {
+            rows.push(Row::new(&[
+                GENERATIONAL,
+                FEW_COLLECTIONS,
+                &layout.concat(),
+                &[("zeroing", zeroing)],
+                SPARSE_STRESS,
+            ]));
+        }
+    }
+    rows
 }
 
 /// The collectors, reference models, barriers and promotion policies.

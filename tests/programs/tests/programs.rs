@@ -2,7 +2,7 @@
 
 use legato_program_tests::examples::{self, Program};
 use legato_program_tests::guest;
-use legato_program_tests::matrix::{Row, stressed, verified};
+use legato_program_tests::matrix::{Row, layouts_and_zeroing, stressed, verified};
 
 /// Runs the programs under each configuration; the number of collections must be at least one in all.
 fn check(programs: &[Program], rows: &[Row]) {
@@ -49,6 +49,33 @@ fn text_programs_verified() {
 #[test]
 fn text_programs_under_stress() {
     check(&examples::text_programs(), &stressed());
+}
+
+/// The programs that live by arrays, those in text form first.
+const ARRAY_PROGRAMS: [&str; 13] = [
+    "wat/matrix",
+    "wat/sha256",
+    "java/jzlib",
+    "java/bzip2",
+    "java/images",
+    "java/lzw",
+    "java/wheel",
+    "kotlin/matrix",
+    "kotlin/fft",
+    "kotlin/sorting",
+    "kotlin/builders",
+    "kotlin/sha256",
+    "kotlin/documents",
+];
+
+#[test]
+fn array_programs_under_every_layout_and_zeroing_strategy() {
+    let compiled = ["java", "kotlin"].map(examples::compiled_programs).concat();
+    let names = if compiled.is_empty() { &ARRAY_PROGRAMS[..2] } else { &ARRAY_PROGRAMS[..] };
+    let mut programs = [examples::text_programs(), compiled].concat();
+    programs.retain(|program| names.contains(&program.name.as_str()));
+    assert_eq!(programs.len(), names.len(), "a program has another name");
+    check(&programs, &layouts_and_zeroing());
 }
 
 #[test]

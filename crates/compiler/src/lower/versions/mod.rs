@@ -106,7 +106,8 @@ fn nests(mir: &Function, cfg: &Cfg, loops: &Loops) -> Vec<Vec<Block>> {
     }
     let mut chosen: Vec<Option<usize>> = vec![None; sizes.len()];
     for number in 0..sizes.len() {
-        let fits = sizes[number] <= MOST_INSTS && has_own[number] && INSTS_PER_ACCESS * accesses[number] >= sizes[number];
+        let fits =
+            sizes[number] <= MOST_INSTS && has_own[number] && INSTS_PER_ACCESS * accesses[number] >= sizes[number];
         let outer = loops.loops[number].parent.and_then(|parent| chosen[parent]);
         chosen[number] = outer.or(fits.then_some(number));
     }
