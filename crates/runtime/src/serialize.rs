@@ -8,7 +8,7 @@ use crate::Engine;
 /// Not the start of any Wasm or text file.
 const MAGIC: &[u8; 8] = b"\x7fLEGATO\n";
 /// Changes whenever what follows changes its meaning.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 pub(crate) fn is_precompiled(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
@@ -32,7 +32,7 @@ pub(crate) fn decode(engine: &Engine, bytes: &[u8]) -> Result<CompiledModule> {
     ensure!(is_precompiled(bytes), "not a precompiled module");
     let header = header();
     let found = bytes.get(..header.len());
-    ensure!(found == Some(&header), "the module was precompiled by another version of this library");
+    ensure!(found == Some(&header), "the module was precompiled by another version of this library: compile it again");
     let module: CompiledModule = postcard::from_bytes(&bytes[header.len()..]).context("damaged precompiled module")?;
     let plan = &engine.options().plan;
     ensure!(
