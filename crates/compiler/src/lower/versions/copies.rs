@@ -195,6 +195,8 @@ impl<'a> Copies<'a> {
         }
         let last = ways.pop().expect("at least one way");
         let terminator = match ways.len() {
+            // An endless loop.
+            0 => Terminator::Jump(last),
             1 => Terminator::Branch { cond: way, then: last, otherwise: ways.remove(0) },
             _ => Terminator::Switch { index: way, targets: ways, default: last },
         };
