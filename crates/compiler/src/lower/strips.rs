@@ -13,6 +13,9 @@
 //! index has only grown since, in equal small steps. It has not wrapped: no strip ends beyond [`LAST`], and the leader has
 //! passed its check in each iteration.
 //!
+//! Where `m * p` becomes less, all of this is the other way round: the strip is *downward*, with the index `before` its first element in
+//! place of `end`, which an index must be greater than, as signed numbers: one that has passed 0 is less.
+//!
 //! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a leaf into a
 //! spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow, loops have two versions
 //! ([`versions`](super::versions)), and strips are for what has been taken out of them.
@@ -47,6 +50,8 @@ pub(super) struct Strip {
     pub(super) kind: StorageKind,
     /// Whether stores use it, so that it must be writable.
     pub(super) is_written: bool,
+    /// Whether the loop walks down.
+    pub(super) is_downward: bool,
     /// The array's length, where it is known before the loop: the strip then starts out as the array's first N bytes.
     pub(super) length: Option<Value>,
 }
@@ -214,8 +219,8 @@ impl Finder<'_> {
                     continue;
                 }
                 let Some((index, constant)) = self.index(data.args[1], &steps, &within) else { continue };
-                let step = steps[&index.variable].wrapping_mul(index.factor);
-                if step == 0 || step > self.spines.layout.leaf_bytes() / kind.bytes() / STEPS_IN_LEAF {
+                let step = self.step_of(&index, &steps);
+                if step == 0 || step.unsigned_abs() > self.reach(kind) {
                     continue;
                 }
                 let key = (array, index);
@@ -227,11 +232,12 @@ impl Finder<'_> {
             }
         }
         let first = self.plan.strips.len();
-        for ((array, _), candidates) in groups {
+        for ((array, index), candidates) in groups {
             if self.plan.strips.len() - first >= MOST_STRIPS {
                 break;
             }
-            self.divide(array, candidates, &latches, header);
+            let is_downward = self.step_of(&index, &steps) < 0;
+            self.divide(array, candidates, is_downward, &latches, header);
         }
         let strips = (first, self.plan.strips.len());
         if strips.0 < strips.1 {
@@ -244,17 +250,34 @@ impl Finder<'_> {
 
     /// Makes strips for the accesses of an array. Loads and stores have one each where each can have one and stores look at what they find: a
     /// leaf that must not be written still serves loads.
-    fn divide(&mut self, array: Value, candidates: Vec<Candidate>, latches: &[Block], header: Block) {
+    fn divide(
+        &mut self,
+        array: Value,
+        candidates: Vec<Candidate>,
+        is_downward: bool,
+        latches: &[Block],
+        header: Block,
+    ) {
         let leads = |candidate: &Candidate| self.is_always_executed(candidate, latches);
         let [loads, stores] =
             [false, true].map(|stores| candidates.iter().any(|other| other.stores == stores && leads(other)));
         if loads && stores && self.spines.checks_stores() {
             let (stores, loads): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| candidate.stores);
-            self.group(array, &loads, latches, header);
-            self.group(array, &stores, latches, header);
+            self.group(array, &loads, is_downward, latches, header);
+            self.group(array, &stores, is_downward, latches, header);
         } else {
-            self.group(array, &candidates, latches, header);
+            self.group(array, &candidates, is_downward, latches, header);
         }
+    }
+
+    /// How much an index grows in each iteration.
+    fn step_of(&self, index: &Index, steps: &FxHashMap<Value, u32>) -> i32 {
+        steps[&index.variable].wrapping_mul(index.factor) as i32
+    }
+
+    /// How many elements away from the leader's an access may be, and how many one step may pass.
+    fn reach(&self, kind: StorageKind) -> u32 {
+        self.spines.layout.leaf_bytes() / kind.bytes() / STEPS_IN_LEAF
     }
 
     fn is_always_executed(&self, candidate: &Candidate, latches: &[Block]) -> bool {
@@ -262,16 +285,16 @@ impl Finder<'_> {
     }
 
     /// Makes a strip for accesses of an array, if one of them can lead.
-    fn group(&mut self, array: Value, candidates: &[Candidate], latches: &[Block], header: Block) {
+    fn group(&mut self, array: Value, candidates: &[Candidate], is_downward: bool, latches: &[Block], header: Block) {
         let mir = self.mir;
         let leads = |candidate: &&Candidate| self.is_always_executed(candidate, latches);
-        let Some(leader) = candidates.iter().filter(leads).min_by_key(|candidate| candidate.constant) else { return };
+        // Behind the others on the way.
+        let place = |candidate: &&Candidate| i64::from(candidate.constant) * if is_downward { -1 } else { 1 };
+        let Some(leader) = candidates.iter().filter(leads).min_by_key(place) else { return };
         let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty, _)) = mir.insts[leader.inst.index()].op else { return };
         let kind = self.env.element_kind(ty);
-        let reach = (self.spines.layout.leaf_bytes() / kind.bytes() / STEPS_IN_LEAF) as i32;
-        let served = |candidate: &&Candidate| {
-            candidate.constant.checked_sub(leader.constant).is_some_and(|ahead| (0..=reach).contains(&ahead))
-        };
+        let reach = i64::from(self.reach(kind));
+        let served = |candidate: &&Candidate| (0..=reach).contains(&(place(candidate) - place(&leader)));
         let is_written = candidates.iter().filter(served).any(|candidate| candidate.stores);
         let strip = self.plan.strips.len();
         let uses = candidates.iter().filter(served).map(|candidate| {
@@ -281,7 +304,7 @@ impl Finder<'_> {
         let uses: SmallVec<[_; 4]> = uses.collect();
         self.plan.uses.extend(uses);
         let length = self.length_before(array, header);
-        self.plan.strips.push(Strip { array, kind, is_written, length });
+        self.plan.strips.push(Strip { array, kind, is_written, is_downward, length });
     }
 
     /// A length of an array that is read before the loop with this header.

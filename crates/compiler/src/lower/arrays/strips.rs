@@ -19,8 +19,13 @@ use crate::mir::{Block, Extension, Terminator};
 pub(in crate::lower) struct StripVariables {
     /// Element `i` lies at this address and `i` times the size.
     base: Variable,
-    /// The first index that is not in the strip, 32 bits.
+    /// The first index behind the strip, or, if that is downward, the last one before it, -1 included; 32 bits.
     end: Variable,
+}
+
+/// What `end` is where there is no strip: no index is on the right side of it.
+const fn nowhere(is_downward: bool) -> i64 {
+    if is_downward { i32::MAX as i64 } else { 0 }
 }
 
 impl Lowering<'_, '_> {
@@ -34,22 +39,22 @@ impl Lowering<'_, '_> {
     /// Empties the strips in use: what they hold may have changed.
     pub(in crate::lower) fn empty_strips(&mut self) {
         for strip in self.active_strips.clone() {
-            let none = self.b.ins().iconst(types::I32, 0);
+            let none = self.b.ins().iconst(types::I32, nowhere(self.strips.strips[strip].is_downward));
             self.b.def_var(self.strip_variables[strip].end, none);
         }
     }
 
     /// At the end of a block: sets up the strips of the loops that it enters. Where an array is known not to be null, its strip begins as
-    /// what lies in the spine, so that short arrays never need another.
+    /// what lies in the spine, so that short arrays never need another; a downward one as nothing, as where it comes from is not known.
     pub(in crate::lower) fn start_strips(&mut self, block: Block, terminator: &Terminator) {
         let ArrayPlan::Spines(plan) = self.env.plan.arrays else { return };
         let collects = matches!(terminator, Terminator::TryCall { .. } | Terminator::Throw { .. });
         for number in self.strips.entered(block) {
             let strip = &self.strips.strips[number];
-            let (array, kind, length) = (strip.array, strip.kind, strip.length);
+            let (array, kind, length, is_downward) = (strip.array, strip.kind, strip.length, strip.is_downward);
             let first = plan.layout.first_n / kind.bytes();
             let (base, end) = match length {
-                Some(length) if (first > 0 || plan.layout.grows) && !collects => {
+                Some(length) if (first > 0 || plan.layout.grows) && !collects && !is_downward => {
                     let array = self.value(array);
                     let start = self.object(array, None, 0).address;
                     let base = self.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(kind)));
@@ -60,7 +65,7 @@ impl Lowering<'_, '_> {
                     let most = self.b.ins().iconst(types::I32, i64::from(most));
                     (base, self.b.ins().umin(inline, most))
                 }
-                _ => (self.b.ins().iconst(POINTER, 0), self.b.ins().iconst(types::I32, 0)),
+                _ => (self.b.ins().iconst(POINTER, 0), self.b.ins().iconst(types::I32, nowhere(is_downward))),
             };
             let variables = self.strip_variables[number];
             self.b.def_var(variables.base, base);
@@ -76,7 +81,11 @@ impl Lowering<'_, '_> {
         let [inside, outside] = [(); 2].map(|()| self.b.create_block());
         self.b.set_cold_block(outside);
         let end = self.b.use_var(self.strip_variables[to.strip].end);
-        let is_inside = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, end);
+        let inside_where = match self.strips.strips[to.strip].is_downward {
+            true => IntCC::SignedGreaterThan,
+            false => IntCC::UnsignedLessThan,
+        };
+        let is_inside = self.b.ins().icmp(inside_where, element.index, end);
         self.b.ins().brif(is_inside, inside, &[], outside, &[]);
         self.b.switch_to_block(outside);
         self.check_element(element);
@@ -108,6 +117,7 @@ impl Lowering<'_, '_> {
     /// Looks up the strip that an element lies in. Where no strip may be kept, an empty one remains, whose base serves this access.
     fn next_strip(&mut self, plan: &SpinePlan, to: StripUse, element: Element, stored: Option<ToStore>) {
         let size_log2 = i64::from(element.kind.bytes().trailing_zeros());
+        let is_downward = self.strips.strips[to.strip].is_downward;
         let object = self.object(element.array, None, 0).address;
         let flags = self.flags(Region::Lengths).with_aligned();
         let length = self.b.ins().load(types::I32, flags, object, ARRAY_LENGTH_OFFSET as i32);
@@ -131,7 +141,10 @@ impl Lowering<'_, '_> {
             }
             self.b.switch_to_block(near);
             let base = self.b.ins().iadd_imm_s(object, i64::from(array_elements_offset(element.kind)));
-            let end = self.b.ins().umin(first, most);
+            let end = match is_downward {
+                true => self.b.ins().iconst(types::I32, -1),
+                false => self.b.ins().umin(first, most),
+            };
             self.b.ins().jump(found, &[base.into(), end.into()]);
             self.b.switch_to_block(far);
         }
@@ -143,16 +156,14 @@ impl Lowering<'_, '_> {
         let leaf_start = self.b.ins().isub(index, within);
         let scaled = self.b.ins().ishl_imm_u(leaf_start, size_log2);
         let leaf_base = self.b.ins().isub(leaf.address, scaled);
-        let in_leaf = plan.layout.leaf_bytes() / element.kind.bytes();
-        let leaf_end = self.b.ins().iadd_imm_s(leaf_start, i64::from(in_leaf));
-        let length = self.b.ins().uextend(POINTER, length);
-        let leaf_end = self.b.ins().umin(leaf_end, length);
-        let last = self.b.ins().iconst(POINTER, i64::from(LAST));
-        let leaf_end = self.b.ins().umin(leaf_end, last);
-        let leaf_end = self.b.ins().ireduce(types::I32, leaf_end);
-        let none = self.b.ins().iconst(types::I32, 0);
-        let is_inside = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, leaf_end);
-        let mut leaf_end = self.b.ins().select(is_inside, leaf_end, none);
+        let none = self.b.ins().iconst(types::I32, nowhere(is_downward));
+        let mut leaf_end = match is_downward {
+            true => {
+                let before = self.b.ins().iadd_imm_s(leaf_start, -1);
+                self.b.ins().ireduce(types::I32, before)
+            }
+            false => self.end_of_leaf(plan, element, leaf_start, length),
+        };
         if let Some(is_kept) = leaf.is_kept {
             leaf_end = self.b.ins().select(is_kept, leaf_end, none);
         }
@@ -163,6 +174,26 @@ impl Lowering<'_, '_> {
         let variables = self.strip_variables[to.strip];
         self.b.def_var(variables.base, base);
         self.b.def_var(variables.end, end);
+    }
+
+    /// Where the strip of a leaf ends that begins with this index (64 bits): 0 where the element lies so far that it has none.
+    fn end_of_leaf(
+        &mut self,
+        plan: &SpinePlan,
+        element: Element,
+        leaf_start: ir::Value,
+        length: ir::Value,
+    ) -> ir::Value {
+        let in_leaf = plan.layout.leaf_bytes() / element.kind.bytes();
+        let leaf_end = self.b.ins().iadd_imm_s(leaf_start, i64::from(in_leaf));
+        let length = self.b.ins().uextend(POINTER, length);
+        let leaf_end = self.b.ins().umin(leaf_end, length);
+        let last = self.b.ins().iconst(POINTER, i64::from(LAST));
+        let leaf_end = self.b.ins().umin(leaf_end, last);
+        let leaf_end = self.b.ins().ireduce(types::I32, leaf_end);
+        let none = self.b.ins().iconst(types::I32, 0);
+        let is_inside = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, leaf_end);
+        self.b.ins().select(is_inside, leaf_end, none)
     }
 }
 
