@@ -169,8 +169,7 @@ impl<'a> Copies<'a> {
         for (cell, &value) in params.iter().chain(&outlined.passed).enumerate() {
             self.function.push(call, Op::CellSet(cell as u32), &[value], &[], source);
         }
-        let number = outlined.function.outlined.expect("a loop that has been taken out");
-        self.function.push(call, Op::CallOutlined(number), &[], &[], source);
+        self.function.push(call, Op::CallOutlined(outlined.number), &[], &[], source);
         let way = self.cell(call, 0, ValueType::I32, source);
         // An iteration begins.
         let started = add_block(&mut self.function, &mut self.parts, second);

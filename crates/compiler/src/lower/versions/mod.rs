@@ -57,12 +57,12 @@ pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<(Function, Vec
     if found.is_empty() {
         return None;
     }
-    let outliner = Outliner::new(env, mir, &cfg, &dominators, &loops);
+    let outliner = Outliner::new(env, mir, &cfg, &dominators, &loops, &finder.homes);
     let mut outlined = Vec::new();
     for version in &mut found {
         for blocks in finder.innermost(version) {
-            if let Some(taken) = outliner.outline(&blocks, outlined.len() as u32) {
-                outlined.push(taken.function.clone());
+            if let Some((taken, function)) = outliner.outline(&blocks, outlined.len() as u32) {
+                outlined.push(function);
                 version.outlined.insert(blocks[0], taken);
             }
         }

@@ -30,8 +30,8 @@ const MOST_EXITS: usize = 8;
 
 /// A loop taken out of its function.
 pub(super) struct Outlined {
-    /// The piece of code.
-    pub(super) function: Function,
+    /// Its number among the function's.
+    pub(super) number: u32,
     /// What it finds in the cells behind those of the header's parameters: values from outside of the loop.
     pub(super) passed: Vec<Value>,
     /// The ways out, beginning with number 1. The first cell says which has been taken: with 0 an iteration begins, and the
@@ -55,7 +55,7 @@ pub(super) struct Outliner<'a> {
     mir: &'a Function,
     dominators: &'a Dominators,
     /// The block of each instruction.
-    homes: Vec<Block>,
+    homes: &'a [Block],
     /// By value, whether it is used outside of the innermost loop that defines it.
     escapes: Vec<bool>,
 }
@@ -67,11 +67,8 @@ impl<'a> Outliner<'a> {
         cfg: &Cfg,
         dominators: &'a Dominators,
         loops: &Loops,
+        homes: &'a [Block],
     ) -> Outliner<'a> {
-        let mut homes = vec![mir.entry; mir.insts.len()];
-        for &block in &cfg.order {
-            mir.blocks[block.index()].insts.iter().for_each(|inst| homes[inst.index()] = block);
-        }
         let mut outliner = Outliner { env, mir, dominators, homes, escapes: vec![false; mir.values.len()] };
         for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
@@ -104,7 +101,7 @@ impl<'a> Outliner<'a> {
 
     /// The loop with these blocks, header first, in reverse post-order, as the piece of code of this number; `None` where it does not walk
     /// through arrays in strips, or cannot be taken out. It must hold no other loop.
-    pub(super) fn outline(&self, blocks: &[Block], number: u32) -> Option<Outlined> {
+    pub(super) fn outline(&self, blocks: &[Block], number: u32) -> Option<(Outlined, Function)> {
         let mir = self.mir;
         let count: usize = blocks.iter().map(|block| mir.blocks[block.index()].insts.len()).sum();
         if count > MOST_INSTS || !blocks.iter().all(|&block| is_movable(mir, block)) {
@@ -123,7 +120,7 @@ impl<'a> Outliner<'a> {
         let exits = copy.blocks(blocks)?;
         let Copy { function, passed, .. } = copy;
         let strips = strips::plan(self.env, &function, &reverse_post_order(&function), |_, _| None);
-        (!strips.strips.is_empty()).then_some(Outlined { function, passed, exits })
+        (!strips.strips.is_empty()).then_some((Outlined { number, passed, exits }, function))
     }
 
     /// Values of the loop with these blocks that may be used behind it, and what those may be computed again from.

@@ -104,7 +104,7 @@ pub(super) struct Finder<'a> {
     /// By value, how often it is used.
     uses: Vec<u32>,
     /// The block of each instruction.
-    homes: Vec<Block>,
+    pub(super) homes: Vec<Block>,
     /// By array, the blocks that read its length.
     lengths: FxHashMap<Value, SmallVec<[Block; 2]>>,
 }
