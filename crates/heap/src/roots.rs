@@ -4,8 +4,9 @@ use crate::reference::Reference;
 
 /// Receives root slots from a [`Roots`].
 pub trait RootVisitor {
-    /// Visits one slot. A moving collector updates it.
-    fn visit(&mut self, slot: &mut Reference);
+    /// Visits one slot. A moving collector updates it. Returns whether the slot now leads to an object that the next nursery
+    /// collection may move or free: see [`Roots::visit_young_roots`].
+    fn visit(&mut self, slot: &mut Reference) -> bool;
 }
 
 /// The embedder's roots: frames, globals, tables, host handles.
@@ -13,6 +14,12 @@ pub trait Roots {
     /// Calls `visitor` for every slot that may hold a reference to an object of the heap. Null and immediates are allowed. Called
     /// several times for each collection where the heap is verified.
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor);
+
+    /// As [`visit_roots`](Self::visit_roots), for a nursery collection: slots may be left out that have not been written since the last
+    /// visit by this method for which the visitor returned false. Leaves none out unless implemented otherwise.
+    fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        self.visit_roots(visitor);
+    }
 }
 
 /// No roots at all: a collection frees every object.
@@ -25,7 +32,9 @@ impl Roots for NoRoots {
 
 impl Roots for Vec<Reference> {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        self.iter_mut().for_each(|slot| visitor.visit(slot));
+        for slot in self {
+            visitor.visit(slot);
+        }
     }
 }
 
@@ -35,9 +44,22 @@ pub(crate) struct Kept<'a> {
     pub(crate) roots: &'a mut dyn Roots,
 }
 
+impl Kept<'_> {
+    fn visit_kept(&mut self, visitor: &mut dyn RootVisitor) {
+        for slot in &mut *self.kept {
+            visitor.visit(slot);
+        }
+    }
+}
+
 impl Roots for Kept<'_> {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         self.roots.visit_roots(visitor);
-        self.kept.iter_mut().for_each(|slot| visitor.visit(slot));
+        self.visit_kept(visitor);
+    }
+
+    fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        self.roots.visit_young_roots(visitor);
+        self.visit_kept(visitor);
     }
 }

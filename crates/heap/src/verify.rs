@@ -319,12 +319,13 @@ struct RootCheck<'a, 'b, M> {
 }
 
 impl<M: ReferenceModel> RootVisitor for RootCheck<'_, '_, M> {
-    fn visit(&mut self, slot: &mut Reference) {
+    fn visit(&mut self, slot: &mut Reference) -> bool {
         if let Err(problem) = self.walk.check_reference(*slot)
             && self.problem.is_none()
         {
             self.problem = Some(format!("root {}: {problem}", self.index));
         }
         self.index += 1;
+        false
     }
 }

@@ -31,7 +31,9 @@ struct Pairs(Vec<Pair>);
 
 impl Roots for Pairs {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        self.0.iter_mut().for_each(|pair| visitor.visit(&mut pair.array));
+        for pair in &mut self.0 {
+            visitor.visit(&mut pair.array);
+        }
     }
 }
 

@@ -69,8 +69,9 @@ pub(crate) struct Marker<'a, M> {
 }
 
 impl<M: ReferenceModel> RootVisitor for Marker<'_, M> {
-    fn visit(&mut self, slot: &mut Reference) {
+    fn visit(&mut self, slot: &mut Reference) -> bool {
         self.mark(*slot);
+        false
     }
 }
 

@@ -34,7 +34,9 @@ struct RootSet {
 
 impl Roots for RootSet {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        self.slots.iter_mut().for_each(|slot| visitor.visit(slot));
+        for slot in &mut self.slots {
+            visitor.visit(slot);
+        }
     }
 }
 

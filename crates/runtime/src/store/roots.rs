@@ -76,7 +76,9 @@ impl HostRoots {
     }
 
     fn visit(&mut self, visitor: &mut dyn RootVisitor) {
-        self.scoped.iter_mut().for_each(|(_, reference)| visitor.visit(reference));
+        for (_, reference) in &mut self.scoped {
+            visitor.visit(reference);
+        }
         for (index, slot) in self.owned.iter_mut().enumerate() {
             if slot.as_ref().is_some_and(|(token, _)| Arc::strong_count(token) == 1) {
                 *slot = None;
@@ -103,7 +105,9 @@ impl Roots for StoreState {
         }
         for instance in &mut self.instances {
             for segment in instance.elements.iter_mut().filter(|segment| segment.traced) {
-                segment.items.iter_mut().for_each(|item| visitor.visit(item));
+                for item in &mut segment.items {
+                    visitor.visit(item);
+                }
             }
         }
         for (bits, traced) in &mut self.scratch {

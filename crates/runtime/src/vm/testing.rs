@@ -366,8 +366,9 @@ fn trap_code(code: CraneliftTrap) -> TrapCode {
 pub(crate) struct Visit<F>(pub(crate) F);
 
 impl<F: FnMut(&mut Reference)> RootVisitor for Visit<F> {
-    fn visit(&mut self, slot: &mut Reference) {
+    fn visit(&mut self, slot: &mut Reference) -> bool {
         self.0(slot);
+        false
     }
 }
 

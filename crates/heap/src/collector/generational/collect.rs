@@ -179,7 +179,7 @@ impl Generational {
             runs: &mut self.runs,
             tally: Tally::default(),
         };
-        roots.visit_roots(&mut scavenger);
+        roots.visit_young_roots(&mut scavenger);
         let visited = Instant::now();
         scavenger.scan_slots(&slots);
         scavenger.scan_cards();

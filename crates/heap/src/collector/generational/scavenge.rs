@@ -102,10 +102,13 @@ pub(super) struct Scavenger<'a> {
 }
 
 impl RootVisitor for Scavenger<'_> {
-    fn visit(&mut self, slot: &mut Reference) {
-        if slot.is_object() && self.nursery.ages.of(slot.0) != Age::Old {
-            *slot = Reference(self.forward(slot.0));
+    fn visit(&mut self, slot: &mut Reference) -> bool {
+        if !slot.is_object() || self.nursery.ages.of(slot.0) == Age::Old {
+            return false;
         }
+        *slot = Reference(self.forward(slot.0));
+        // A large object is old once the collection is over.
+        self.nursery.ages.of(slot.0) == Age::Kept
     }
 }
 
