@@ -6,7 +6,8 @@ use common::{all, allocate_inline, both, register};
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable,
+    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeInfo, TypeShape,
+    TypeTable,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
