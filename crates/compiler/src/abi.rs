@@ -163,7 +163,13 @@ pub struct TableHead {
     pub base: *mut u32,
     /// Current length in elements.
     pub length: usize,
+    /// Address of the table's first card: a byte for each `1 << TABLE_CARD_LOG2` elements, 1 where a reference to a young object may have
+    /// been stored since the last nursery collection. Compiled code marks it where the heap's plan has a barrier.
+    pub cards: *mut u8,
 }
+
+/// Binary logarithm of the elements that a card of a table stands for.
+pub const TABLE_CARD_LOG2: u32 = 7;
 
 /// Bytes of a global's cell in the context of the instance that defines it.
 pub const GLOBAL_BYTES: u32 = 16;

@@ -8,7 +8,7 @@ use crate::Engine;
 /// Not the start of any Wasm or text file.
 const MAGIC: &[u8; 8] = b"\x7fLEGATO\n";
 /// Changes whenever what follows changes its meaning.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 pub(crate) fn is_precompiled(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)

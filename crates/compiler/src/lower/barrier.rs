@@ -24,9 +24,13 @@ impl Lowering<'_, '_> {
     }
 
     fn needs_barrier(&self, object: Value, value: Value) -> bool {
+        self.may_be_object(value) && !self.fresh.contains(&self.mir.resolve(object))
+    }
+
+    /// Whether a value may be a reference to an object of the heap.
+    fn may_be_object(&self, value: Value) -> bool {
         let is_null = matches!(self.constant_of(value), Some(Constant::Null(_)));
-        let is_traced = self.env.is_traced(self.mir.value_type(self.mir.resolve(value)));
-        !is_null && is_traced && !self.fresh.contains(&self.mir.resolve(object))
+        !is_null && self.env.is_traced(self.mir.value_type(self.mir.resolve(value)))
     }
 
     /// Behind the store of `value` into the field at `offset` bytes of a struct.
@@ -72,6 +76,22 @@ impl Lowering<'_, '_> {
                     l.mark_card(plan, element);
                 });
             }
+        }
+    }
+
+    /// Behind the store of `value` into a table. `card` gives the address of the element's card.
+    pub(super) fn table_barrier(&mut self, value: Value, card: impl FnOnce(&mut Self) -> ir::Value) {
+        if !self.may_be_object(value) {
+            return;
+        }
+        match self.env.plan.store_barrier {
+            BarrierPlan::None => {}
+            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) => self.if_young(plan, value, |l| {
+                let card = card(l);
+                let flags = l.flags(Region::Cards);
+                let dirty = l.b.ins().iconst(types::I32, 1);
+                l.b.ins().istore8(flags, dirty, card, 0);
+            }),
         }
     }
 

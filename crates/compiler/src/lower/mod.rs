@@ -336,8 +336,8 @@ impl Lowering<'_, '_> {
                 self.table_get(*table, index)
             }
             Op::TableSet(table) => {
-                let (index, value) = (arg(self, 0), arg(self, 1));
-                return self.table_set(*table, index, value);
+                let index = arg(self, 0);
+                return self.table_set(*table, index, data.args[1]);
             }
             Op::TableSize(table) => self.table_size(*table),
             Op::TableGrow(table) => {

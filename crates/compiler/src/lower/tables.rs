@@ -7,8 +7,9 @@ use super::Lowering;
 use super::access::{Region, trap};
 use super::env::POINTER;
 use super::roots::SafepointKey;
-use crate::abi::{Builtin, TableHead};
+use crate::abi::{Builtin, TABLE_CARD_LOG2, TableHead};
 use crate::artifact::TrapCode;
+use crate::mir::Value;
 use crate::module::{ElemIndex, TableIndex};
 
 impl Lowering<'_, '_> {
@@ -38,33 +39,45 @@ impl Lowering<'_, '_> {
         (ty.maximum == Some(ty.minimum)).then_some(ty.minimum)
     }
 
-    /// The address of an element. Traps where there is none.
-    fn table_element(&mut self, table: TableIndex, index: ir::Value) -> ir::Value {
-        let length = self.table_length(table);
-        let index = self.index64(index);
-        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, length);
-        self.b.ins().trapnz(outside, trap(TrapCode::TableOutOfBounds));
+    /// A word of the table's head that changes with its length alone.
+    fn table_word(&mut self, table: TableIndex, word: usize) -> ir::Value {
         let (head, offset) = self.table_head(table);
         let flags = if self.fixed_length(table).is_some() {
             self.constant_flags(Region::TableHeads)
         } else {
             self.flags(Region::TableHeads).with_aligned()
         };
-        let base = self.b.ins().load(POINTER, flags, head, offset + std::mem::offset_of!(TableHead, base) as i32);
+        self.b.ins().load(POINTER, flags, head, offset + word as i32)
+    }
+
+    /// The address of the element at an index of 64 bits. Traps where there is none.
+    fn table_element(&mut self, table: TableIndex, index: ir::Value) -> ir::Value {
+        let length = self.table_length(table);
+        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, length);
+        self.b.ins().trapnz(outside, trap(TrapCode::TableOutOfBounds));
+        let base = self.table_word(table, std::mem::offset_of!(TableHead, base));
         let scaled = self.b.ins().ishl_imm_u(index, 2);
         self.b.ins().iadd(base, scaled)
     }
 
     pub(super) fn table_get(&mut self, table: TableIndex, index: ir::Value) -> ir::Value {
+        let index = self.index64(index);
         let address = self.table_element(table, index);
         let flags = self.flags(Region::Tables).with_aligned();
         self.b.ins().load(types::I32, flags, address, 0)
     }
 
-    pub(super) fn table_set(&mut self, table: TableIndex, index: ir::Value, value: ir::Value) {
+    pub(super) fn table_set(&mut self, table: TableIndex, index: ir::Value, value: Value) {
+        let index = self.index64(index);
         let address = self.table_element(table, index);
         let flags = self.flags(Region::Tables).with_aligned();
-        self.b.ins().store(flags, value, address, 0);
+        let stored = self.value(value);
+        self.b.ins().store(flags, stored, address, 0);
+        self.table_barrier(value, |l| {
+            let card = l.b.ins().ushr_imm_u(index, i64::from(TABLE_CARD_LOG2));
+            let cards = l.table_word(table, std::mem::offset_of!(TableHead, cards));
+            l.b.ins().iadd(cards, card)
+        });
     }
 
     pub(super) fn table_size(&mut self, table: TableIndex) -> ir::Value {

@@ -25,7 +25,11 @@ impl Table {
         let opaque = &mut store.0.opaque;
         let ty = ty.to_engine();
         let init = init.bits_of_type(opaque, ty.element)?.context("type mismatch: the initial element")?;
-        opaque.state.table_heads.push(Box::new(TableHead { base: std::ptr::null_mut(), length: 0 }));
+        opaque.state.table_heads.push(Box::new(TableHead {
+            base: std::ptr::null_mut(),
+            length: 0,
+            cards: std::ptr::null_mut(),
+        }));
         let head: *mut TableHead = &raw mut **opaque.state.table_heads.last_mut().expect("just pushed");
         // SAFETY: the head is a box of the store's.
         let index = unsafe { opaque.add_table(ty, init, head)? };

@@ -25,7 +25,7 @@ pub(crate) fn evaluate_elements(
         Items::Functions(functions) => {
             let data = &store.state.instances[instance as usize];
             let offset = |&index| Reference(data.func_ref(index).expect("a function of a segment has a record"));
-            ElementItems { items: functions.iter().map(offset).collect(), traced: false }
+            ElementItems { items: functions.iter().map(offset).collect(), traced: false, is_old: false }
         }
         Items::Expressions(expressions) => {
             let traced = !store.state.instances[instance as usize].module.info().is_func_reference(segment.ty.heap);
@@ -41,7 +41,7 @@ pub(crate) fn evaluate_elements(
                 }
             }
             let items = store.state.scratch.drain(base..).map(|(bits, _)| Reference(bits as u32)).collect();
-            ElementItems { items, traced }
+            ElementItems { items, traced, is_old: false }
         }
     };
     store.state.instances[instance as usize].elements[number] = elements;
@@ -101,7 +101,5 @@ pub(crate) fn table_init(
     let items = &data.elements[segment as usize].items;
     let items = &items[checked_range(source, length, items.len()).ok_or(out_of_bounds)?];
     let table = &store.state.tables[data.tables[table.index()] as usize].storage;
-    let elements = table.range(destination, length).ok_or(out_of_bounds)?;
-    elements.iter().zip(items).for_each(|(element, &item)| element.set(item.0));
-    Ok(())
+    table.write(destination, items).ok_or(out_of_bounds)
 }

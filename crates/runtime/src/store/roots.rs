@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use legato_heap::{Reference, RootVisitor, Roots};
 
-use crate::store::StoreState;
-use crate::vm::{activation, frames};
+use crate::store::{ElementItems, StoreState};
+use crate::vm::{activation, frames, watermark};
 
 /// A place in the stack of scoped roots.
 #[derive(Clone, Copy, Debug)]
@@ -95,20 +95,48 @@ impl Roots for StoreState {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.
         unsafe { frames::visit_stack_roots(self.words(), visitor) };
+        for table in self.tables.iter().filter(|table| table.traced) {
+            table.storage.visit_roots(visitor);
+        }
+        for segment in self.instances.iter_mut().flat_map(|instance| &mut instance.elements) {
+            segment.visit_roots(visitor);
+        }
+        self.visit_small_roots(visitor);
+    }
+
+    fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        // SAFETY: as in `visit_roots`: compiled code waits; the heap's visitors tell what is young.
+        unsafe { watermark::visit_young_stack_roots(self.words(), visitor) };
+        for table in self.tables.iter().filter(|table| table.traced) {
+            table.storage.visit_young_roots(visitor);
+        }
+        for segment in self.instances.iter_mut().flat_map(|instance| &mut instance.elements) {
+            if !segment.is_old {
+                segment.is_old = !segment.visit_roots(visitor);
+            }
+        }
+        self.visit_small_roots(visitor);
+    }
+}
+
+impl ElementItems {
+    /// Visits the elements; returns whether one of them still leads to a young object.
+    fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) -> bool {
+        let mut is_young = false;
+        for item in self.items.iter_mut().filter(|_| self.traced) {
+            is_young |= visitor.visit(item);
+        }
+        is_young
+    }
+}
+
+impl StoreState {
+    /// Visits what is visited at every collection.
+    fn visit_small_roots(&mut self, visitor: &mut dyn RootVisitor) {
         activation::visit_activation_roots(self.words(), visitor);
         for global in self.globals.iter().filter(|global| global.traced) {
             // SAFETY: the cell belongs to the store, and compiled code waits.
             visitor.visit(unsafe { &mut *global.cell.cast::<Reference>() });
-        }
-        for table in self.tables.iter_mut().filter(|table| table.traced) {
-            table.storage.visit_roots(visitor);
-        }
-        for instance in &mut self.instances {
-            for segment in instance.elements.iter_mut().filter(|segment| segment.traced) {
-                for item in &mut segment.items {
-                    visitor.visit(item);
-                }
-            }
         }
         for (bits, traced) in &mut self.scratch {
             if *traced {

@@ -62,6 +62,8 @@ pub(crate) struct GlobalCell(pub(crate) [u8; 16]);
 pub(crate) struct ElementItems {
     pub(crate) items: Box<[Reference]>,
     pub(crate) traced: bool,
+    /// Whether a nursery collection has found no young reference among them: they do not change.
+    pub(crate) is_old: bool,
 }
 
 /// An instance. Index spaces of the module are mapped to the store's.

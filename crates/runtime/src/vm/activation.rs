@@ -12,7 +12,7 @@ use legato_compiler::artifact::TrapCode;
 use legato_heap::{Reference, RootVisitor};
 
 use crate::vm::exceptions::{self, Continuation};
-use crate::vm::{arch, frames, signals};
+use crate::vm::{arch, frames, signals, watermark};
 
 /// A value at the boundary between host and compiled code; smaller values lie at its start, little-endian.
 #[repr(C, align(16))]
@@ -156,6 +156,8 @@ pub unsafe fn enter(
     CURRENT.set(activation.outer);
     // SAFETY: as above.
     unsafe { ((*store).last_exit_pc, (*store).last_exit_fp) = outer_exit };
+    // SAFETY: as above; the activation's code does not run any more.
+    unsafe { watermark::left(&activation) };
     if unwound == 0 {
         return Ok(());
     }
@@ -202,8 +204,9 @@ pub unsafe fn raise() -> ! {
         let activation = &*current_or_panic();
         let handler =
             activation.pending_exception().and_then(|exception| exceptions::find_handler(activation, exception));
-        if handler.is_some() {
+        if let Some(handler) = &handler {
             *activation.pending.get() = None;
+            watermark::resumed(activation, handler.pc, handler.fp);
         }
         handler.unwrap_or_else(|| activation.landing())
     };

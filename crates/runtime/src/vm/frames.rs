@@ -2,7 +2,8 @@
 //!
 //! Compiled code keeps frame pointers: `[fp]` is the caller's frame pointer and `[fp + 8]` the return address. A walk
 //! starts at the exit that a trampoline recorded (or at a fault) and ends at the entry trampoline's frame; the frames of
-//! the host beyond it are skipped by way of the list of activations.
+//! the host beyond it are skipped by way of the list of activations. One return address of a store may have been replaced
+//! by that of a return barrier: see [`watermark`].
 
 use std::ops::ControlFlow;
 use std::ptr;
@@ -12,7 +13,7 @@ use legato_compiler::abi::StoreContext;
 use legato_heap::{Reference, RootVisitor};
 
 use crate::vm::activation::{self, Activation};
-use crate::vm::{CodeImage, registry};
+use crate::vm::{CodeImage, registry, watermark};
 
 /// A frame of compiled code.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub struct Frame<'a> {
     pub pc: usize,
     /// Its frame pointer.
     pub fp: usize,
+    /// Frame pointer of the frame that it has called, where that is compiled code of the same activation.
+    pub callee_fp: Option<usize>,
     /// The image that `pc` lies in.
     pub image: &'a Arc<CodeImage>,
 }
@@ -43,7 +46,9 @@ pub(crate) unsafe fn walk_activation(
     start: (usize, usize),
     visit: &mut dyn FnMut(&Frame<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (mut pc, mut fp) = start;
+    // SAFETY: the activation's store is alive; a host function may have been tail-called, so that this address is the replaced one.
+    let (mut pc, mut fp) = unsafe { (watermark::original(activation.store, start.0), start.1) };
+    let mut callee_fp = None;
     let end = activation.entry_fp();
     let mut image: Option<Arc<CodeImage>> = None;
     while fp != end {
@@ -52,18 +57,27 @@ pub(crate) unsafe fn walk_activation(
             image = registry::find(pc);
         }
         let image = image.as_ref().expect("a frame of compiled code lies in a registered image");
-        visit(&Frame { pc, fp, image })?;
+        visit(&Frame { pc, fp, callee_fp, image })?;
         // SAFETY: compiled code keeps frame pointers, so these two words are its caller's.
-        let (caller_fp, caller_pc) = unsafe { (*(fp as *const usize), *((fp + 8) as *const usize)) };
+        let (caller_fp, caller_pc) =
+            unsafe { (*(fp as *const usize), watermark::original(activation.store, *return_address(fp))) };
         assert!(caller_fp > fp, "frame pointers grow towards the callers");
-        (pc, fp) = (caller_pc, caller_fp);
+        (callee_fp, pc, fp) = (Some(fp), caller_pc, caller_fp);
     }
     ControlFlow::Continue(())
 }
 
+/// Where the return address of the frame at `fp` lies.
+pub(crate) fn return_address(fp: usize) -> *mut usize {
+    (fp + 8) as *mut usize
+}
+
 /// Calls `visit` for each frame of `store` on this thread, innermost first. `start` is where the innermost activation
 /// stands.
-unsafe fn walk(
+///
+/// # Safety
+/// As [`for_each_frame`].
+pub(crate) unsafe fn walk(
     store: *const StoreContext,
     start: (usize, usize),
     visit: &mut dyn FnMut(&Frame<'_>) -> ControlFlow<()>,
@@ -105,14 +119,25 @@ pub unsafe fn for_each_frame(store: *const StoreContext, mut visit: impl FnMut(&
 /// # Safety
 /// As [`for_each_frame`]; and compiled code of the store is at a safepoint.
 pub unsafe fn visit_stack_roots(store: *const StoreContext, visitor: &mut dyn RootVisitor) {
-    let visit_frame = |frame: &Frame<'_>| {
-        for &distance in frame.image.stack_map(frame.pc).unwrap_or_default() {
-            // SAFETY: the stack map names this slot of the waiting frame, and nobody else looks at it meanwhile.
-            visitor.visit(unsafe { &mut *((frame.fp - distance as usize) as *mut Reference) });
-        }
-    };
     // SAFETY: passed on to the caller.
-    unsafe { for_each_frame(store, visit_frame) };
+    unsafe {
+        for_each_frame(store, |frame| {
+            visit_slots(frame, visitor);
+        })
+    };
+}
+
+/// Visits the slots of one frame; returns whether one of them still leads to a young object.
+///
+/// # Safety
+/// As [`visit_stack_roots`]; the frame is one that a walk has come to.
+pub(crate) unsafe fn visit_slots(frame: &Frame<'_>, visitor: &mut dyn RootVisitor) -> bool {
+    let mut is_young = false;
+    for &distance in frame.image.stack_map(frame.pc).unwrap_or_default() {
+        // SAFETY: the stack map names this slot of the waiting frame, and nobody else looks at it meanwhile.
+        is_young |= visitor.visit(unsafe { &mut *((frame.fp - distance as usize) as *mut Reference) });
+    }
+    is_young
 }
 
 /// The program counters of the store's frames, at most [`MAX_BACKTRACE_FRAMES`], each moved into the calling instruction,

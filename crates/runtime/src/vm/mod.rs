@@ -36,6 +36,7 @@ mod target;
 mod testing;
 #[cfg(test)]
 mod tests;
+pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};
 pub use code::CodeImage;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use legato_compiler::abi::TableHead;
+use legato_compiler::abi::{TABLE_CARD_LOG2, TableHead};
 use legato_compiler::module::TableType;
 use legato_heap::{Reference, RootVisitor};
 
@@ -11,13 +11,21 @@ use crate::vm::Error;
 /// No table grows beyond this many elements.
 pub const MAX_TABLE_ELEMENTS: u64 = 1 << 28;
 
+/// Cards in a word of [`TableStorage::cards`].
+const CARDS_IN_WORD: usize = 8;
+/// Elements that such a word stands for.
+const ELEMENTS_IN_WORD: usize = CARDS_IN_WORD << TABLE_CARD_LOG2;
+
 /// The elements of a table.
 ///
-/// Compiled code writes them by the address in the [`TableHead`]; so they are cells here.
+/// Compiled code writes them by the address in the [`TableHead`]; so they are cells here. Large tables are not looked through at each
+/// nursery collection: a *card* says whether a group of elements has been written since the last one, or still holds young references.
 #[derive(Debug)]
 pub struct TableStorage {
     ty: TableType,
     elements: Vec<Cell<u32>>,
+    /// A byte for each card, in words of 8 that lie in memory one behind the other: not 0 where the card is dirty.
+    cards: Vec<Cell<u64>>,
 }
 
 impl TableStorage {
@@ -27,7 +35,7 @@ impl TableStorage {
     /// If the minimum is beyond [`MAX_TABLE_ELEMENTS`], or memory is out.
     pub fn new(ty: TableType, init: u32) -> Result<TableStorage, Error> {
         let minimum = ty.minimum;
-        let mut table = TableStorage { ty: TableType { minimum: 0, ..ty }, elements: Vec::new() };
+        let mut table = TableStorage { ty: TableType { minimum: 0, ..ty }, elements: Vec::new(), cards: Vec::new() };
         let too_large = || Error::Limit(format!("a table of {minimum} elements at least is too large"));
         table.grow(minimum, init).ok_or_else(too_large)?;
         table.ty = ty;
@@ -41,7 +49,11 @@ impl TableStorage {
 
     /// What compiled code needs to know. Changes with every successful [`grow`](Self::grow).
     pub fn head(&self) -> TableHead {
-        TableHead { base: self.elements.as_ptr() as *mut u32, length: self.elements.len() }
+        TableHead {
+            base: self.elements.as_ptr() as *mut u32,
+            length: self.elements.len(),
+            cards: self.cards.as_ptr() as *mut u8,
+        }
     }
 
     /// Current length in elements.
@@ -63,7 +75,11 @@ impl TableStorage {
         // Growth by single elements must not copy the table each time.
         let amortised = self.elements.try_reserve(length - self.elements.len());
         amortised.or_else(|_| self.elements.try_reserve_exact(length - self.elements.len())).ok()?;
+        let words = length.div_ceil(ELEMENTS_IN_WORD);
+        self.cards.try_reserve(words - self.cards.len()).ok()?;
         self.elements.resize(length, Cell::new(init));
+        self.cards.resize(words, Cell::new(0));
+        self.mark_cards(former as usize, length);
         Some(former)
     }
 
@@ -79,18 +95,43 @@ impl TableStorage {
 
     /// Sets the element at `index`; `None` beyond the end.
     pub fn set(&self, index: u64, reference: u32) -> Option<()> {
-        self.elements.get(usize::try_from(index).ok()?).map(|element| element.set(reference))
+        let index = usize::try_from(index).ok()?;
+        self.elements.get(index)?.set(reference);
+        self.mark_cards(index, index + 1);
+        Some(())
     }
 
-    /// The `length` elements from `start`; `None` where some lie beyond the end.
-    pub fn range(&self, start: u64, length: u64) -> Option<&[Cell<u32>]> {
+    /// Sets elements from `start` on; `None`, unchanged, where some would lie beyond the end.
+    pub fn write(&self, start: u64, references: &[Reference]) -> Option<()> {
+        let elements = self.range(start, references.len() as u64)?;
+        elements.iter().zip(references).for_each(|(element, reference)| element.set(reference.0));
+        self.mark_cards(start as usize, start as usize + references.len());
+        Some(())
+    }
+
+    /// The `length` elements from `start`; `None` where some lie beyond the end. Whoever writes them marks their cards.
+    fn range(&self, start: u64, length: u64) -> Option<&[Cell<u32>]> {
         let end = start.checked_add(length).filter(|&end| end <= self.length())?;
         Some(&self.elements[start as usize..end as usize])
+    }
+
+    /// Marks the cards of the elements from `start` up to `end`.
+    fn mark_cards(&self, start: usize, end: usize) {
+        if start == end {
+            return;
+        }
+        for card in start >> TABLE_CARD_LOG2..=(end - 1) >> TABLE_CARD_LOG2 {
+            let word = &self.cards[card / CARDS_IN_WORD];
+            let mut cards = word.get().to_ne_bytes();
+            cards[card % CARDS_IN_WORD] = 1;
+            word.set(u64::from_ne_bytes(cards));
+        }
     }
 
     /// Sets `length` elements from `start`; `None`, unchanged, where some lie beyond the end.
     pub fn fill(&self, start: u64, length: u64, reference: u32) -> Option<()> {
         self.range(start, length)?.iter().for_each(|element| element.set(reference));
+        self.mark_cards(start as usize, (start + length) as usize);
         Some(())
     }
 
@@ -103,17 +144,39 @@ impl TableStorage {
         } else {
             to.iter().zip(from).rev().for_each(|(to, from)| to.set(from.get()));
         }
+        self.mark_cards(start as usize, (start + length) as usize);
         Some(())
     }
 
     /// Visits every element.
     pub fn visit_roots(&self, visitor: &mut dyn RootVisitor) {
-        for element in &self.elements {
-            let mut root = Reference(element.get());
-            visitor.visit(&mut root);
-            element.set(root.0);
+        visit(&self.elements, visitor);
+    }
+
+    /// Visits the elements that have been written since the last visit by this method, or were young then.
+    pub fn visit_young_roots(&self, visitor: &mut dyn RootVisitor) {
+        for (word, elements) in self.cards.iter().zip(self.elements.chunks(ELEMENTS_IN_WORD)) {
+            if word.get() == 0 {
+                continue;
+            }
+            let mut cards = word.get().to_ne_bytes();
+            for (card, elements) in cards.iter_mut().zip(elements.chunks(1 << TABLE_CARD_LOG2)) {
+                *card = u8::from(*card != 0 && visit(elements, visitor));
+            }
+            word.set(u64::from_ne_bytes(cards));
         }
     }
+}
+
+/// Visits elements; returns whether one of them still leads to a young object.
+fn visit(elements: &[Cell<u32>], visitor: &mut dyn RootVisitor) -> bool {
+    let mut is_young = false;
+    for element in elements {
+        let mut root = Reference(element.get());
+        is_young |= visitor.visit(&mut root);
+        element.set(root.0);
+    }
+    is_young
 }
 
 #[cfg(test)]
@@ -160,5 +223,49 @@ mod tests {
         unsafe { *table.head().base.add(4) = 40 };
         assert_eq!(table.get(4), Some(40));
         assert_eq!(table.get(5), None);
+    }
+
+    /// Takes the references up to a bound for young ones, and counts what it visits.
+    struct YoungBelow(u32, Vec<u32>);
+
+    impl RootVisitor for YoungBelow {
+        fn visit(&mut self, slot: &mut Reference) -> bool {
+            self.1.push(slot.0);
+            slot.0 < self.0
+        }
+    }
+
+    #[test]
+    fn what_has_not_been_written_is_not_visited_again() {
+        let visited = |table: &TableStorage, young_below: u32| {
+            let mut visitor = YoungBelow(young_below, Vec::new());
+            table.visit_young_roots(&mut visitor);
+            visitor.1
+        };
+        let card = 1 << TABLE_CARD_LOG2;
+        let mut table = TableStorage::new(ty(20 * card, None), 8).unwrap();
+        assert_eq!(visited(&table, 0).len() as u64, 20 * card, "a new table has been written");
+        assert_eq!(visited(&table, 0), []);
+        table.set(3 * card + 5, 16).unwrap();
+        table.fill(9 * card - 1, 2, 24).unwrap();
+        table.copy_from(15 * card, &table, 3 * card, 6).unwrap();
+        table.fill(19 * card, 0, 1).unwrap();
+        assert_eq!(visited(&table, 0).len() as u64, 4 * card);
+        // A young reference is visited until it is old.
+        table.set(0, 2).unwrap();
+        for _ in 0..3 {
+            assert_eq!(visited(&table, 4).len() as u64, card);
+        }
+        assert_eq!(visited(&table, 0).len() as u64, card);
+        table.grow(card / 2, 32).unwrap();
+        assert_eq!(visited(&table, 0).len() as u64, card / 2);
+        // What compiled code marks through the head.
+        // SAFETY: element and card exist.
+        unsafe {
+            *table.head().base.add(7 * card as usize) = 40;
+            *table.head().cards.add(7) = 1;
+        }
+        assert_eq!(visited(&table, 0)[0], 40);
+        assert_eq!(visited(&table, 0), []);
     }
 }

@@ -30,8 +30,9 @@ const COMMON: &str = r#"
     (type $a (array (mut i32)))
     (type $b (array (mut i8)))
     (type $v (array (mut anyref)))
+    (global $garbage (mut anyref) (ref.null any))
     (func $collect (local $i i32)
-      (loop $l (drop (array.new_default $a (i32.const 100)))
+      (loop $l (global.set $garbage (array.new_default $a (i32.const 100)))
         (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 1000)))))"#;
 
 #[test]
@@ -135,4 +136,55 @@ fn a_million_stores_of_young_into_old_objects_are_remembered() {
     let instance = Instance::new(&mut store, &Module::new(&engine, text).unwrap(), &[gc.into()]).unwrap();
     let run = instance.get_typed_func::<(), i32>(&mut store, "run").unwrap();
     assert_eq!(run.call(&mut store, ()).unwrap(), 1 << 20);
+}
+
+#[test]
+fn tables_are_remembered_where_they_have_been_written() {
+    // Every way to write to a table, each in elements of their own, between collections that nothing else would bring a reference over.
+    let text = format!(
+        r#"(module {COMMON}
+          (table $t 1000 2000 anyref) (table $u 1000 anyref) (table $fixed 1000 1000 anyref)
+          (elem $items anyref (item (struct.new $s (i32.const 1))) (item (struct.new $s (i32.const 2))))
+          (elem (table $t) (i32.const 50) anyref (item (struct.new $s (i32.const 9))) (item (struct.new $s (i32.const 10))))
+          (func $new (param i32) (result (ref $s)) (struct.new $s (local.get 0)))
+          (func $at (param $index i32) (result i32)
+            (struct.get $s $n (ref.cast (ref $s) (table.get $t (local.get $index)))))
+          (func (export "run") (result i32) (local $sum i32) (local $i i32)
+            (call $collect)
+            (local.set $sum (i32.add (call $at (i32.const 50)) (call $at (i32.const 51))))
+            (loop $again
+              (table.set $t (i32.const 100) (call $new (i32.const 3)))
+              (table.set $fixed (i32.const 999) (call $new (i32.const 4)))
+              (table.fill $t (i32.const 290) (call $new (i32.const 5)) (i32.const 300))
+              (table.set $u (i32.const 700) (call $new (i32.const 6)))
+              (call $collect)
+              (table.copy $t $u (i32.const 800) (i32.const 700) (i32.const 1))
+              (table.set $u (i32.const 10) (call $new (i32.const 7)))
+              (table.copy $t $u (i32.const 900) (i32.const 10) (i32.const 1))
+              (drop (table.grow $t (call $new (i32.const 8)) (i32.const 100)))
+              (table.init $t $items (i32.const 700) (i32.const 0) (i32.const 2))
+              (call $collect)
+              (call $collect)
+              (local.set $sum (i32.add (local.get $sum) (call $at (i32.const 100))))
+              (local.set $sum (i32.add (local.get $sum) (struct.get $s $n (ref.cast (ref $s) (table.get $fixed (i32.const 999))))))
+              (local.set $sum (i32.add (local.get $sum) (call $at (i32.const 589))))
+              (local.set $sum (i32.add (local.get $sum) (call $at (i32.const 800))))
+              (local.set $sum (i32.add (local.get $sum) (call $at (i32.const 900))))
+              (local.set $sum (i32.add (local.get $sum) (call $at (i32.sub (table.size $t) (i32.const 1)))))
+              (local.set $sum (i32.add (local.get $sum) (call $at (i32.const 700))))
+              (local.set $sum (i32.add (local.get $sum) (call $at (i32.const 701))))
+              (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 3))))
+            (local.get $sum)))"#
+    );
+    let rows: [&[(&str, &str)]; 5] = [
+        &[("verify", "on")],
+        &[("verify", "on"), ("aging", "25")],
+        &[("verify", "on"), ("barrier", "cards")],
+        &[("verify", "on"), ("stress", "1")],
+        &[("collector", "mark-sweep")],
+    ];
+    for row in rows {
+        let result = run(row, &text).unwrap_or_else(|error| panic!("{row:?}: {error:?}"));
+        assert_eq!(result, 9 + 10 + 3 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8), "{row:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod collections;
+mod deep;
 mod gc;
 mod host;
 mod linking;

@@ -6,14 +6,28 @@
 //! slot's entry in the store buffer.
 
 use super::Generational;
-use super::ages::Age;
+use super::ages::{Age, Ages};
 use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};
 use crate::reference::Reference;
 use crate::references::direct::Direct;
-use crate::roots::Roots;
+use crate::roots::{RootVisitor, Roots};
 use crate::types::TypeKind;
 use crate::verify::{Check, Place, VerifyError, Walk};
 use std::collections::HashSet;
+
+/// Counts roots that lead to young objects.
+struct YoungRoots<'a> {
+    ages: &'a Ages,
+    count: usize,
+}
+
+impl RootVisitor for YoungRoots<'_> {
+    fn visit(&mut self, slot: &mut Reference) -> bool {
+        let is_young = slot.is_object() && self.ages.of(slot.0) != Age::Old;
+        self.count += usize::from(is_young);
+        is_young
+    }
+}
 
 impl Generational {
     /// Checks the heap, and the roots if given.
@@ -61,7 +75,23 @@ impl Generational {
                     .map_err(|problem| format!("nursery block {block}: {problem}"))?;
             }
         }
-        walk.finish(roots)
+        let Some(roots) = roots else { return walk.finish(None) };
+        walk.finish(Some(&mut *roots))?;
+        self.check_young_roots(roots)
+    }
+
+    /// No young object is left out where the embedder leaves roots out for a nursery collection.
+    fn check_young_roots(&self, roots: &mut dyn Roots) -> Check {
+        let [mut asked, mut all] = [(); 2].map(|()| YoungRoots { ages: &self.nursery.ages, count: 0 });
+        roots.visit_young_roots(&mut asked);
+        roots.visit_roots(&mut all);
+        match asked.count == all.count {
+            true => Ok(()),
+            false => Err(format!(
+                "{} roots lead to young objects; a nursery collection would visit {}",
+                all.count, asked.count
+            )),
+        }
     }
 
     /// Blocks of the nursery belong to it alone and have the right ages; those without objects have no marks.

@@ -1,6 +1,7 @@
 //! What depends on the processor alone: one file for each architecture, all with the same items.
 //!
 //! * `resume(landing, sp, fp, payload) -> !`: continues compiled code at a landing pad;
+//! * `RETURN_BARRIER`: the code that stands in for a replaced return address, where there is such;
 //! * `stack_pointer() -> usize`: about where the stack is;
 //! * `synchronize_code(start, bytes)`: makes freshly written code visible to instruction fetch.
 
