@@ -11,8 +11,9 @@ use crate::support::{AGES_BELOW, CARDS_BELOW};
 const RUBBISH: u8 = 0x5b;
 
 impl World {
-    /// Marks from the stack and the globals and overwrites what is not reached. Returns where objects have been moved from and to.
-    pub(super) fn collect(&mut self) -> FxHashMap<u32, u32> {
+    /// Marks from the stack, the globals and `kept`, and overwrites what is not reached. Returns where objects have been moved from and
+    /// to.
+    pub(super) fn collect(&mut self, kept: &[u32]) -> FxHashMap<u32, u32> {
         self.collections += 1;
         self.close_run();
         let maps = &self.module.stack_maps;
@@ -41,6 +42,7 @@ impl World {
         // SAFETY: the context lives as long as the instance.
         work.extend(self.globals.iter().map(|global| unsafe { global.read() }));
         slots.extend(&self.globals);
+        work.extend(kept);
         let mut marked = vec![false; self.objects.len()];
         while let Some(reference) = work.pop() {
             if reference == 0 || reference & 1 == 1 {

@@ -105,7 +105,7 @@ impl World {
     }
 
     pub(super) fn allocate(&mut self, type_id: u32, length: Option<u32>) -> u32 {
-        self.collect();
+        self.collect(&[]);
         let ty = (type_id / RECORD_BYTES) as usize - 1;
         let object = self.next_object;
         self.write(object, type_id);
@@ -309,12 +309,12 @@ impl World {
         self.element_kind(self.resolve(array).1) == StorageKind::Ref
     }
 
-    /// Collects, as a bulk builtin may where there are leaves. Returns what has become of its operands.
+    /// Collects, as a bulk builtin may where there are leaves, which keeps its operands itself. Returns what has become of them.
     pub(super) fn collect_for_bulk(&mut self, references: &[u32]) -> Vec<u32> {
         if self.module.plan.arrays == ArrayPlan::Contiguous {
             return references.to_vec();
         }
-        let moved = self.collect();
+        let moved = self.collect(references);
         self.open_run();
         references.iter().map(|reference| moved.get(reference).copied().unwrap_or(*reference)).collect()
     }

@@ -121,7 +121,8 @@ unsafe extern "C" fn array_new(_: *mut u8, type_id: u32, bits: u64, length: u32)
 
 unsafe extern "C" fn array_fill(_: *mut u8, array: u32, start: u32, bits: u64, length: u32) -> i64 {
     with_world(|world| {
-        let moved = world.collect_for_bulk(&[array, bits as u32]);
+        let value = if world.holds_references(array) { bits as u32 } else { 0 };
+        let moved = world.collect_for_bulk(&[array, value]);
         let bits = if world.holds_references(moved[0]) { u64::from(moved[1]) } else { bits };
         world.fill(moved[0], start, bits, length);
     });
@@ -145,7 +146,7 @@ unsafe extern "C" fn leaf_for_store(_: *mut u8, array: u32, index: u32, is_zero:
 
 unsafe extern "C" fn poll(_: *mut u8) -> i64 {
     with_world(|world| {
-        world.collect();
+        world.collect(&[]);
         // SAFETY: the mutator context lives as long as the world.
         let mutator = unsafe { &*world.mutator };
         mutator.stack_limit.store(0, Ordering::Relaxed);
