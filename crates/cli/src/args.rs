@@ -59,7 +59,7 @@ Examples:
   legato run --heap max=256M,zeroing=bulk --gc-log trees.wasm
   legato run --gc-stats=text --gc-report gc.html trees.wasm
   legato run --timeout 10s --max-memory 64M untrusted.wasm
-  legato compile big.wasm -o big.legato && legato run big.legato";
+  legato compile big.wasm -o big.legato && legato run --precompiled big.legato";
 
 const HEAP_HELP: &str = "\
 Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
@@ -149,6 +149,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub invoke: Option<String>,
 
+    /// FILE is machine code made by `legato compile`, which runs unchecked: only for files that you trust
+    #[arg(long)]
+    pub precompiled: bool,
+
     #[command(flatten)]
     pub engine: EngineArgs,
 
@@ -167,7 +171,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub gc: GcArgs,
 
-    /// The module (.wasm, .wat, or made by `legato compile`), then the program's arguments
+    /// The module (.wasm, .wat, or with --precompiled made by `legato compile`), then the program's arguments
     // One list, so that what looks like an option after FILE is the program's.
     #[arg(value_names = ["FILE", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     file_and_args: Vec<OsString>,
@@ -196,11 +200,11 @@ impl RunArgs {
 /// `legato compile`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file runs on machines with the same kind of processor, by the same version of legato. It is trusted: its machine code
-is not checked when it is run.
+The file runs on machines with the same kind of processor, by the same version of legato. Its machine code is not checked
+when it is run, and can do whatever you can: run only files that you trust, and say so with --precompiled.
 
 Example:
-  legato compile big.wasm -o big.legato && legato run big.legato")]
+  legato compile big.wasm -o big.legato && legato run --precompiled big.legato")]
 pub struct CompileArgs {
     #[command(flatten)]
     pub engine: EngineArgs,

@@ -17,11 +17,10 @@ use crate::load::{self, Content};
 /// If the module cannot be read or compiled, or the file not be written.
 pub fn compile(args: &CompileArgs) -> Result<()> {
     let engine = engine(&mut Config::new(), &args.engine)?;
-    let content = load::read(&args.file)?;
-    if let Content::Precompiled(_) = content {
-        bail!("{} is compiled already", args.file.display());
-    }
-    let code = load::module(&engine, &args.file, &content)?.serialize()?;
+    let code = match load::read(&args.file)? {
+        Content::Wasm(wasm) => load::compile(&engine, &args.file, &wasm)?.serialize()?,
+        Content::Precompiled(_) => bail!("{} is compiled already", args.file.display()),
+    };
     write(&args.output, &code).with_context(|| format!("cannot write {}", args.output.display()))
 }
 

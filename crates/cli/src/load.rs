@@ -73,20 +73,27 @@ fn looks_like_text(text: &str) -> bool {
     }
 }
 
-/// Compiles a module, or takes it as it was compiled.
+/// Compiles the module that a file holds, which is not machine code.
 ///
 /// # Errors
 ///
-/// If it is invalid, uses what the engine does not support, or was compiled for another engine, machine or version.
-pub fn module(engine: &Engine, path: &Path, content: &Content) -> Result<Module> {
-    let name = path.display();
-    match content {
-        Content::Wasm(bytes) => Module::new(engine, bytes).with_context(|| format!("cannot compile {name}")),
-        Content::Precompiled(bytes) => {
-            // SAFETY: whoever names a precompiled file on the command line trusts it, as the help says.
-            unsafe { Module::deserialize(engine, bytes) }.with_context(|| format!("cannot load {name}"))
-        }
-    }
+/// If it is invalid, or uses what the engine does not support.
+pub fn compile(engine: &Engine, path: &Path, wasm: &[u8]) -> Result<Module> {
+    Module::new(engine, wasm).with_context(|| format!("cannot compile {}", path.display()))
+}
+
+/// Takes a module as it was compiled. Its machine code will run as it is.
+///
+/// # Errors
+///
+/// If it is damaged, or was compiled for another engine, machine or version.
+///
+/// # Safety
+///
+/// Whoever asks for this has said that the file is trusted.
+pub unsafe fn precompiled(engine: &Engine, path: &Path, bytes: &[u8]) -> Result<Module> {
+    // SAFETY: passed on to the caller.
+    unsafe { Module::deserialize(engine, bytes) }.with_context(|| format!("cannot load {}", path.display()))
 }
 
 #[cfg(test)]

@@ -6,14 +6,17 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use legato::{Config, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, Store, ThrownException, Val};
+use legato::{
+    Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, Store, ThrownException, Val,
+};
 use legato_teavm::TeaVmCtx;
 use legato_wasi::{Access, WasiCtx, WasiCtxBuilder};
 
 use crate::args::RunArgs;
 use crate::exit::{self, UsageError};
 use crate::gc::Watch;
-use crate::{compile, invoke, limits::MemoryLimit, load, report};
+use crate::load::{self, Content};
+use crate::{compile, invoke, limits::MemoryLimit, report};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
@@ -114,11 +117,7 @@ fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Modul
     let mut config = Config::new();
     config.max_wasm_stack(args.stack);
     let engine = compile::engine(&mut config, &args.engine)?;
-    let content = load::read(args.file())?;
-    let module = load::module(&engine, args.file(), &content)?;
-    // The binary is not needed any more, and large programs are large.
-    drop(content);
-
+    let module = module(args, &engine)?;
     let host = Host { wasi: wasi(args)?, teavm: TeaVmCtx::inherit_stdio(), limit: MemoryLimit::new(args.max_memory) };
     let mut store = Store::try_new(&engine, host)?;
     store.limiter(|host| &mut host.limit);
@@ -129,6 +128,30 @@ fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Modul
     // If nobody listens any more, this thread's days are over too.
     let _ = events.send(Event::Started(store.interrupt_handle(), watch));
     Ok((store, module))
+}
+
+/// The program, compiled now or, where that was asked for, long ago. Its file is not kept: large programs are large.
+fn module(args: &RunArgs, engine: &Engine) -> Result<Module> {
+    let file = args.file();
+    match (load::read(file)?, args.precompiled) {
+        (Content::Wasm(wasm), false) => load::compile(engine, file, &wasm),
+        // SAFETY: whoever says --precompiled trusts the file, as the help says.
+        (Content::Precompiled(code), true) => unsafe { load::precompiled(engine, file, &code) },
+        (Content::Precompiled(_), false) => {
+            let text = format!(
+                "{} holds machine code, which would run unchecked: run it with --precompiled if you trust it",
+                file.display()
+            );
+            Err(UsageError(text).into())
+        }
+        (Content::Wasm(_), true) => {
+            let text = format!(
+                "{} is not precompiled: run it without --precompiled, or compile it first with `legato compile`",
+                file.display()
+            );
+            Err(UsageError(text).into())
+        }
+    }
 }
 
 /// Links, runs, and prints the results.

@@ -260,14 +260,69 @@ fn precompiled_files() {
     let lab = Lab::new();
     lab.file("echo.wat", ECHO);
     lab.legato(&["compile", "echo.wat", "-o", "echo.legato"]).expect(0, "", &[]);
-    lab.legato_with_input(&["run", "echo.legato"], "through\n").expect(0, "through\n", &[]);
-    let inspected = lab.legato(&["inspect", "echo.legato"]);
-    assert!(inspected.out.contains("precompiled") && inspected.out.contains("fd_read"), "{inspected:?}");
+    lab.legato_with_input(&["run", "--precompiled", "echo.legato"], "through\n").expect(0, "through\n", &[]);
     lab.legato(&["compile", "echo.legato", "-o", "again"]).expect(1, "", &["compiled already"]);
     lab.legato(&["compile", "echo.wat", "-o", "absent/out"]).expect(1, "", &["cannot write absent/out"]);
-    lab.legato(&["run", "--heap", "collector=mark-sweep", "echo.legato"]).expect(1, "", &["cannot load echo.legato"]);
-    let mut bytes = fs::read(lab.path().join("echo.legato")).unwrap();
-    bytes.truncate(bytes.len() / 2);
-    lab.file("cut.legato", &bytes);
-    lab.legato(&["run", "cut.legato"]).expect(1, "", &["cannot load cut.legato"]);
+    lab.legato(&["run", "--precompiled", "--heap", "collector=mark-sweep", "echo.legato"]).expect(
+        1,
+        "",
+        &["cannot load echo.legato", "another heap"],
+    );
+}
+
+#[test]
+fn machine_code_runs_only_when_asked_for() {
+    let lab = Lab::new();
+    lab.file("echo.wat", ECHO);
+    // Whatever its name.
+    for name in ["echo.legato", "echo.wasm", "echo"] {
+        lab.legato(&["compile", "echo.wat", "-o", name]).expect(0, "", &[]);
+        let refused = format!(
+            "error: {name} holds machine code, which would run unchecked: run it with --precompiled if you trust it\n"
+        );
+        lab.legato_with_input(&["run", name], "through\n").expect(2, "", &[&refused]);
+        lab.legato_with_input(&["run", "--precompiled", name], "through\n").expect(0, "through\n", &[]);
+    }
+    let refused =
+        "error: echo.wat is not precompiled: run it without --precompiled, or compile it first with `legato compile`";
+    lab.legato(&["run", "--precompiled", "echo.wat"]).expect(2, "", &[refused]);
+    // What stands behind the file is the program's.
+    lab.legato(&["run", "echo.legato", "--precompiled"]).expect(2, "", &["run it with --precompiled"]);
+}
+
+#[test]
+fn precompiled_files_are_inspected_without_being_run() {
+    let lab = Lab::new();
+    lab.file("echo.wat", ECHO);
+    // For any heap, not only the default one.
+    for heap in ["collector=generational", "collector=mark-sweep,references=thin-handles", "arrays=zrays"] {
+        lab.legato(&["compile", "--heap", heap, "echo.wat", "-o", "echo.legato"]).expect(0, "", &[]);
+        let inspected = lab.legato(&["inspect", "echo.legato"]);
+        assert_eq!(inspected.status, 0, "{inspected:?}");
+        assert!(inspected.out.contains("precompiled") && inspected.out.contains("fd_read"), "{inspected:?}");
+    }
+}
+
+#[test]
+fn damaged_precompiled_files_are_refused() {
+    let lab = Lab::new();
+    lab.file("echo.wat", ECHO);
+    lab.legato(&["compile", "echo.wat", "-o", "echo.legato"]).expect(0, "", &[]);
+    let bytes = fs::read(lab.path().join("echo.legato")).unwrap();
+    let check = |damaged: &[u8], says: &str| {
+        lab.file("damaged.legato", damaged);
+        lab.legato(&["run", "--precompiled", "damaged.legato"]).expect(1, "", &["cannot load damaged.legato", says]);
+        lab.legato(&["inspect", "damaged.legato"]).expect(1, "", &["cannot read damaged.legato", says]);
+    };
+    for length in [8, 9, 12, 20, 28, bytes.len() / 2, bytes.len() - 1] {
+        check(&bytes[..length], "precompiled");
+    }
+    for at in [30, bytes.len() / 2, bytes.len() - 1] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        check(&damaged, "damaged precompiled module: its checksum is wrong");
+    }
+    let mut older = bytes.clone();
+    older[8] -= 1;
+    check(&older, "another version");
 }

@@ -7,7 +7,7 @@
 //! buffers that have been written.
 
 use legato_heap::layout::StorageKind;
-use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, TypeId, TypeInfo, TypeShape, TypeTable};
+use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable};
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
@@ -49,13 +49,14 @@ fn plain(bytes: u32) -> f64 {
 /// Allocates, writes and drops.
 fn churn(config: &HeapConfig, bytes: u32) -> Result<f64, Box<dyn Error>> {
     let (mut heap, id) = new_heap(config)?;
-    let mut roots = vec![Reference::NULL; 4];
+    let mut roots = RootStack::of_nulls(4);
     let rounds = 20 + (256 << 20) / bytes as usize;
     let (time, result) = timed(|| -> Result<(), Box<dyn Error>> {
         for round in 0..rounds {
             let array = heap.allocate_array(id, bytes, &mut roots)?;
             heap.array_fill(array, 0, 1, bytes)?;
-            roots[round % 4] = array;
+            // SAFETY: it has just been allocated; the heap gets these roots in every call.
+            unsafe { roots.set(round % 4, array) };
         }
         Ok(())
     });
@@ -68,23 +69,25 @@ fn copies(config: &HeapConfig, bytes: u32) -> Result<[f64; 7], Box<dyn Error>> {
     let (mut heap, id) = new_heap(config)?;
     let mut times = [const { Vec::new() }; 7];
     for _ in 0..ROUNDS {
-        let mut roots = Vec::new();
+        let mut roots = RootStack::new();
         for _ in 0..2 {
             let array = heap.allocate_array(id, bytes, &mut roots)?;
             heap.array_fill(array, 0, 1, bytes)?;
-            roots.push(array);
+            // SAFETY: as in `churn`.
+            unsafe { roots.push(array) };
         }
         for _ in 0..4 {
-            heap.array_copy(roots[1], 0, roots[0], 0, bytes)?;
+            heap.array_copy(roots.get(1), 0, roots.get(0), 0, bytes)?;
         }
-        times[0].push(timed(|| heap.array_copy(roots[1], 0, roots[0], 0, bytes)).0);
+        times[0].push(timed(|| heap.array_copy(roots.get(1), 0, roots.get(0), 0, bytes)).0);
         for copy in 0..3 {
             let array = heap.allocate_array(id, bytes, &mut roots)?;
-            roots.push(array);
-            times[1 + copy].push(timed(|| heap.array_copy(array, 0, roots[0], 0, bytes)).0);
+            // SAFETY: as in `churn`.
+            unsafe { roots.push(array) };
+            times[1 + copy].push(timed(|| heap.array_copy(array, 0, roots.get(0), 0, bytes)).0);
             times[4 + copy].push(timed(|| read(&heap, array, bytes)).0);
         }
-        roots.clear();
+        roots.truncate(0);
         heap.collect(Cause::Requested, &mut roots);
     }
     Ok(times.map(median))

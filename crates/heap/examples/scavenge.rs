@@ -8,7 +8,8 @@
 use legato_heap::layout::{COLLECTOR_WORD_OFFSET, StorageKind, TYPE_ID_OFFSET};
 use legato_heap::plan::BumpRun;
 use legato_heap::{
-    CollectionKind, Collector, GcEvent, GcObserver, Heap, HeapConfig, Reference, TypeId, TypeInfo, TypeShape, TypeTable,
+    CollectionKind, Collector, GcEvent, GcObserver, Heap, HeapConfig, Reference, RootStack, TypeId, TypeInfo,
+    TypeShape, TypeTable,
 };
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -34,7 +35,7 @@ impl GcObserver for Events {
 
 /// Allocates a node as compiled code does.
 #[inline]
-fn allocate(heap: &mut Heap, node: TypeId, roots: &mut Vec<Reference>) -> Result<Reference, Box<dyn Error>> {
+fn allocate(heap: &mut Heap, node: TypeId, roots: &mut RootStack) -> Result<Reference, Box<dyn Error>> {
     let context = heap.mutator_context();
     // SAFETY: the first run is the nursery's; the fields of the new object are written by the caller.
     unsafe {
@@ -52,7 +53,7 @@ fn allocate(heap: &mut Heap, node: TypeId, roots: &mut Vec<Reference>) -> Result
 }
 
 /// A tree of `depth`, built from the leaves up; its parts stand in `roots` meanwhile.
-fn build(heap: &mut Heap, node: TypeId, depth: u32, roots: &mut Vec<Reference>) -> Result<(), Box<dyn Error>> {
+fn build(heap: &mut Heap, node: TypeId, depth: u32, roots: &mut RootStack) -> Result<(), Box<dyn Error>> {
     let (mut left, mut right) = (Reference::NULL, Reference::NULL);
     if depth > 0 {
         build(heap, node, depth - 1, roots)?;
@@ -70,7 +71,8 @@ fn build(heap: &mut Heap, node: TypeId, depth: u32, roots: &mut Vec<Reference>) 
         fields.add(1).write(right.0);
         fields.add(2).cast::<u64>().write(depth as u64);
     }
-    roots.push(new);
+    // SAFETY: the node has just been allocated and written; the heap gets these roots in every call.
+    unsafe { roots.push(new) };
     Ok(())
 }
 
@@ -87,10 +89,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut heap = Heap::new(&config, types)?;
         let events: Arc<Mutex<Vec<GcEvent>>> = Arc::default();
         heap.set_observer(Box::new(Events(Arc::clone(&events))));
-        let mut roots = vec![Reference::NULL; window];
+        let mut roots = RootStack::of_nulls(window);
         for tree in 0..window {
             build(&mut heap, node, DEPTH, &mut roots)?;
-            roots[tree] = roots.pop().unwrap_or_default();
+            let new = roots.pop().unwrap_or_default();
+            // SAFETY: it was a root until now.
+            unsafe { roots.set(tree, new) };
         }
         events.lock().map_err(|_| "the observer panicked")?.clear();
         let start = Instant::now();
@@ -98,7 +102,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             build(&mut heap, node, DEPTH, &mut roots)?;
             let new = roots.pop().unwrap_or_default();
             if tree % kept == 0 {
-                roots[tree / kept % window] = new;
+                // SAFETY: it was a root until now.
+                unsafe { roots.set(tree / kept % window, new) };
             }
         }
         let whole = start.elapsed();

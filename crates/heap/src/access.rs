@@ -1,13 +1,14 @@
 //! Reading and writing objects from the host: raw bits, with the size and bounds of each object respected.
 //!
-//! Elements of arrays are read and written in `arrays`. Every access is checked against the object's own size, so that a wrong offset is a panic here and not a corrupted heap. A
-//! reference to an object that has died reads whatever its cell holds now. The store barrier is the caller's.
+//! Elements of arrays are read and written in `arrays`. Every access is checked against the object's own size, so that a wrong offset is a
+//! panic here and not a corrupted heap, and against the heap's accessible memory: a reference to an object that has died, or to none, reads
+//! whatever lies there now, a made-up type and length included. The store barrier is the caller's.
 
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
-use crate::types::{TypeId, TypeKind};
+use crate::types::{TypeId, TypeKind, TypeShape};
 
 impl<M: ReferenceModel> Core<M> {
     /// The object's offset, checked to lie in accessible memory.
@@ -54,7 +55,27 @@ impl<M: ReferenceModel> Core<M> {
             "bytes {offset}..{} of an object of {size} bytes",
             offset + bytes
         );
-        self.pool.cage.address(self.object(reference)).wrapping_add(offset as usize)
+        let start = u64::from(self.object(reference)) + offset;
+        assert!(self.pool.is_accessible_to(start, start + bytes), "{reference:?} leads out of the heap");
+        self.pool.cage.address(start as u32)
+    }
+
+    /// Panics unless the struct or exception has a field of `kind` at `offset`.
+    pub(crate) fn check_field(&self, object: Reference, offset: u32, kind: StorageKind) {
+        let id = self.type_of(object);
+        let index = self.types.layout(id).and_then(|layout| layout.offsets.binary_search(&offset).ok());
+        let held = index.and_then(|index| match &self.types.info(id).shape {
+            TypeShape::Struct(fields) => fields.get(index),
+            // The tag's id stands before the payload.
+            TypeShape::Exception(payload) => {
+                index.checked_sub(1).map_or(Some(&StorageKind::I32), |index| payload.get(index))
+            }
+            TypeShape::Array(_) | TypeShape::Function | TypeShape::External => None,
+        });
+        assert!(
+            held == Some(&kind),
+            "{object:?} of {id:?} has no field of {kind:?} at byte {offset}: {held:?} is there"
+        );
     }
 
     pub(crate) fn load(&self, reference: Reference, offset: u32, kind: StorageKind) -> u128 {

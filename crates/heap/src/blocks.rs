@@ -393,6 +393,14 @@ impl BlockPool {
         offset >= NULL_GUARD_BYTES && offset as u64 + bytes as u64 <= self.accessible as u64 * BLOCK_BYTES as u64
     }
 
+    /// As [`is_accessible`](Self::is_accessible), of `[start, end)`, which may lie outside of the cage.
+    #[inline]
+    pub(crate) fn is_accessible_to(&self, start: u64, end: u64) -> bool {
+        start >= u64::from(NULL_GUARD_BYTES)
+            && start <= end
+            && end <= u64::from(self.accessible) * u64::from(BLOCK_BYTES)
+    }
+
     /// Checks the pool against its side table; says what disagrees.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut free_by_runs = 0;

@@ -27,6 +27,11 @@ use std::sync::Arc;
 /// References are plain numbers: the embedder keeps every one that it still needs among its [`Roots`] whenever a
 /// method that takes roots is called. The methods that read and write objects panic where a reference is null, an
 /// immediate, or not of this heap, and where an offset or index lies outside of the object.
+///
+/// Whatever puts a reference where the collector finds it is `unsafe`, since the collector trusts what it finds: a wrong one would be
+/// followed. Reading through a stale or made-up reference panics or gives whatever lies there, from the heap's accessible memory alone
+/// (under [`verify`](HeapConfig::verify) it may fault instead). Writing numbers through one stays in that memory, too, but may overwrite
+/// objects that the collector then stumbles over: only live objects are to be written to.
 pub struct Heap(pub(crate) Inner);
 
 /// A heap of one choice of axis values.
@@ -197,14 +202,32 @@ impl Heap {
         dispatch!(&self.0, heap => heap.core.load(reference, offset, kind))
     }
 
-    /// Writes the low bits of `bits` as a value of `kind` at `offset` bytes from the object's start, with the store barrier.
-    /// For elements of arrays, see [`array_set`](Self::array_set).
-    pub fn store(&mut self, reference: Reference, offset: u32, kind: StorageKind, bits: u128) {
+    /// Writes the low bits of `bits` to the field of `kind`, a number, at `offset` bytes from the start of a struct or exception. For
+    /// references see [`store_reference`](Self::store_reference), for elements of arrays [`array_set`](Self::array_set).
+    ///
+    /// # Panics
+    /// Where the object has no such field there, or it holds references.
+    pub fn store(&mut self, object: Reference, offset: u32, kind: StorageKind, bits: u128) {
+        assert!(kind != StorageKind::Ref, "a number for a field of references: use store_reference");
         dispatch!(&mut self.0, heap => {
-            heap.core.store(reference, offset, kind, bits);
-            if kind == StorageKind::Ref {
-                heap.stored(reference, offset);
-            }
+            heap.core.check_field(object, offset, kind);
+            heap.core.store(object, offset, kind, bits);
+        })
+    }
+
+    /// Writes a reference to the field at `offset` bytes from the start of a struct or exception, with the store barrier. For elements
+    /// of arrays, see [`array_set_reference`](Self::array_set_reference).
+    ///
+    /// # Panics
+    /// Where the object has no field of references there.
+    ///
+    /// # Safety
+    /// `object` is live now, and `value` is null, an immediate, or an object of this heap that is live now.
+    pub unsafe fn store_reference(&mut self, object: Reference, offset: u32, value: Reference) {
+        dispatch!(&mut self.0, heap => {
+            heap.core.check_field(object, offset, StorageKind::Ref);
+            heap.core.store(object, offset, StorageKind::Ref, value.0.into());
+            heap.stored(object, offset);
         })
     }
 
@@ -265,7 +288,7 @@ mod tests {
         let shape = crate::TypeShape::Struct(vec![StorageKind::I64]);
         let id = types.register(crate::TypeInfo { shape, supertype: None }).unwrap();
         let mut heap = Heap::new(&HeapConfig::default(), types).unwrap();
-        let object = heap.allocate_struct(id, &mut Vec::new()).unwrap();
+        let object = heap.allocate_struct(id, &mut crate::NoRoots).unwrap();
         heap.load(object, 12, StorageKind::I64);
     }
 }

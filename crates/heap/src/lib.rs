@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use legato_heap::layout::StorageKind;
-//! use legato_heap::{Heap, HeapConfig, TypeInfo, TypeShape, TypeTable};
+//! use legato_heap::{Heap, HeapConfig, RootStack, TypeInfo, TypeShape, TypeTable};
 //!
 //! let types = TypeTable::new()?;
 //! let pair = types.register(TypeInfo {
@@ -15,13 +15,15 @@
 //!     supertype: None,
 //! })?;
 //! let mut heap = Heap::new(&HeapConfig::default(), types)?;
-//! let mut roots = Vec::new();
+//! let mut roots = RootStack::new();
 //! let first = heap.allocate_struct(pair, &mut roots)?;
 //! heap.store(first, 12, StorageKind::I32, 42);
-//! roots.push(first);
+//! // SAFETY: the object has just been allocated, and `heap` gets these roots in every call.
+//! unsafe { roots.push(first) };
 //! let second = heap.allocate_struct(pair, &mut roots)?;
-//! heap.store(second, 8, StorageKind::Ref, roots[0].0.into());
-//! assert_eq!(heap.load(roots[0], 12, StorageKind::I32), 42);
+//! // SAFETY: the first is a root, and the second has just been allocated.
+//! unsafe { heap.store_reference(second, 8, roots.get(0)) };
+//! assert_eq!(heap.load(roots.get(0), 12, StorageKind::I32), 42);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![warn(missing_docs)]
@@ -66,7 +68,7 @@ pub use observer::{ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, Gc
 pub use plan::{AccessPlan, MutatorContext};
 pub use reference::Reference;
 pub use references::References;
-pub use roots::{NoRoots, RootVisitor, Roots};
+pub use roots::{NoRoots, RootStack, RootVisitor, Roots};
 pub use sizing::Sizing;
 pub use type_table::TypeTable;
 pub use types::{TypeId, TypeInfo, TypeKind, TypeShape};

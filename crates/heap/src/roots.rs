@@ -10,7 +10,18 @@ pub trait RootVisitor {
 }
 
 /// The embedder's roots: frames, globals, tables, host handles.
-pub trait Roots {
+///
+/// # Safety
+/// The collector follows what it is shown, and moves or frees what it is not shown. Therefore:
+///
+/// - Every slot that [`visit_roots`](Self::visit_roots) or [`visit_young_roots`](Self::visit_young_roots) visits holds null, an
+///   immediate, or a reference to an object of the heap that asks: one that the heap has returned, or that was read from a live object,
+///   since the last collection, or that was visited in the same slot by every collection since.
+/// - Both methods visit the same slots, but for those that `visit_young_roots` may leave out.
+///
+/// What is not visited need not be memory-safe to lose: references that were not roots are *stale* after a collection. Reading through one
+/// panics or reads something else; passing one to an `unsafe` method that asks for a live object breaks that method's contract.
+pub unsafe trait Roots {
     /// Calls `visitor` for every slot that may hold a reference to an object of the heap. Null and immediates are allowed. Called
     /// several times for each collection where the heap is verified.
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor);
@@ -26,19 +37,95 @@ pub trait Roots {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoRoots;
 
-impl Roots for NoRoots {
+// SAFETY: nothing is visited.
+unsafe impl Roots for NoRoots {
     fn visit_roots(&mut self, _visitor: &mut dyn RootVisitor) {}
 }
 
-impl Roots for Vec<Reference> {
+/// A stack of references, for embedders that need no more.
+///
+/// ```
+/// # use legato_heap::{Heap, HeapConfig, RootStack, TypeInfo, TypeShape, TypeTable};
+/// # let types = TypeTable::new()?;
+/// # let id = types.register(TypeInfo { shape: TypeShape::Struct(vec![]), supertype: None })?;
+/// # let mut heap = Heap::new(&HeapConfig::default(), types)?;
+/// let mut roots = RootStack::new();
+/// let object = heap.allocate_struct(id, &mut roots)?;
+/// // SAFETY: the object has just been allocated, and `heap` gets these roots in every call.
+/// unsafe { roots.push(object) };
+/// heap.collect(legato_heap::Cause::Requested, &mut roots);
+/// assert_eq!(heap.type_of(roots.get(0)), id);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct RootStack {
+    slots: Vec<Reference>,
+}
+
+impl RootStack {
+    /// An empty stack.
+    pub const fn new() -> RootStack {
+        RootStack { slots: Vec::new() }
+    }
+
+    /// A stack of `count` nulls.
+    pub fn of_nulls(count: usize) -> RootStack {
+        RootStack { slots: vec![Reference::NULL; count] }
+    }
+
+    /// Puts a reference on top.
+    ///
+    /// # Safety
+    /// It is null, an immediate, or an object that is live now; and until it is taken off, this stack is among the roots in every call of
+    /// a method of that object's heap that takes roots, and of no other heap's.
+    pub unsafe fn push(&mut self, reference: Reference) {
+        self.slots.push(reference);
+    }
+
+    /// Takes the topmost reference off; `None` where there is none.
+    pub fn pop(&mut self) -> Option<Reference> {
+        self.slots.pop()
+    }
+
+    /// The reference at `index`, counted from the bottom. Panics where there are fewer.
+    pub fn get(&self, index: usize) -> Reference {
+        self.slots[index]
+    }
+
+    /// Replaces the reference at `index`, counted from the bottom. Panics where there are fewer.
+    ///
+    /// # Safety
+    /// As for [`push`](Self::push).
+    pub unsafe fn set(&mut self, index: usize, reference: Reference) {
+        self.slots[index] = reference;
+    }
+
+    /// How many references there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Takes all references off but for the lowest `length`.
+    pub fn truncate(&mut self, length: usize) {
+        self.slots.truncate(length);
+    }
+}
+
+// SAFETY: whoever has pushed a reference has said that it was good then, and that no collection has gone by without this stack.
+unsafe impl Roots for RootStack {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        for slot in self {
+        for slot in &mut self.slots {
             visitor.visit(slot);
         }
     }
 }
 
-/// Roots, and some more for the time of a call.
+/// Roots, and some more for the time of a call, whose caller answers for these.
 pub(crate) struct Kept<'a> {
     pub(crate) kept: &'a mut [Reference],
     pub(crate) roots: &'a mut dyn Roots,
@@ -52,7 +139,8 @@ impl Kept<'_> {
     }
 }
 
-impl Roots for Kept<'_> {
+// SAFETY: the caller of whoever makes this has said that the kept references are live, and the other roots are `Roots`.
+unsafe impl Roots for Kept<'_> {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         self.roots.visit_roots(visitor);
         self.visit_kept(visitor);

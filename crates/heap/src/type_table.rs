@@ -179,7 +179,8 @@ impl TypeTable {
 
     fn entry(&self, id: TypeId) -> Option<&Entry> {
         let end = self.published.load(Ordering::Acquire);
-        if id.0 < FIRST || !id.0.is_multiple_of(8) || id.0 + size_of::<TypeRecord>() as u32 > end {
+        let record_end = id.0.checked_add(size_of::<TypeRecord>() as u32)?;
+        if id.0 < FIRST || !id.0.is_multiple_of(8) || record_end > end {
             return None;
         }
         // An id that names the middle of a record reads some other word as the index; the entry's own id then disagrees.
@@ -269,6 +270,7 @@ fn describe(info: &TypeInfo) -> Result<Described, HeapError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn structure(fields: &[StorageKind], supertype: Option<TypeId>) -> TypeInfo {
         TypeInfo { shape: TypeShape::Struct(fields.to_vec()), supertype }
@@ -316,6 +318,19 @@ mod tests {
         let array = TypeInfo { shape: TypeShape::Array(StorageKind::I32), supertype: Some(base) };
         assert!(table.register(array).is_err());
         assert!(!table.contains(TypeId(0)) && table.contains(TypeTable::EXTERNAL));
+    }
+
+    #[test]
+    fn only_the_ids_of_records_are_known() {
+        let table = TypeTable::new().unwrap();
+        let mut known: Vec<TypeId> = (0..50).map(|_| table.register(structure(&[], None)).unwrap()).collect();
+        known.push(TypeTable::EXTERNAL);
+        let end = known.iter().map(|id| id.0).max().unwrap() + 4096;
+        let tops = (0..4096).map(|below| u32::MAX - below);
+        for id in (0..end).chain(tops).map(TypeId) {
+            assert_eq!(table.contains(id), known.contains(&id), "{id:?}");
+        }
+        proptest!(|(id: u32)| prop_assert_eq!(table.contains(TypeId(id)), known.contains(&TypeId(id))));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::world::World;
-use common::{Random, all_layouts, register, with_layouts};
+use common::{Held, Random, Trusting, all_layouts, register, with_layouts};
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::ArrayPlan;
 use legato_heap::{Cause, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable};
@@ -43,7 +43,7 @@ fn exhaustion_leaves_a_consistent_heap() {
 /// One array of each kind of element beside a model of it.
 struct Pair {
     heap: Heap,
-    roots: Vec<Reference>,
+    roots: Held,
     models: Vec<Vec<u128>>,
     kind: StorageKind,
 }
@@ -53,7 +53,7 @@ impl Pair {
         let types = TypeTable::new().unwrap();
         let id = register(&types, TypeShape::Array(kind));
         let mut heap = Heap::new(config, types).unwrap();
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         for length in lengths {
             let array = heap.allocate_array(id, length, &mut roots).unwrap();
             roots.push(array);
@@ -75,7 +75,7 @@ impl Pair {
 
     fn make_room(&mut self, array: usize, start: usize, length: usize) {
         let mut kept = [self.roots[array]];
-        self.heap.array_make_room(start as u32, length as u32, &mut kept, &mut self.roots).unwrap();
+        self.heap.make_room(start as u32, length as u32, &mut kept, &mut self.roots).unwrap();
         assert_eq!(kept[0], self.roots[array]);
     }
 
@@ -85,7 +85,7 @@ impl Pair {
         // SAFETY: arrays of this heap, of one type.
         let quick = unsafe { self.heap.quick_array_copy(a, start as u32, b, source as u32, length as u32) };
         if quick.is_none() {
-            self.heap.array_copy(a, start as u32, b, source as u32, length as u32).unwrap();
+            self.heap.copy((a, start as u32), (b, source as u32), length as u32).unwrap();
         }
         assert_ne!(quick, Some(false), "the ranges lie in the arrays");
         // SAFETY: as above.
@@ -97,7 +97,7 @@ impl Pair {
 
     fn fill(&mut self, array: usize, start: usize, value: u128, length: usize) {
         self.make_room(array, start, length);
-        self.heap.array_fill(self.roots[array], start as u32, value, length as u32).unwrap();
+        self.heap.fill(self.roots[array], start as u32, value, length as u32).unwrap();
         self.models[array][start..start + length].fill(value);
     }
 
@@ -105,7 +105,7 @@ impl Pair {
         self.make_room(array, start, values.len());
         if self.kind == StorageKind::Ref {
             let references: Vec<_> = values.iter().map(|&bits| Reference(bits as u32)).collect();
-            self.heap.array_write_references(self.roots[array], start as u32, &references).unwrap();
+            self.heap.write_references(self.roots[array], start as u32, &references).unwrap();
         } else {
             let size = self.kind.bytes() as usize;
             let bytes: Vec<u8> = values.iter().flat_map(|bits| bits.to_le_bytes()[..size].to_vec()).collect();
@@ -238,7 +238,7 @@ fn leaves_are_allocated_shared_and_compressed_as_the_paper_says() {
         let types = TypeTable::new().unwrap();
         let id = register(&types, TypeShape::Array(StorageKind::I8));
         let mut heap = Heap::new(&config, types).unwrap();
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         // A megabyte: nothing is allocated for it, nor for zeros.
         for _ in 0..2 {
             let array = heap.allocate_array(id, 1 << 20, &mut roots).unwrap();
@@ -281,7 +281,7 @@ fn a_counted_build_counts_arrays_and_copies() {
         let bytes = register(&types, TypeShape::Array(StorageKind::I8));
         let references = register(&types, TypeShape::Array(StorageKind::Ref));
         let mut heap = Heap::new(&config, types).unwrap();
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         for (id, length) in [(bytes, 10_000), (bytes, 4096), (references, 100)] {
             let array = heap.allocate_array(id, length, &mut roots).unwrap();
             roots.push(array);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{allocate_inline, generational, register, store_element_inline, store_inline};
+use common::{Held, Trusting, allocate_inline, generational, register, store_element_inline, store_inline};
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
@@ -41,14 +41,14 @@ impl Watched {
         Watched { heap, events, node, array, bytes }
     }
 
-    fn node(&mut self, roots: &mut Vec<Reference>) -> Reference {
+    fn node(&mut self, roots: &mut Held) -> Reference {
         let plan = self.heap.config().access_plan();
         allocate_inline(&self.heap, &plan, self.node, None)
             .unwrap_or_else(|| self.heap.allocate_struct(self.node, roots).unwrap())
     }
 
     /// Allocates garbage until the nursery has been collected.
-    fn collect_nursery(&mut self, roots: &mut Vec<Reference>) -> GcEvent {
+    fn collect_nursery(&mut self, roots: &mut Held) -> GcEvent {
         let before = self.heap.stats().collections;
         while self.heap.stats().collections == before {
             self.node(roots);
@@ -73,7 +73,7 @@ fn sparse_stores_into_a_long_old_array_are_found() {
         let config = HeapConfig { verify: false, ..fixed(0, *barrier) };
         let plan = config.access_plan();
         let mut watched = Watched::new(&config);
-        let mut roots = vec![Reference::NULL];
+        let mut roots = Held::nulls(1);
         roots[0] = watched.heap.allocate_array(watched.array, LENGTH, &mut roots).unwrap();
         watched.heap.collect(Cause::Requested, &mut roots);
         let indices: Vec<u32> = (0..LENGTH).step_by(9973).chain([1, 127, 128, LENGTH - 1]).collect();
@@ -99,7 +99,7 @@ fn nothing_is_copied_twice() {
         for aging in [0, 10, 50, 90] {
             let mut watched = Watched::new(&fixed(aging, *barrier));
             let plan = watched.heap.config().access_plan();
-            let mut roots = vec![Reference::NULL];
+            let mut roots = Held::nulls(1);
             let mut nodes = 0;
             while watched.heap.stats().collections < 12 {
                 let node = watched.node(&mut roots);
@@ -134,7 +134,7 @@ fn the_young_die_without_a_full_collection() {
     for config in generational(&HeapConfig { verify: true, min_bytes: 32 << 20, ..HeapConfig::default() }) {
         let mut watched = Watched::new(&config);
         let dropped = Arc::new(AtomicUsize::new(0));
-        let mut roots = vec![Reference::NULL; 2];
+        let mut roots = Held::nulls(2);
         roots[0] = watched.heap.allocate_external(Box::new(Value(dropped.clone())), &mut roots).unwrap();
         watched.heap.allocate_external(Box::new(Value(dropped.clone())), &mut roots).unwrap();
         for _ in 0..1500 {
@@ -155,14 +155,14 @@ fn the_young_die_without_a_full_collection() {
 fn events_add_up() {
     for config in generational(&HeapConfig { min_bytes: 2 << 20, verify: true, ..HeapConfig::default() }) {
         let mut watched = Watched::new(&config);
-        let mut roots = vec![Reference::NULL; 64];
+        let mut roots = Held::nulls(64);
         for index in 0..200_000 {
             let node = watched.node(&mut roots);
             // One in eight lives for a while, in a list that is cut now and then.
             if index % 8 == 0 {
                 let root = index / 8 % 64;
                 let next = if index % 4096 == 0 { 0 } else { roots[root].0 };
-                watched.heap.store(node, 8, StorageKind::Ref, next as u128);
+                watched.heap.put(node, 8, StorageKind::Ref, next as u128);
                 roots[root] = node;
             }
         }
@@ -199,7 +199,7 @@ fn an_appel_nursery_takes_what_the_limit_leaves() {
         ..HeapConfig::default()
     };
     let mut watched = Watched::new(&config);
-    let mut roots = vec![Reference::NULL];
+    let mut roots = Held::nulls(1);
     let first = watched.collect_nursery(&mut roots);
     assert!((3 << 20..=4 << 20).contains(&first.allocated_bytes), "{first}: half of the limit");
     // A list of 6 MiB: less and less is left.
@@ -207,7 +207,7 @@ fn an_appel_nursery_takes_what_the_limit_leaves() {
     while watched.heap.stats().full_collections == 0 {
         let before = watched.heap.stats().collections;
         let node = watched.node(&mut roots);
-        watched.heap.store(node, 8, StorageKind::Ref, roots[0].0 as u128);
+        watched.heap.put(node, 8, StorageKind::Ref, roots[0].0 as u128);
         roots[0] = node;
         if watched.heap.stats().collections > before {
             sizes.push(watched.events.lock().unwrap().last().unwrap().allocated_bytes);

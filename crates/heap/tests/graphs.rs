@@ -5,7 +5,7 @@ mod common;
 use common::world::World;
 use common::{all, register};
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, StorageKind, array_elements_offset};
-use legato_heap::{Heap, HeapConfig, TypeShape, TypeTable};
+use legato_heap::{Heap, HeapConfig, NoRoots, TypeShape, TypeTable};
 
 #[test]
 fn graphs_match_their_shadows() {
@@ -78,7 +78,7 @@ fn array_lengths_lie_where_the_layout_says() {
         let types = TypeTable::new().unwrap();
         let id = register(&types, TypeShape::Array(StorageKind::I16));
         let mut heap = Heap::new(&config, types).unwrap();
-        let array = heap.allocate_array(id, 77, &mut Vec::new()).unwrap();
+        let array = heap.allocate_array(id, 77, &mut NoRoots).unwrap();
         heap.array_write_bytes(array, 75, &[1, 2, 3, 4]).unwrap();
         let address = heap.object_address(array);
         // SAFETY: the address is that of the array's header.

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{Random, all, register};
+use common::{Held, Random, all, register};
 use legato_heap::arrays::ArrayParams;
 use legato_heap::layout::{INLINE_LENGTH_OFFSET, StorageKind, array_elements_offset};
-use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, References, TypeId, TypeShape, TypeTable};
+use legato_heap::{Arrays, Cause, Heap, HeapConfig, NoRoots, Reference, References, TypeId, TypeShape, TypeTable};
 
 const LEAF: u32 = 1024;
 const FIRST_N: u32 = 4096;
@@ -45,7 +45,7 @@ fn check_inline(heap: &Heap, array: Reference, kind: StorageKind) {
 fn an_array_filled_from_the_left_never_has_leaves() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I32);
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         let length = 100_000;
         let array = heap.allocate_array(id, length, &mut roots).unwrap();
         roots.push(array);
@@ -66,7 +66,7 @@ fn an_array_filled_from_the_left_never_has_leaves() {
 fn a_sparse_array_keeps_its_leaves_until_a_quarter_of_them_is_in_use() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I8);
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         let leaves = 200;
         let array = heap.allocate_array(id, FIRST_N + leaves * LEAF, &mut roots).unwrap();
         roots.push(array);
@@ -95,7 +95,7 @@ fn a_sparse_array_keeps_its_leaves_until_a_quarter_of_them_is_in_use() {
 fn a_large_array_comes_home_in_steps() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I32);
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         let leaves = 2000;
         let length = (FIRST_N + leaves * LEAF) / 4;
         let array = heap.allocate_array(id, length, &mut roots).unwrap();
@@ -125,10 +125,10 @@ fn a_large_array_comes_home_in_steps() {
         for number in (0..leaves).rev() {
             heap.array_set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
         }
-        heap.collect(Cause::Requested, &mut Vec::new());
-        heap.poll(&mut Vec::new());
-        heap.verify(Some(&mut Vec::new())).unwrap();
-        let array = heap.allocate_array(id, length, &mut Vec::new()).unwrap();
+        heap.collect(Cause::Requested, &mut NoRoots);
+        heap.poll(&mut NoRoots);
+        heap.verify(Some(&mut NoRoots)).unwrap();
+        let array = heap.allocate_array(id, length, &mut NoRoots).unwrap();
         roots[0] = array;
         for number in (0..leaves).rev() {
             heap.array_set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
@@ -148,7 +148,7 @@ fn a_large_array_comes_home_in_steps() {
 fn zeros_take_nothing() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I8);
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         let array = heap.allocate_array(id, 100_000, &mut roots).unwrap();
         roots.push(array);
         heap.array_set(roots[0], FIRST_N, 0).unwrap();
@@ -163,7 +163,7 @@ fn zeros_take_nothing() {
 fn leaves_that_growth_meets_come_home() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I64);
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         let length = (FIRST_N + 100 * LEAF) / 8;
         let array = heap.allocate_array(id, length, &mut roots).unwrap();
         roots.push(array);
@@ -190,7 +190,7 @@ fn copies_of_dense_arrays_are_dense_and_of_sparse_ones_sparse() {
             let mut config = config.clone();
             config.array_params.copy_on_write = copy_on_write;
             let (mut heap, id) = heap(&config, StorageKind::I8);
-            let mut roots = Vec::new();
+            let mut roots = Held::new();
             let length = FIRST_N + 100 * LEAF;
             for _ in 0..4 {
                 let array = heap.allocate_array(id, length, &mut roots).unwrap();
@@ -220,7 +220,7 @@ fn room_that_others_have_used_is_zero() {
         let mut random = Random(1);
         for _ in 0..40 {
             let length = 20_000 + random.below(300_000) as u32;
-            let mut roots = Vec::new();
+            let mut roots = Held::new();
             let array = heap.allocate_array(id, length, &mut roots).unwrap();
             roots.push(array);
             let mut zeros = vec![1; length as usize];
@@ -233,7 +233,7 @@ fn room_that_others_have_used_is_zero() {
             heap.array_read_bytes(roots[0], 0, &mut zeros);
             assert_eq!(zeros.iter().filter(|&&byte| byte != 0).count(), 2);
             heap.array_fill(roots[0], 0, 0xff, length).unwrap();
-            heap.collect(Cause::Requested, &mut Vec::new());
+            heap.collect(Cause::Requested, &mut NoRoots);
         }
     }
 }
@@ -244,11 +244,11 @@ fn room_that_others_have_used_is_zero() {
 fn unused_room_has_no_memory() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I8);
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         let array = heap.allocate_array(id, 4 << 20, &mut roots).unwrap();
         roots.push(array);
         heap.array_fill(roots[0], 0, 1, 4 << 20).unwrap();
-        heap.collect(Cause::Requested, &mut Vec::new());
+        heap.collect(Cause::Requested, &mut NoRoots);
         roots.clear();
         let array = heap.allocate_array(id, 4 << 20, &mut roots).unwrap();
         roots.push(array);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{all, allocate_inline, both, register};
+use common::{Held, Trusting, all, allocate_inline, both, register};
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
@@ -24,7 +24,7 @@ fn a_list_of_ten_million_nodes_survives() {
         let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
         let mut heap = Heap::new(&config, types).unwrap();
         let plan = config.access_plan();
-        let mut roots = vec![Reference::NULL];
+        let mut roots = Held::nulls(1);
         for _ in 0..10_000_000 {
             let new = allocate_inline(&heap, &plan, node, None)
                 .unwrap_or_else(|| heap.allocate_struct(node, &mut roots).unwrap());
@@ -49,11 +49,11 @@ fn wide_arrays_are_traced_in_slices() {
         let leaf = register(&types, TypeShape::Struct(vec![StorageKind::I64]));
         let array = register(&types, TypeShape::Array(StorageKind::Ref));
         let mut heap = Heap::new(&config, types).unwrap();
-        let mut roots = vec![Reference::NULL];
+        let mut roots = Held::nulls(1);
         roots[0] = heap.allocate_array(array, 100_000, &mut roots).unwrap();
         for index in 0..100_000 {
             let new = heap.allocate_struct(leaf, &mut roots).unwrap();
-            heap.store(roots[0], 12 + 4 * index, StorageKind::Ref, new.0 as u128);
+            heap.set(roots[0], index, new.0.into()).unwrap();
         }
         heap.collect(Cause::Requested, &mut roots);
         assert_eq!(heap.stats().live_objects, 100_001);
@@ -67,12 +67,12 @@ fn exhaustion_is_an_error_and_the_heap_lives_on() {
         let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref, StorageKind::V128]));
         let bytes = register(&types, TypeShape::Array(StorageKind::I8));
         let mut heap = Heap::new(&config, types).unwrap();
-        let mut roots = vec![Reference::NULL];
+        let mut roots = Held::nulls(1);
         for round in 0..3 {
             let error = loop {
                 match heap.allocate_struct(node, &mut roots) {
                     Ok(new) => {
-                        heap.store(new, 8, StorageKind::Ref, roots[0].0 as u128);
+                        heap.put(new, 8, StorageKind::Ref, roots[0].0 as u128);
                         roots[0] = new;
                     }
                     Err(error) => break error,
@@ -118,7 +118,7 @@ fn large_objects_reuse_fragmented_space() {
         let types = TypeTable::new().unwrap();
         let bytes = register(&types, TypeShape::Array(StorageKind::I8));
         let mut heap = Heap::new(&config, types).unwrap();
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         // 60 objects of 4 blocks; every second one dies.
         for _ in 0..60 {
             let new = heap.allocate_array(bytes, 120 << 10, &mut roots).unwrap();
@@ -161,10 +161,10 @@ fn host_values_die_with_their_last_reference() {
         let cell = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
         let mut heap = Heap::new(&config, types).unwrap();
         let dropped = Arc::new(AtomicUsize::new(0));
-        let mut roots = vec![Reference::NULL; 2];
+        let mut roots = Held::nulls(2);
         roots[0] = heap.allocate_struct(cell, &mut roots).unwrap();
         let held = heap.allocate_external(Box::new(Value(dropped.clone(), 1)), &mut roots).unwrap();
-        heap.store(roots[0], 8, StorageKind::Ref, held.0 as u128);
+        heap.put(roots[0], 8, StorageKind::Ref, held.0 as u128);
         roots[1] = heap.allocate_external(Box::new(Value(dropped.clone(), 2)), &mut roots).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
@@ -198,7 +198,7 @@ fn the_observer_sees_every_collection() {
         let mut heap = Heap::new(&config, types).unwrap();
         let events = Arc::new(Mutex::new(Vec::new()));
         heap.set_observer(Box::new(Log(events.clone())));
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         for _ in 0..200_000 {
             heap.allocate_struct(node, &mut roots).unwrap();
         }
@@ -221,13 +221,13 @@ fn verification_finds_damage() {
         let types = TypeTable::new().unwrap();
         let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
         let mut heap = Heap::new(&config, types).unwrap();
-        let mut roots = vec![Reference::NULL];
+        let mut roots = Held::nulls(1);
         roots[0] = heap.allocate_struct(node, &mut roots).unwrap();
         heap.verify(Some(&mut roots)).unwrap();
         // A reference into the middle of an object.
-        heap.store(roots[0], 8, StorageKind::Ref, roots[0].0 as u128 + 8);
+        heap.put(roots[0], 8, StorageKind::Ref, roots[0].0 as u128 + 8);
         assert!(heap.verify(None).is_err());
-        heap.store(roots[0], 8, StorageKind::Ref, 0);
+        heap.put(roots[0], 8, StorageKind::Ref, 0);
         heap.verify(None).unwrap();
         // A wrong type, then a lost handle or an unknown root.
         let address = heap.object_address(roots[0]).cast::<u32>();
@@ -244,7 +244,7 @@ fn verification_finds_damage() {
                 address.add(1).write(handle);
             }
         }
-        let mut wrong = vec![Reference(roots[0].0 + 16)];
+        let mut wrong = Held(vec![Reference(roots[0].0 + 16)]);
         assert!(heap.verify(Some(&mut wrong)).unwrap_err().to_string().contains("root 0"));
         heap.verify(Some(&mut roots)).unwrap();
     }

@@ -3,12 +3,12 @@
 mod common;
 
 use common::world::{STEPS, World};
-use common::{Random, all, register};
+use common::{Held, Random, all, register};
 use legato_heap::arrays::ArrayParams;
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Arrays, Cause, Collector, Heap, HeapConfig, Reference, References, TypeId, TypeShape, TypeTable,
+    AllocationError, Arrays, Cause, Collector, Heap, HeapConfig, NoRoots, References, TypeId, TypeShape, TypeTable,
 };
 use proptest::prelude::*;
 
@@ -105,11 +105,11 @@ proptest! {
 fn only_touched_pages_count() {
     for config in few(HeapConfig { max_bytes: 64 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let (mut heap, bytes) = heap_of_bytes(&mapped(64 << 10, config));
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         // Twenty arrays of 16 MiB fit a heap of 64, as long as their pages are not touched.
         for _ in 0..20 {
             let array = heap.allocate_array(bytes, 16 << 20, &mut roots).unwrap();
-            heap.store(array, 5 << 20, StorageKind::I8, 7);
+            heap.array_set(array, (5 << 20) - 12, 7).unwrap();
             roots.push(array);
         }
         heap.collect(Cause::Requested, &mut roots);
@@ -138,7 +138,7 @@ fn only_touched_pages_count() {
 fn pages_of_zeros_go_back() {
     for config in few(HeapConfig { min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let (mut heap, bytes) = heap_of_bytes(&mapped(64 << 10, config));
-        let mut roots = vec![Reference::NULL];
+        let mut roots = Held::nulls(1);
         roots[0] = heap.allocate_array(bytes, 8 << 20, &mut roots).unwrap();
         heap.array_fill(roots[0], 0, 0xee, 8 << 20).unwrap();
         heap.collect(Cause::Requested, &mut roots);
@@ -146,7 +146,7 @@ fn pages_of_zeros_go_back() {
         assert!(full.mapped_memory_bytes >= 8 << 20 && full.mapped_zeros_bytes == 0, "{full:?}");
         // All zeros but for the header and one byte in the middle.
         heap.array_fill(roots[0], 0, 0, 8 << 20).unwrap();
-        heap.store(roots[0], 4 << 20, StorageKind::I8, 9);
+        heap.array_set(roots[0], (4 << 20) - 12, 9).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         let stats = heap.stats();
         assert!(stats.mapped_memory_bytes <= 2 * MOST_PAGE, "{stats:?}");
@@ -162,7 +162,7 @@ fn arrays_are_zero_whatever_lay_there() {
     for config in few(HeapConfig { max_bytes: 32 << 20, min_bytes: 0, ..HeapConfig::default() }) {
         let (mut heap, bytes) = heap_of_bytes(&mapped(32 << 10, config));
         let mut random = Random(5);
-        let mut roots = vec![Reference::NULL; 12];
+        let mut roots = Held::nulls(12);
         for _ in 0..1500 {
             let length = (32 << 10) + random.below(1 << 20) as u32;
             let array = heap.allocate_array(bytes, length, &mut roots).unwrap();
@@ -182,9 +182,9 @@ fn arrays_are_zero_whatever_lay_there() {
 fn a_full_heap_says_so_and_goes_on() {
     for config in few(HeapConfig { max_bytes: 16 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let (mut heap, bytes) = heap_of_bytes(&mapped(64 << 10, config));
-        let too_large = heap.allocate_array(bytes, 17 << 20, &mut Vec::new());
+        let too_large = heap.allocate_array(bytes, 17 << 20, &mut NoRoots);
         assert!(matches!(too_large, Err(AllocationError::TooLarge { .. })));
-        let mut roots = Vec::new();
+        let mut roots = Held::new();
         let error = loop {
             match heap.allocate_array(bytes, 1 << 20, &mut roots) {
                 Ok(array) => {
@@ -209,7 +209,7 @@ fn a_full_heap_says_so_and_goes_on() {
 fn churn(config: &HeapConfig, count: u32) {
     let (mut heap, bytes) = heap_of_bytes(config);
     let mut random = Random(11);
-    let mut roots = vec![Reference::NULL; 256];
+    let mut roots = Held::nulls(256);
     let (mut peak, mut end) = (0, 0);
     for number in 0..count {
         let phase = number / (count / 32) % 4;

@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::register;
+use common::{Held, register};
 use legato_heap::layout::StorageKind;
-use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, TypeShape, TypeTable};
+use legato_heap::{Arrays, Cause, Heap, HeapConfig, TypeShape, TypeTable};
 
 /// Bytes of an array, and of the runs in it that are written and left untouched in turn.
 const BYTES: u32 = 32 << 20;
@@ -24,7 +24,7 @@ fn shared_pages_take_few_mappings_and_leave_none() {
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(&HeapConfig { arrays: Arrays::Mapped, ..HeapConfig::default() }, types).unwrap();
-    let mut roots = vec![Reference::NULL];
+    let mut roots = Held::nulls(1);
     roots[0] = heap.allocate_array(id, BYTES, &mut roots).unwrap();
     for start in (0..BYTES).step_by(2 * RUN as usize) {
         heap.array_fill(roots[0], start, 3, RUN).unwrap();
@@ -40,7 +40,7 @@ fn shared_pages_take_few_mappings_and_leave_none() {
         }
         assert!(most > 1000 && most <= MOST_MAPPINGS, "{most} mappings in round {round}");
         heap.verify(Some(&mut roots)).unwrap();
-        for &array in &roots {
+        for &array in &*roots {
             let at = |element: u32| heap.load(array, 12 + element, StorageKind::I8);
             let right = |start: u32| at(start) == 3 && at(start + RUN - 1) == 3 && at(start + RUN) == 0;
             assert!((0..BYTES).step_by(2 * RUN as usize).all(right));

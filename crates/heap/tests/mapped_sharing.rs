@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{Random, all, register};
+use common::{Held, Random, Trusting, all, register};
 use legato_heap::arrays::ArrayParams;
 use legato_heap::layout::{StorageKind, array_elements_offset};
 use legato_heap::{
-    Arrays, Cause, Collector, Heap, HeapConfig, Reference, RootVisitor, Roots, TypeId, TypeShape, TypeTable,
+    Arrays, Cause, Collector, Heap, HeapConfig, NoRoots, Reference, RootVisitor, Roots, TypeId, TypeShape, TypeTable,
 };
 
 fn mapped(config: HeapConfig) -> HeapConfig {
@@ -29,7 +29,8 @@ struct Pair {
 
 struct Pairs(Vec<Pair>);
 
-impl Roots for Pairs {
+// SAFETY: the arrays are the heap's, and are among the roots of every call.
+unsafe impl Roots for Pairs {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         for pair in &mut self.0 {
             visitor.visit(&mut pair.array);
@@ -98,14 +99,8 @@ fn run(config: &HeapConfig, kind: StorageKind, seed: u64, steps: usize) -> Heap 
                         (to_start, pages(pairs.0[from].length() - count, &mut random), count)
                     }
                 };
-                heap.array_copy(
-                    pairs.0[to].array,
-                    to_start as u32,
-                    pairs.0[from].array,
-                    from_start as u32,
-                    count as u32,
-                )
-                .unwrap();
+                let (target, source) = (pairs.0[to].array, pairs.0[from].array);
+                heap.copy((target, to_start as u32), (source, from_start as u32), count as u32).unwrap();
                 let part = pairs.0[from].bytes[from_start * size..(from_start + count) * size].to_vec();
                 pairs.0[to].bytes[to_start * size..(to_start + count) * size].copy_from_slice(&part);
             }
@@ -113,8 +108,7 @@ fn run(config: &HeapConfig, kind: StorageKind, seed: u64, steps: usize) -> Heap 
                 for _ in 0..random.below(20) {
                     let index = random.below(length);
                     let bits = random.next() as u128 & (u128::MAX >> (128 - 8 * size));
-                    let offset = array_elements_offset(kind) + (index * size) as u32;
-                    heap.store(pairs.0[to].array, offset, kind, bits);
+                    heap.set(pairs.0[to].array, index as u32, bits).unwrap();
                     pairs.0[to].bytes[index * size..][..size].copy_from_slice(&bits.to_le_bytes()[..size]);
                 }
             }
@@ -122,7 +116,7 @@ fn run(config: &HeapConfig, kind: StorageKind, seed: u64, steps: usize) -> Heap 
                 let start = random.below(length);
                 let count = random.below(length - start + 1);
                 let bits = random.below(3) as u128;
-                heap.array_fill(pairs.0[to].array, start as u32, bits, count as u32).unwrap();
+                heap.fill(pairs.0[to].array, start as u32, bits, count as u32).unwrap();
                 let part = &mut pairs.0[to].bytes[start * size..(start + count) * size];
                 part.chunks_mut(size).for_each(|element| element.copy_from_slice(&bits.to_le_bytes()[..size]));
             }
@@ -177,17 +171,17 @@ fn nothing_is_shared_where_that_is_switched_off() {
 }
 
 /// A heap with byte arrays, and one of `bytes` that has been filled.
-fn with_source(config: &HeapConfig, bytes: u32) -> (Heap, TypeId, Vec<Reference>) {
+fn with_source(config: &HeapConfig, bytes: u32) -> (Heap, TypeId, Held) {
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(config, types).unwrap();
-    let source = heap.allocate_array(id, bytes, &mut Vec::new()).unwrap();
+    let source = heap.allocate_array(id, bytes, &mut NoRoots).unwrap();
     heap.array_fill(source, 0, 5, bytes).unwrap();
-    (heap, id, vec![source])
+    (heap, id, Held(vec![source]))
 }
 
 /// Copies the first root whole to a new array, which becomes the last one.
-fn copy_first(heap: &mut Heap, id: TypeId, roots: &mut Vec<Reference>, bytes: u32) {
+fn copy_first(heap: &mut Heap, id: TypeId, roots: &mut Held, bytes: u32) {
     let new = heap.allocate_array(id, bytes, roots).unwrap();
     heap.array_copy(new, 0, roots[0], 0, bytes).unwrap();
     roots.push(new);
@@ -313,24 +307,24 @@ fn shared_references_are_traced_on_both_sides() {
         let node = register(&types, TypeShape::Struct(vec![StorageKind::I32]));
         let array = register(&types, TypeShape::Array(StorageKind::Ref));
         let mut heap = Heap::new(&config, types).unwrap();
-        let mut roots = vec![Reference::NULL];
+        let mut roots = Held::nulls(1);
         roots[0] = heap.allocate_array(array, LENGTH, &mut roots).unwrap();
         let slot = |index: u32| 12 + 4 * index;
         let number = |heap: &Heap, array: Reference, index: u32| {
             let node = Reference(heap.load(array, slot(index), StorageKind::Ref) as u32);
             heap.load(node, 8, StorageKind::I32) as u32
         };
-        let put = |heap: &mut Heap, roots: &mut Vec<Reference>, which: usize, index: u32, number: u32| {
+        let put = |heap: &mut Heap, roots: &mut Held, which: usize, index: u32, number: u32| {
             let new = heap.allocate_struct(node, roots).unwrap();
             heap.store(new, 8, StorageKind::I32, number.into());
-            heap.store(roots[which], slot(index), StorageKind::Ref, new.0.into());
+            heap.set(roots[which], index, new.0.into()).unwrap();
         };
         for index in 0..LENGTH {
             put(&mut heap, &mut roots, 0, index, index);
         }
         for _ in 0..3 {
             let new = heap.allocate_array(array, LENGTH, &mut roots).unwrap();
-            heap.array_copy(new, 0, roots[0], 0, LENGTH).unwrap();
+            heap.copy((new, 0), (roots[0], 0), LENGTH).unwrap();
             roots.push(new);
         }
         assert!(heap.stats().mapped_shared_bytes > 0);

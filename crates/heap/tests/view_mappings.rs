@@ -4,12 +4,10 @@
 
 mod common;
 
-use common::{copy_out, double_map, register};
+use common::{Held, Trusting, copy_out, double_map, register};
 use legato_heap::arrays::ArrayParams;
 use legato_heap::layout::StorageKind;
-use legato_heap::{
-    AllocationError, Arrays, Cause, Collector, Heap, HeapConfig, Reference, TypeShape, TypeTable, ViewCreation,
-};
+use legato_heap::{AllocationError, Arrays, Cause, Collector, Heap, HeapConfig, TypeShape, TypeTable, ViewCreation};
 use std::fs;
 use std::sync::{Mutex, MutexGuard};
 
@@ -51,12 +49,12 @@ fn a_days_worth_of_views_leaves_nothing_behind() {
             let types = TypeTable::new().unwrap();
             let id = register(&types, TypeShape::Array(StorageKind::I8));
             let mut heap = Heap::new(&config, types).unwrap();
-            let mut roots: Vec<Reference> = Vec::new();
+            let mut roots = Held::new();
             let (mut most, mut warm) = (0, None);
             for number in 0..VIEWS {
                 let array = heap.allocate_array(id, (2 + number % 7) * leaf, &mut roots).unwrap();
                 let mut kept = [array];
-                let view = heap.array_view(&mut kept, true, &mut roots).unwrap();
+                let view = heap.view(&mut kept, true, &mut roots).unwrap();
                 // SAFETY: the view of an array that lives.
                 unsafe { view.as_ptr().add(leaf as usize).write(1) };
                 // Some live longer than others.
@@ -106,11 +104,11 @@ fn a_heap_that_is_dropped_takes_its_views_along() {
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(&config, types).unwrap();
-    let mut roots: Vec<Reference> = Vec::new();
+    let mut roots = Held::new();
     for _ in 0..100 {
         let array = heap.allocate_array(id, 3 * leaf, &mut roots).unwrap();
         roots.push(array);
-        heap.array_view(&mut [array], true, &mut roots).unwrap();
+        heap.view(&mut [array], true, &mut roots).unwrap();
     }
     assert_eq!(heap.stats().arrays.views_alive, 100);
     assert!(mappings().1 > 0 && descriptors().1 == 1);
@@ -164,14 +162,14 @@ fn where_the_system_has_no_mappings_left_elements_are_copied() {
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(&config, types).unwrap();
-    let mut roots: Vec<Reference> = Vec::new();
+    let mut roots = Held::new();
     for _ in 0..2 {
         let array = heap.allocate_array(id, LEAVES * leaf, &mut roots).unwrap();
         roots.push(array);
     }
     // Leaf by leaf in turn, so that no two of one array are neighbours.
     for index in (0..LEAVES).rev() {
-        for &array in &roots {
+        for &array in &*roots {
             heap.array_set(array, index * leaf, 7).unwrap();
         }
     }
@@ -179,7 +177,7 @@ fn where_the_system_has_no_mappings_left_elements_are_copied() {
     {
         let _hog = Hog::new(200);
         let mut kept = [roots[0]];
-        assert_eq!(heap.array_view(&mut kept, true, &mut roots), None);
+        assert_eq!(heap.view(&mut kept, true, &mut roots), None);
     }
     assert_eq!(mappings().1, before.1, "what was mapped is unmapped again");
     let stats = heap.stats().arrays;
@@ -187,10 +185,10 @@ fn where_the_system_has_no_mappings_left_elements_are_copied() {
     let mut copy = copy_out(&mut heap, roots[0]);
     assert_eq!(copy.iter().filter(|&&byte| byte == 7).count(), LEAVES as usize);
     copy.fill(8);
-    heap.array_copy_back(&mut [roots[0]], &copy, &mut roots).unwrap();
+    heap.copy_back(&mut [roots[0]], &copy, &mut roots).unwrap();
     assert_eq!(heap.array_get(roots[0], 5), 8);
     // Once there are mappings again, the array has its view.
-    let view = heap.array_view(&mut [roots[0]], true, &mut roots).unwrap();
+    let view = heap.view(&mut [roots[0]], true, &mut roots).unwrap();
     // SAFETY: the view of an array that lives.
     assert_eq!(unsafe { view.as_ptr().add((LEAVES * leaf) as usize - 1).read() }, 8);
     assert_eq!(mappings().1, before.1 + LEAVES as usize, "a mapping for each leaf");
@@ -205,7 +203,7 @@ fn a_heap_without_mappings_fails_softly_and_goes_on_later() {
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(&config, types).unwrap();
-    let mut roots: Vec<Reference> = Vec::new();
+    let mut roots = Held::new();
     for left in [0, 2, 6, 20] {
         let hog = Hog::new(left);
         // Neither views nor blocks of the file are to be had, in the end not even memory.
@@ -218,7 +216,7 @@ fn a_heap_without_mappings_fails_softly_and_goes_on_later() {
         drop(hog);
         for index in 0..roots.len() {
             // Blocks that could not be moved to the file have no views, and arrays in them are copied.
-            let view = heap.array_view(&mut [roots[index]], true, &mut roots);
+            let view = heap.view(&mut [roots[index]], true, &mut roots);
             match view {
                 // SAFETY: the view of an array that lives.
                 Some(address) => unsafe { address.as_ptr().add(39 * leaf as usize).write(3) },

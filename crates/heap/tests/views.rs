@@ -2,18 +2,17 @@
 
 mod common;
 
-use common::{Random, all, copy_out, double_map, register, with_layouts};
+use common::{Held, Random, Trusting, all, copy_out, double_map, register, with_layouts};
 use legato_heap::arrays::ArrayParams;
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    Arrays, Cause, Collector, Heap, HeapConfig, NativeViews, NoRoots, Reference, TypeId, TypeShape, TypeTable,
-    ViewCreation,
+    Arrays, Cause, Collector, Heap, HeapConfig, NativeViews, NoRoots, TypeId, TypeShape, TypeTable, ViewCreation,
 };
 
 /// A heap, its roots, and arrays of bytes.
 struct Native {
     heap: Heap,
-    roots: Vec<Reference>,
+    roots: Held,
     id: TypeId,
     leaf: u32,
 }
@@ -23,7 +22,7 @@ impl Native {
         let types = TypeTable::new().unwrap();
         let id = register(&types, TypeShape::Array(kind));
         let leaf = config.array_params.leaf_bytes;
-        Native { heap: Heap::new(config, types).unwrap(), roots: Vec::new(), id, leaf }
+        Native { heap: Heap::new(config, types).unwrap(), roots: Held::new(), id, leaf }
     }
 
     /// A new array, as the last root.
@@ -35,7 +34,7 @@ impl Native {
 
     fn view(&mut self, root: usize, writable: bool) -> Option<*mut u8> {
         let mut kept = [self.roots[root]];
-        let view = self.heap.array_view(&mut kept, writable, &mut self.roots);
+        let view = self.heap.view(&mut kept, writable, &mut self.roots);
         assert_eq!(kept[0], self.roots[root]);
         view.map(std::ptr::NonNull::as_ptr)
     }
@@ -51,7 +50,7 @@ impl Native {
         let mut copy = copy_out(&mut self.heap, self.roots[root]);
         let result = use_it(&mut copy);
         let mut kept = [self.roots[root]];
-        self.heap.array_copy_back(&mut kept, &copy, &mut self.roots).unwrap();
+        self.heap.copy_back(&mut kept, &copy, &mut self.roots).unwrap();
         result
     }
 
@@ -265,7 +264,7 @@ fn a_copy_of_a_sparse_array_takes_no_leaves() {
         assert_eq!((stats.leaves_on_store, stats.view_copies), (1, 1));
         // What cannot be written is an error, and leaves a sound heap.
         let mut kept = [native.roots[root]];
-        native.heap.array_copy_back(&mut kept, &vec![1; 64 << 20], &mut native.roots).unwrap_err();
+        native.heap.copy_back(&mut kept, &vec![1; 64 << 20], &mut native.roots).unwrap_err();
         native.verify();
         let copy = copy_out(&mut native.heap, native.roots[root]);
         assert_eq!(copy[50 << 20], 7);

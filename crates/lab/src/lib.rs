@@ -1,6 +1,7 @@
 //! Experiments with Legato: what it is measured by, and what it is checked against.
 //!
-//! * [`generate`] builds modules that are hard for a compiler; [`mutate`] builds modules that are wrong.
+//! * [`generate`] builds modules that are hard for a compiler; [`mutate`] builds modules that are wrong; [`hostile`] is what gets bytes from
+//!   strangers.
 //! * [`measure`], [`stats`], [`report`] and [`tables`] are the instruments: alternating runs, medians and intervals.
 //! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `allocation` compares
 //!   programs that allocate, and their pauses, with wasmtime and V8; `fuzz` runs generated modules in Legato and wasmtime
@@ -18,6 +19,7 @@ pub mod arrays;
 pub mod contestants;
 pub mod engines;
 pub mod generate;
+pub mod hostile;
 pub mod measure;
 pub mod mutate;
 pub mod programs;

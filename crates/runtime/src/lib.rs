@@ -33,6 +33,7 @@ mod instance;
 mod interrupt;
 mod linker;
 mod module;
+mod precompiled;
 mod serialize;
 mod store;
 mod trap;
@@ -58,6 +59,7 @@ pub use legato_heap::{
 };
 pub use linker::{InstancePre, Linker};
 pub use module::Module;
+pub use precompiled::Precompiled;
 pub use store::{
     AsContext, AsContextMut, ResourceLimiter, Store, StoreContext, StoreContextMut, StoreLimits, StoreLimitsBuilder,
 };

@@ -68,12 +68,12 @@ impl Module {
     /// [`Engine::precompile_module`]. The bytes must come from there: they contain machine code, which is run.
     ///
     /// # Errors
-    /// If they are of another version of this library, or of an engine with another configuration or target.
+    /// If they are damaged, of another version of this library, or of an engine with another configuration or target.
     ///
     /// # Safety
     /// The bytes are unaltered, and their origin is trusted.
     pub unsafe fn deserialize(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module> {
-        Module::publish(engine, serialize::decode(engine, bytes.as_ref())?)
+        Module::publish(engine, serialize::decode_for(engine, bytes.as_ref())?)
     }
 
     /// As [`deserialize`](Self::deserialize), from a file.
@@ -123,19 +123,12 @@ impl Module {
 
     /// Its imports, in order.
     pub fn imports(&self) -> impl ExactSizeIterator<Item = ImportType<'_>> + '_ {
-        self.info().imports.iter().map(|import| ImportType {
-            module: &import.module,
-            name: &import.name,
-            ty: ExternType::of_import(&self.inner.engine, &self.inner.type_ids, &import.kind),
-        })
+        ExternType::imports(&self.inner.engine, &self.inner.type_ids, self.info())
     }
 
     /// Its exports, in order.
     pub fn exports(&self) -> impl ExactSizeIterator<Item = ExportType<'_>> + '_ {
-        self.info().exports.iter().map(|(name, kind)| ExportType {
-            name,
-            ty: ExternType::of_export(&self.inner.engine, &self.inner.type_ids, self.info(), *kind),
-        })
+        ExternType::exports(&self.inner.engine, &self.inner.type_ids, self.info())
     }
 
     /// The type of an export.

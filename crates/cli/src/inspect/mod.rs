@@ -5,7 +5,8 @@ mod inventory;
 
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use legato::{Engine, Precompiled};
 
 use crate::args::InspectArgs;
 use crate::load::{self, Content};
@@ -28,8 +29,8 @@ pub fn inspect(args: &InspectArgs) -> Result<()> {
         }
         Content::Precompiled(bytes) => {
             let mut report = format!("{name}: precompiled module, {} bytes\n", bytes.len());
-            let engine = legato::Engine::default();
-            let module = load::module(&engine, &args.file, &content)?;
+            let module = Precompiled::read(&Engine::default(), bytes).with_context(|| format!("cannot read {name}"))?;
+            let _ = writeln!(report, "  {:<12}{} bytes of machine code", "functions", module.code_size());
             let imports: Vec<_> = module
                 .imports()
                 .map(|import| (format!("{}.{}", import.module(), import.name()), import.ty().to_string()))

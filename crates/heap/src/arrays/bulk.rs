@@ -8,7 +8,7 @@ use super::leaves::{install, leaf_of, pointer_at};
 use super::parts::{Part, Parts, Place};
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET, elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, StorageKind, TYPE_ID_OFFSET, elements_offset};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::spaces::leaves::LeafKind;
@@ -48,13 +48,46 @@ impl Elements {
 }
 
 impl<M: ReferenceModel> Core<M> {
-    /// An array, checked to be one.
+    /// An array, checked to look like one, and to lie in accessible memory with all of its object.
     pub(crate) fn elements(&self, array: Reference) -> Elements {
         let object = self.object(array);
-        let record = self.types.record(self.type_of(array));
-        assert!(record.kind == TypeKind::Array as u32, "{array:?} is no array");
+        let length = self.array_length(array);
+        let size = self.types.record(self.type_of(array)).bytes;
+        let end = u64::from(object) + self.array_object_bytes(size, length);
+        let is_inside = length <= MOST_ELEMENTS && self.pool.is_accessible_to(object.into(), end);
+        assert!(is_inside, "{array:?}, an array of {length} elements, leads out of the heap");
+        let sound = self.check_inline_length(object, size, length);
+        assert!(sound.is_ok(), "{array:?} is no array: {}", sound.unwrap_err());
         // SAFETY: as checked.
         unsafe { self.trusted_elements(object) }
+    }
+
+    /// As [`elements`](Self::elements), with all that `[from, to)` elements lie in checked to be accessible, leaves included.
+    pub(crate) fn reachable_elements(&self, array: Reference, start: u32, length: u32) -> Elements {
+        let elements = self.elements(array);
+        let (from, to) = elements.checked(start, length);
+        if elements.parts.spine().is_some() {
+            for part in elements.parts.between(from, to) {
+                let (offset, bytes) = (u64::from(self.part_offset(part.place)), part.bytes);
+                let is_inside = offset == u64::from(ZERO_LEAF) || self.pool.is_accessible_to(offset, offset + bytes);
+                assert!(is_inside, "{array:?} has a leaf at {offset:#x}, outside of the heap");
+            }
+        }
+        elements
+    }
+
+    /// As [`reachable_elements`](Self::reachable_elements), of an array of numbers.
+    pub(crate) fn number_elements(&self, array: Reference, start: u32, length: u32) -> Elements {
+        let elements = self.reachable_elements(array, start, length);
+        assert!(elements.kind == LeafKind::Numbers, "numbers for {array:?}, an array of references");
+        elements
+    }
+
+    /// As [`reachable_elements`](Self::reachable_elements), of an array of references.
+    pub(crate) fn reference_elements(&self, array: Reference, start: u32, length: u32) -> Elements {
+        let elements = self.reachable_elements(array, start, length);
+        assert!(elements.kind == LeafKind::References, "references for {array:?}, an array of numbers");
+        elements
     }
 
     /// The array at `object`.
@@ -100,7 +133,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Reads an element's bits, zero-extended.
     pub(crate) fn array_get(&self, array: Reference, index: u32) -> u128 {
-        let elements = self.elements(array);
+        let elements = self.reachable_elements(array, index, 1);
         let mut bits = [0; 16];
         self.read_bytes(&elements, index, &mut bits[..elements.size as usize]);
         u128::from_le_bytes(bits)
@@ -250,20 +283,6 @@ impl<M: ReferenceModel> Core<M> {
             crate::TypeShape::Array(kind) => *kind,
             _ => panic!("{array:?} is no array"),
         }
-    }
-
-    /// Writes the low bits of `bits` to checked elements.
-    pub(crate) fn array_fill(
-        &mut self,
-        array: Reference,
-        start: u32,
-        bits: u128,
-        length: u32,
-        is_old: bool,
-    ) -> Option<()> {
-        let elements = self.elements(array);
-        let (from, to) = elements.checked(start, length);
-        self.fill(&elements, from, to, bits, is_old)
     }
 }
 

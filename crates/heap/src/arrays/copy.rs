@@ -9,7 +9,6 @@ use super::leaves::Run;
 use super::parts::{Part, Place};
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFFSET, elements_offset};
-use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::types::TypeId;
 
@@ -286,18 +285,17 @@ impl<M: ReferenceModel> Core<M> {
         Some(())
     }
 
-    /// Copies checked elements.
+    /// Copies elements that have been found accessible.
     pub(crate) fn array_copy(
         &mut self,
-        (destination, destination_start): (Reference, u32),
-        (source, source_start): (Reference, u32),
+        (to, to_start): (Elements, u32),
+        (from, from_start): (Elements, u32),
         length: u32,
         is_old: bool,
     ) -> Option<()> {
-        let (to, from) = (self.elements(destination), self.elements(source));
         assert!(to.size == from.size, "arrays of different element sizes");
-        let (to_position, to_end) = to.checked(destination_start, length);
-        let (from_position, _) = from.checked(source_start, length);
+        let (to_position, to_end) = to.checked(to_start, length);
+        let (from_position, _) = from.checked(from_start, length);
         self.copy(&to, to_position, &from, from_position, to_end - to_position, is_old)
     }
 }

@@ -13,7 +13,10 @@ impl Heap {
         dispatch!(&self.0, heap => heap.core.array_get(array, index))
     }
 
-    /// Writes the low bits of `bits` to the element at `index`, with the store barrier. Never collects.
+    /// Writes the low bits of `bits` to the element at `index` of an array of numbers. Never collects.
+    ///
+    /// # Panics
+    /// As for [`array_fill`](Self::array_fill).
     ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
@@ -21,18 +24,45 @@ impl Heap {
         self.array_fill(array, index, bits, 1)
     }
 
+    /// Writes a reference to the element at `index`, with the store barrier. Never collects.
+    ///
+    /// # Panics
+    /// As for [`array_fill_references`](Self::array_fill_references).
+    ///
+    /// # Safety
+    /// As for [`array_fill_references`](Self::array_fill_references).
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub unsafe fn array_set_reference(
+        &mut self,
+        array: Reference,
+        index: u32,
+        value: Reference,
+    ) -> Result<(), AllocationError> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.array_fill_references(array, index, value, 1) }
+    }
+
     /// Copies elements from `start_element` on out, as raw little-endian bytes.
     pub fn array_read_bytes(&self, array: Reference, start_element: u32, bytes: &mut [u8]) {
-        dispatch!(&self.0, heap => heap.core.read_bytes(&heap.core.elements(array), start_element, bytes))
+        dispatch!(&self.0, heap => {
+            let size = heap.core.element_kind(array).bytes() as usize;
+            let length = u32::try_from(bytes.len() / size).expect("no array is longer");
+            heap.core.read_bytes(&heap.core.reachable_elements(array, start_element, length), start_element, bytes)
+        })
     }
 
     /// Sees to it that `length` elements of `kept[0]`, an array, from `start` on can be written without lack of memory. May collect;
     /// `kept` are roots besides `roots`. Does nothing where the array has fewer elements. A heap whose arrays lie in one piece never
     /// needs it; nor does a store to a single element.
     ///
+    /// # Safety
+    /// Each of `kept` is null, an immediate, or an object of this heap that is live now.
+    ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`] where a full collection did not help.
-    pub fn array_make_room(
+    pub unsafe fn array_make_room(
         &mut self,
         start: u32,
         length: u32,
@@ -45,20 +75,52 @@ impl Heap {
         })
     }
 
-    /// Writes the low bits of `bits` to `length` elements from `start` on. Never collects.
+    /// Writes the low bits of `bits` to `length` elements from `start` on of an array of numbers. Never collects.
+    ///
+    /// # Panics
+    /// Where the array holds references, or has fewer elements.
     ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`] where an array that does not lie in one piece needs memory and there is none: see
     /// [`array_make_room`](Self::array_make_room). A part of the elements may have been written.
     pub fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) -> Result<(), AllocationError> {
         dispatch!(&mut self.0, heap => {
-            let is_old = heap.is_old(heap.core.object(array));
-            let filled = heap.core.array_fill(array, start, bits, length, is_old);
+            let elements = heap.core.number_elements(array, start, length);
+            let (from, to) = elements.checked(start, length);
+            let filled = heap.core.fill(&elements, from, to, bits, heap.is_old(elements.object));
             filled.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
 
-    /// Copies `length` elements between arrays of equal element size, or within one; the ranges may overlap. Never collects.
+    /// Writes a reference to `length` elements from `start` on, with the store barrier. Never collects.
+    ///
+    /// # Panics
+    /// Where the array holds numbers, or has fewer elements.
+    ///
+    /// # Safety
+    /// `array` is live now, and `value` is null, an immediate, or an object of this heap that is live now.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub unsafe fn array_fill_references(
+        &mut self,
+        array: Reference,
+        start: u32,
+        value: Reference,
+        length: u32,
+    ) -> Result<(), AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            let elements = heap.core.reference_elements(array, start, length);
+            let (from, to) = elements.checked(start, length);
+            let filled = heap.core.fill(&elements, from, to, value.0.into(), heap.is_old(elements.object));
+            filled.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// Copies `length` elements between arrays of numbers of equal size, or within one; the ranges may overlap. Never collects.
+    ///
+    /// # Panics
+    /// Where an array holds references, or has fewer elements, or their elements differ in size.
     ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
@@ -71,9 +133,37 @@ impl Heap {
         length: u32,
     ) -> Result<(), AllocationError> {
         dispatch!(&mut self.0, heap => {
-            let is_old = heap.is_old(heap.core.object(destination));
-            let (to, from) = ((destination, destination_start), (source, source_start));
-            let copied = heap.core.array_copy(to, from, length, is_old);
+            let to = heap.core.number_elements(destination, destination_start, length);
+            let from = heap.core.number_elements(source, source_start, length);
+            let is_old = heap.is_old(to.object);
+            let copied = heap.core.array_copy((to, destination_start), (from, source_start), length, is_old);
+            copied.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// As [`array_copy`](Self::array_copy), between arrays of references, with the store barrier.
+    ///
+    /// # Panics
+    /// Where an array holds numbers, or has fewer elements.
+    ///
+    /// # Safety
+    /// Both arrays are live now: what is read from anything else could be no references.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub unsafe fn array_copy_references(
+        &mut self,
+        destination: Reference,
+        destination_start: u32,
+        source: Reference,
+        source_start: u32,
+        length: u32,
+    ) -> Result<(), AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            let to = heap.core.reference_elements(destination, destination_start, length);
+            let from = heap.core.reference_elements(source, source_start, length);
+            let is_old = heap.is_old(to.object);
+            let copied = heap.core.array_copy((to, destination_start), (from, source_start), length, is_old);
             copied.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -82,7 +172,8 @@ impl Heap {
     /// the array.
     ///
     /// # Safety
-    /// `array` refers to an array of this heap.
+    /// `array` refers to an array of this heap; where it holds references, `bits` is null, an immediate, or an object of this heap, all
+    /// of them live now.
     ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
@@ -106,7 +197,7 @@ impl Heap {
     /// its array.
     ///
     /// # Safety
-    /// Both refer to arrays of this heap, with elements of one size.
+    /// Both refer to live arrays of this heap, with elements of one size, references either both or neither.
     ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
@@ -200,8 +291,11 @@ impl Heap {
         })
     }
 
-    /// Writes raw little-endian bytes, a whole number of elements, over the elements from `start_element` on. Not for arrays
-    /// of references. Never collects.
+    /// Writes raw little-endian bytes, a whole number of elements, over the elements from `start_element` on of an array of numbers.
+    /// Never collects.
+    ///
+    /// # Panics
+    /// Where the array holds references, or has fewer elements, or the bytes are no whole elements.
     ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
@@ -211,32 +305,44 @@ impl Heap {
         start_element: u32,
         bytes: &[u8],
     ) -> Result<(), AllocationError> {
-        assert!(self.array_element_kind(array) != StorageKind::Ref, "raw bytes for an array of references");
         let size = self.array_element_kind(array).bytes() as usize;
         assert!(bytes.len().is_multiple_of(size), "{} bytes are no whole elements of {size}", bytes.len());
-        self.write_elements(array, start_element, bytes)
+        let length = u32::try_from(bytes.len() / size).expect("no array is longer");
+        dispatch!(&mut self.0, heap => {
+            let elements = heap.core.number_elements(array, start_element, length);
+            let written = heap.core.write_bytes(&elements, start_element, bytes, heap.is_old(elements.object));
+            written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
     }
 
-    /// Writes references over the elements from `start_element` on. Never collects.
+    /// Writes references over the elements from `start_element` on, with the store barrier. Never collects.
+    ///
+    /// # Panics
+    /// Where the array holds numbers, or has fewer elements. Offsets of immortal records
+    /// ([`StorageKind::Immortal`](crate::layout::StorageKind::Immortal)) are numbers to the heap, but written here, too.
+    ///
+    /// # Safety
+    /// `array` is live now, and each reference is null, an immediate, or an object of this heap that is live now.
     ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
-    pub fn array_write_references(
+    pub unsafe fn array_write_references(
         &mut self,
         array: Reference,
         start_element: u32,
         references: &[Reference],
     ) -> Result<(), AllocationError> {
-        assert!(self.array_element_kind(array).bytes() == 4, "references for an array of something else");
+        let kind = self.array_element_kind(array);
+        assert!(
+            matches!(kind, StorageKind::Ref | StorageKind::Immortal),
+            "references for {array:?}, an array of {kind:?}"
+        );
         // SAFETY: a reference is a `u32`, which any four bytes are.
         let bytes = unsafe { std::slice::from_raw_parts(references.as_ptr().cast(), size_of_val(references)) };
-        self.write_elements(array, start_element, bytes)
-    }
-
-    fn write_elements(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<(), AllocationError> {
+        let length = u32::try_from(references.len()).expect("no array is longer");
         dispatch!(&mut self.0, heap => {
-            let elements = heap.core.elements(array);
-            let written = heap.core.write_bytes(&elements, start, bytes, heap.is_old(elements.object));
+            let elements = heap.core.reachable_elements(array, start_element, length);
+            let written = heap.core.write_bytes(&elements, start_element, bytes, heap.is_old(elements.object));
             written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 impl<M: ReferenceModel> Core<M> {
     /// Copies all elements out; afterwards all of `bytes` is written.
     pub(super) fn copy_out(&mut self, array: Reference, bytes: &mut [MaybeUninit<u8>]) {
-        let parts = self.elements(array).parts;
+        let parts = self.reachable_elements(array, 0, self.array_length(array)).parts;
         assert!(bytes.len() as u64 == parts.bytes, "{} bytes for {}", bytes.len(), parts.bytes);
         self.views.copies += 1;
         for part in parts.between(0, parts.bytes) {

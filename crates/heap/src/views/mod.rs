@@ -141,7 +141,18 @@ impl Heap {
     ///
     /// Under `double-map`, the first request maps the leaves a second time, which takes a leaf for each that was left out or shared.
     /// The view is kept until the array dies. Where mappings or memory are lacking, the elements have to be copied.
-    pub fn array_view(&mut self, kept: &mut [Reference], writable: bool, roots: &mut dyn Roots) -> Option<NonNull<u8>> {
+    ///
+    /// # Panics
+    /// Where the array holds references: written to as numbers, they would be made up.
+    ///
+    /// # Safety
+    /// Each of `kept` is null, an immediate, or an object of this heap that is live now.
+    pub unsafe fn array_view(
+        &mut self,
+        kept: &mut [Reference],
+        writable: bool,
+        roots: &mut dyn Roots,
+    ) -> Option<NonNull<u8>> {
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.elements(kept[0]);
             assert!(elements.kind == LeafKind::Numbers, "a view of an array of references");
@@ -174,9 +185,15 @@ impl Heap {
     /// that are shared, or were never allocated, stay so where nothing has changed in them. May collect; `kept` are roots besides
     /// `roots`.
     ///
+    /// # Panics
+    /// Where the array holds references, or `bytes` is not as long as the elements together.
+    ///
+    /// # Safety
+    /// Each of `kept` is null, an immediate, or an object of this heap that is live now.
+    ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`] where leaves are lacking; a part of the elements may have been written.
-    pub fn array_copy_back(
+    pub unsafe fn array_copy_back(
         &mut self,
         kept: &mut [Reference],
         bytes: &[u8],

@@ -1,7 +1,11 @@
 //! What the tests share: a small generator of random numbers, configurations, and allocation as compiled code does it.
 #![allow(dead_code)]
 
+mod trusting;
 pub mod world;
+
+#[allow(unused_imports, reason = "each test file uses its part")]
+pub use trusting::{Held, Trusting};
 
 use legato_heap::arrays::ArrayParams;
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};

@@ -1,6 +1,6 @@
 //! A heap beside a shadow of it in ordinary Rust, on which random steps are done to both.
 
-use super::{Random, allocate_inline, copy_out, register, store_element_inline, store_inline};
+use super::{Random, Trusting, allocate_inline, copy_out, register, store_element_inline, store_inline};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
     AccessPlan, AllocationError, Cause, Heap, HeapConfig, Reference, RootVisitor, Roots, TypeId, TypeShape, TypeTable,
@@ -32,7 +32,8 @@ struct RootSet {
     slots: Vec<Reference>,
 }
 
-impl Roots for RootSet {
+// SAFETY: the slots hold what the heap has given, and are among the roots of every call.
+unsafe impl Roots for RootSet {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         for slot in &mut self.slots {
             visitor.visit(slot);
@@ -227,13 +228,13 @@ impl World {
                         (true, _) if inline => {
                             store_element_inline(&mut self.heap, &self.plan, reference, kind, offset, bits)
                         }
-                        (true, _) => self.heap.array_set(reference, offset, bits),
+                        (true, _) => self.heap.set(reference, offset, bits),
                         (false, StorageKind::Ref) if inline => {
                             store_inline(&mut self.heap, &self.plan, reference, offset, Reference(bits as u32));
                             Ok(())
                         }
                         (false, _) => {
-                            self.heap.store(reference, offset, kind, bits);
+                            self.heap.put(reference, offset, kind, bits);
                             Ok(())
                         }
                     };
@@ -279,7 +280,7 @@ impl World {
         let bytes: Vec<u8> = values.iter().flat_map(|(_, bits)| bits.to_le_bytes()[..size].to_vec()).collect();
         let written = if kind == StorageKind::Ref {
             let references: Vec<_> = values.iter().map(|(_, bits)| Reference(*bits as u32)).collect();
-            self.heap.array_write_references(array, 0, &references)
+            self.heap.write_references(array, 0, &references)
         } else {
             self.heap.array_write_bytes(array, 0, &bytes)
         };
@@ -301,7 +302,7 @@ impl World {
         let end = first + self.random.below(length - first + 1);
         let values: Vec<_> = (first..end).map(|_| self.value(self.shadows[&number].slots[0].1)).collect();
         let mut kept = [array];
-        let view = self.heap.array_view(&mut kept, true, &mut self.roots);
+        let view = self.heap.view(&mut kept, true, &mut self.roots);
         let mut copy = Vec::new();
         let bytes = match view {
             // SAFETY: the view is writable, and nothing else happens to the heap while the slice lives.
@@ -322,7 +323,7 @@ impl World {
         }
         let written = match view {
             Some(_) => Ok(()),
-            None => self.heap.array_copy_back(&mut kept, &copy, &mut self.roots),
+            None => self.heap.copy_back(&mut kept, &copy, &mut self.roots),
         };
         match written {
             Ok(()) => {
@@ -379,7 +380,7 @@ impl World {
         // The value may be moved by the collection that makes room.
         let filled = if matches!(value, Value::Object(_)) { Reference(bits as u32) } else { Reference::NULL };
         let mut kept = [a, b, filled];
-        let room = self.heap.array_make_room(start as u32, length as u32, &mut kept, &mut self.roots);
+        let room = self.heap.make_room(start as u32, length as u32, &mut kept, &mut self.roots);
         let [a, b, filled] = kept;
         if self.allocated(room.map(|()| a)).is_none() {
             return;
@@ -387,14 +388,14 @@ impl World {
         let bits = if matches!(value, Value::Object(_)) { filled.0.into() } else { bits };
         if is_copy {
             let source = self.random.below(self.shadows[&from].slots.len() - length + 1);
-            self.heap.array_copy(a, start as u32, b, source as u32, length as u32).unwrap();
+            self.heap.copy((a, start as u32), (b, source as u32), length as u32).unwrap();
             let values: Vec<_> = self.shadows[&from].slots[source..source + length].iter().map(|slot| slot.2).collect();
             let slots = &mut self.shadows.get_mut(&to).unwrap().slots[start..start + length];
             slots.iter_mut().zip(values).for_each(|(slot, value)| slot.2 = value);
         } else {
             // Zeros too: they are what lazy leaves are about.
             let (value, bits) = if self.random.below(3) == 0 { (World::fresh(kind), 0) } else { (value, bits) };
-            self.heap.array_fill(a, start as u32, bits, length as u32).unwrap();
+            self.heap.fill(a, start as u32, bits, length as u32).unwrap();
             let slots = &mut self.shadows.get_mut(&to).unwrap().slots[start..start + length];
             slots.iter_mut().for_each(|slot| slot.2 = value);
         }

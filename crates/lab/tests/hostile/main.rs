@@ -3,6 +3,7 @@
 mod files;
 mod programs;
 mod shapes;
+mod targets;
 
 use legato::{Config, Engine, Instance, Linker, Module, Store, StoreLimits, StoreLimitsBuilder, Trap, Val};
 use std::time::Duration;

@@ -52,7 +52,7 @@ pub(super) unsafe extern "C" fn array_new(context: *mut u8, ty: u32, bits: u64, 
             let array = filled_array(store, ty, length);
             let (bits, _) = store.state.scratch.pop().expect("pushed above");
             let array = array?;
-            store.heap.array_fill(array, 0, bits, length)?;
+            store.heap.trusted_array_fill(array, 0, bits, length)?;
             Ok(array.0.into())
         })
     }
@@ -63,9 +63,11 @@ pub(super) unsafe extern "C" fn array_new(context: *mut u8, ty: u32, bits: u64, 
 /// # Safety
 /// The caller writes every element before the next safepoint.
 unsafe fn filled_array(store: &mut StoreOpaque, ty: u32, length: u32) -> Result<Reference, Failure> {
-    // SAFETY: passed on to the caller.
-    let array = unsafe { new_array(store, ty, length)? };
-    Ok(make_room(store, array, 0, length, [])?.0)
+    // SAFETY: passed on to the caller; room is made for the array that has just been allocated.
+    unsafe {
+        let array = new_array(store, ty, length)?;
+        Ok(make_room(store, array, 0, length, [])?.0)
+    }
 }
 
 /// `Builtin::LeafForStore`.
@@ -106,7 +108,10 @@ fn check_array(store: &StoreOpaque, array: Reference, start: u32, length: u32) -
 }
 
 /// Makes room for writing a range of an array; `kept` and the array are roots meanwhile. Returns the array.
-fn make_room<const N: usize>(
+///
+/// # Safety
+/// The array is live, and so are the others, unless they are null or immediates: compiled code has just named them.
+unsafe fn make_room<const N: usize>(
     store: &mut StoreOpaque,
     array: Reference,
     start: u32,
@@ -119,12 +124,16 @@ fn make_room<const N: usize>(
     }
     let mut all: SmallVec<[Reference; 4]> = SmallVec::from_slice(&[array]);
     all.extend(kept);
-    store.heap.array_make_room(start, length, &mut all, &mut store.state)?;
+    // SAFETY: passed on to the caller.
+    unsafe { store.heap.array_make_room(start, length, &mut all, &mut store.state)? };
     Ok((all[0], std::array::from_fn(|index| all[index + 1])))
 }
 
 /// Writes a checked range of a data segment to a checked range of an array. Returns the array, which may have moved.
-fn write_data(
+///
+/// # Safety
+/// The array is live.
+unsafe fn write_data(
     store: &mut StoreOpaque,
     instance: u32,
     segment: u32,
@@ -136,7 +145,8 @@ fn write_data(
     if range.is_empty() {
         return Ok(array);
     }
-    let (array, []) = make_room(store, array, start, length, [])?;
+    // SAFETY: passed on to the caller.
+    let (array, []) = unsafe { make_room(store, array, start, length, [])? };
     // Kept by itself, so that its bytes may be read while the heap is written.
     let module = store.state.instances[instance as usize].module.clone();
     store.heap.array_write_bytes(array, start, &module.info().data[segment as usize].bytes[range])?;
@@ -144,7 +154,10 @@ fn write_data(
 }
 
 /// Writes a checked range of an element segment to a checked range of an array. Returns the array, which may have moved.
-fn write_elements(
+///
+/// # Safety
+/// The array is live.
+unsafe fn write_elements(
     store: &mut StoreOpaque,
     instance: u32,
     segment: u32,
@@ -152,9 +165,11 @@ fn write_elements(
     array: Reference,
     start: u32,
 ) -> Result<Reference, Failure> {
-    let (array, []) = make_room(store, array, start, range.len() as u32, [])?;
+    // SAFETY: passed on to the caller.
+    let (array, []) = unsafe { make_room(store, array, start, range.len() as u32, [])? };
     let items = &store.state.instances[instance as usize].elements[segment as usize].items[range];
-    store.heap.array_write_references(array, start, items)?;
+    // SAFETY: the array is live by the contract; the items of a segment are roots.
+    unsafe { store.heap.array_write_references(array, start, items)? };
     Ok(array)
 }
 

@@ -51,7 +51,8 @@ impl ArrayRef {
         let opaque = &mut store.0.opaque;
         let (object, storage) = allocate(opaque, &allocator.ty, length, std::slice::from_ref(element))?;
         let bits = fields::to_bits(opaque, *element, storage)?;
-        opaque.array_fill(object, 0, bits, length)?;
+        // SAFETY: the array is new, and nothing has been allocated since the value's bits were found.
+        unsafe { opaque.array_fill(object, 0, bits, length)? };
         Ok(Rooted::new(opaque, object))
     }
 
@@ -70,7 +71,8 @@ impl ArrayRef {
         let (object, storage) = allocate(opaque, &allocator.ty, length, elements)?;
         for (index, element) in (0..).zip(elements) {
             let bits = fields::to_bits(opaque, *element, storage)?;
-            opaque.array_fill(object, index, bits, 1)?;
+            // SAFETY: as for `new`.
+            unsafe { opaque.array_fill(object, index, bits, 1)? };
         }
         Ok(Rooted::new(opaque, object))
     }
@@ -89,7 +91,8 @@ fn allocate(
         fields::to_bits(store, *value, storage).with_context(|| format!("element {index}"))?;
     }
     let array = store.allocate_array(ty.id(), length)?;
-    Ok((store.array_make_room(array, 0, length)?, storage))
+    // SAFETY: the array has just been allocated.
+    Ok((unsafe { store.array_make_room(array, 0, length)? }, storage))
 }
 
 impl Rooted<ArrayRef> {
@@ -151,7 +154,8 @@ impl Rooted<ArrayRef> {
         let (object, field) = self.locate(opaque, index)?;
         fields::check_mutable(field)?;
         let bits = fields::to_bits(opaque, value, field.storage)?;
-        opaque.array_fill(object, index, bits, 1)
+        // SAFETY: both are rooted, and nothing has been allocated since their references were found.
+        unsafe { opaque.array_fill(object, index, bits, 1) }
     }
 
     /// Copies the elements out as little-endian bytes: a whole array of numbers in one step.
@@ -190,7 +194,8 @@ impl Rooted<ArrayRef> {
             start as usize + bytes.len() / size <= length,
             "the bytes end outside of an array of {length} elements"
         );
-        let object = opaque.array_make_room(object, start, (bytes.len() / size) as u32)?;
+        // SAFETY: the array is rooted.
+        let object = unsafe { opaque.array_make_room(object, start, (bytes.len() / size) as u32)? };
         opaque.array_write_bytes(object, start, bytes)
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use legato_compiler::module as wasm;
 use legato_heap::Reference;
+use legato_heap::layout::StorageKind;
 
 use crate::Val;
 use crate::store::StoreOpaque;
@@ -29,9 +30,21 @@ pub(crate) fn to_bits(store: &StoreOpaque, value: Val, ty: wasm::StorageType) ->
 }
 
 /// Writes bits to `offset` of an object.
-pub(crate) fn store_bits(store: &mut StoreOpaque, object: Reference, offset: u32, ty: wasm::StorageType, bits: u128) {
-    let kind = store.engine.types().storage_kind(ty);
-    store.heap.store(object, offset, kind, bits);
+///
+/// # Safety
+/// The object is live, and the bits are those of a value of this type, of this store and live, too, where it is a reference.
+pub(crate) unsafe fn store_bits(
+    store: &mut StoreOpaque,
+    object: Reference,
+    offset: u32,
+    ty: wasm::StorageType,
+    bits: u128,
+) {
+    match store.engine.types().storage_kind(ty) {
+        // SAFETY: passed on to the caller.
+        StorageKind::Ref => unsafe { store.heap.store_reference(object, offset, Reference(bits as u32)) },
+        kind => store.heap.store(object, offset, kind, bits),
+    }
 }
 
 /// Fails where a constant field is to be written.

@@ -4,7 +4,7 @@ mod anyref;
 mod arrayref;
 mod exnref;
 mod externref;
-mod fields;
+pub(crate) mod fields;
 mod i31;
 mod rooted;
 mod structref;

@@ -53,7 +53,8 @@ impl StructRef {
         for ((value, field), &offset) in values.iter().zip(ty.raw()).zip(ty.offsets()) {
             // Only now, since the allocation may have moved what the values refer to.
             let bits = fields::to_bits(opaque, *value, field.storage)?;
-            fields::store_bits(opaque, object, offset, field.storage, bits);
+            // SAFETY: the struct is new, and nothing has been allocated since the bits of the checked values were found.
+            unsafe { fields::store_bits(opaque, object, offset, field.storage, bits) };
         }
         Ok(Rooted::new(opaque, object))
     }
@@ -108,7 +109,8 @@ impl Rooted<StructRef> {
         let (object, offset, field) = self.locate(opaque, index)?;
         fields::check_mutable(field)?;
         let bits = fields::to_bits(opaque, value, field.storage)?;
-        fields::store_bits(opaque, object, offset, field.storage, bits);
+        // SAFETY: both are rooted, and nothing has been allocated since their references were found.
+        unsafe { fields::store_bits(opaque, object, offset, field.storage, bits) };
         Ok(())
     }
 }

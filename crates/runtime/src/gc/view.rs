@@ -46,7 +46,8 @@ impl<T: ViewElement> Place<T> {
     fn find(store: &mut StoreOpaque, array: Rooted<ArrayRef>, writable: bool, mut spare: Vec<T>) -> Result<Place<T>> {
         let object = array.reference(store)?;
         let length = store.heap.array_length(object) as usize;
-        if let Some(address) = store.array_view(object, writable) {
+        // SAFETY: the array is rooted.
+        if let Some(address) = unsafe { store.array_view(object, writable) } {
             return Ok(Place::Heap(address.cast(), length));
         }
         // The array may have been moved.
@@ -93,7 +94,8 @@ impl<T: ViewElement> Place<T> {
         let object = array.reference(store)?;
         // SAFETY: numbers are bytes.
         let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast(), size_of_val(&copy[..])) };
-        store.array_copy_back(object, bytes)
+        // SAFETY: the array is rooted.
+        unsafe { store.array_copy_back(object, bytes) }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Constant expressions.
 
 use anyhow::{Context, Result};
-use legato_compiler::module::{ConstExpr, ConstOp, StorageType, ValueType};
-use legato_heap::layout::StorageKind;
+use legato_compiler::module::{ConstExpr, ConstOp, ValueType};
 use legato_heap::{Reference, TypeId};
 
+use crate::gc::fields;
 use crate::store::StoreOpaque;
 
 /// The bits of a constant expression of the instance's module. May collect garbage.
@@ -56,9 +56,11 @@ fn step(store: &mut StoreOpaque, instance: u32, op: &ConstOp) -> Result<()> {
             let ty = type_id(store, instance, index.index());
             let length = pop(store) as u32;
             let array = store.allocate_array(ty, length)?;
-            let array = store.array_make_room(array, 0, length)?;
+            // SAFETY: the array has just been allocated.
+            let array = unsafe { store.array_make_room(array, 0, length)? };
             let value = pop(store);
-            store.array_fill(array, 0, value, length)?;
+            // SAFETY: the array is new, and the value was a root until now.
+            unsafe { store.array_fill(array, 0, value, length)? };
             store.state.scratch.push((array.0.into(), true));
         }
         ConstOp::ArrayNewDefault(index) => {
@@ -69,10 +71,12 @@ fn step(store: &mut StoreOpaque, instance: u32, op: &ConstOp) -> Result<()> {
         }
         ConstOp::ArrayNewFixed(index, length) => {
             let array = store.allocate_array(type_id(store, instance, index.index()), length)?;
-            let array = store.array_make_room(array, 0, length)?;
+            // SAFETY: the array has just been allocated.
+            let array = unsafe { store.array_make_room(array, 0, length)? };
             for element in (0..length).rev() {
                 let bits = pop(store);
-                store.array_fill(array, element, bits, 1)?;
+                // SAFETY: the array is new, and the values were roots until nothing was left to allocate.
+                unsafe { store.array_fill(array, element, bits, 1)? };
             }
             store.state.scratch.push((array.0.into(), true));
         }
@@ -109,14 +113,10 @@ fn new_struct(store: &mut StoreOpaque, ty: TypeId, with_fields: bool) -> Result<
         let layout = entry.layout.as_ref().expect("a struct has a layout");
         for (field, &offset) in fields.iter().zip(&layout.offsets).rev() {
             let bits = pop(store);
-            let kind = storage_kind(store, field.storage);
-            store.heap.store(object, offset, kind, bits);
+            // SAFETY: the object is new, and the values were roots until nothing was left to allocate; validation has checked their types.
+            unsafe { fields::store_bits(store, object, offset, field.storage, bits) };
         }
     }
     store.state.scratch.push((object.0.into(), true));
     Ok(())
-}
-
-fn storage_kind(store: &StoreOpaque, storage: StorageType) -> StorageKind {
-    store.engine.types().storage_kind(storage)
 }

@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use legato_compiler::abi::{COLD_CELLS, ContextHead, FuncRef, StoreContext as StoreWords};
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module as wasm;
+use legato_heap::layout::StorageKind;
 use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
 
 use crate::builtins;
@@ -113,15 +114,29 @@ impl StoreOpaque {
     }
 
     /// Makes room for writing elements of an array; returns the array, which may have moved.
-    pub(crate) fn array_make_room(&mut self, array: Reference, start: u32, length: u32) -> Result<Reference> {
+    ///
+    /// # Safety
+    /// The array is live.
+    pub(crate) unsafe fn array_make_room(&mut self, array: Reference, start: u32, length: u32) -> Result<Reference> {
         let mut kept = [array];
-        self.heap.array_make_room(start, length, &mut kept, &mut self.state).map_err(allocation_error)?;
+        // SAFETY: passed on to the caller.
+        unsafe { self.heap.array_make_room(start, length, &mut kept, &mut self.state) }.map_err(allocation_error)?;
         Ok(kept[0])
     }
 
     /// Writes the same bits to elements of an array for which there is room.
-    pub(crate) fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) -> Result<()> {
-        self.heap.array_fill(array, start, bits, length).map_err(allocation_error)
+    ///
+    /// # Safety
+    /// The array is live, and so is the object that the bits refer to, if its elements are references.
+    pub(crate) unsafe fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) -> Result<()> {
+        let filled = match self.heap.array_element_kind(array) {
+            // SAFETY: passed on to the caller.
+            StorageKind::Ref => unsafe {
+                self.heap.array_fill_references(array, start, Reference(bits as u32), length)
+            },
+            _ => self.heap.array_fill(array, start, bits, length),
+        };
+        filled.map_err(allocation_error)
     }
 
     /// Writes bytes over elements of an array for which there is room.
@@ -131,13 +146,21 @@ impl StoreOpaque {
 
     /// The address of the first element of an array of numbers, where all of them can be had in one piece. See
     /// [`Heap::array_view`].
-    pub(crate) fn array_view(&mut self, array: Reference, writable: bool) -> Option<NonNull<u8>> {
-        self.heap.array_view(&mut [array], writable, &mut self.state)
+    ///
+    /// # Safety
+    /// The array is live.
+    pub(crate) unsafe fn array_view(&mut self, array: Reference, writable: bool) -> Option<NonNull<u8>> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.heap.array_view(&mut [array], writable, &mut self.state) }
     }
 
     /// Writes a copy of all elements of an array back.
-    pub(crate) fn array_copy_back(&mut self, array: Reference, bytes: &[u8]) -> Result<()> {
-        self.heap.array_copy_back(&mut [array], bytes, &mut self.state).map_err(allocation_error)
+    ///
+    /// # Safety
+    /// The array is live.
+    pub(crate) unsafe fn array_copy_back(&mut self, array: Reference, bytes: &[u8]) -> Result<()> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.heap.array_copy_back(&mut [array], bytes, &mut self.state) }.map_err(allocation_error)
     }
 
     /// A function reference's record.

@@ -91,7 +91,9 @@ impl HostRoots {
     }
 }
 
-impl Roots for StoreState {
+// SAFETY: frames hold what their stack maps say at safepoints; globals, tables, segments and the pending exception hold references that
+// compiled code or checked host code has put there; host roots are made of live objects alone. No collection leaves any of them out.
+unsafe impl Roots for StoreState {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.
         unsafe { frames::visit_stack_roots(self.words(), visitor) };

@@ -260,6 +260,29 @@ impl ExternType {
         };
         ExternType::of_import(engine, ids, &kind)
     }
+
+    /// The imports of a module with types `ids`, in order.
+    pub(crate) fn imports<'a>(
+        engine: &'a Engine,
+        ids: &'a [TypeId],
+        info: &'a wasm::ModuleInfo,
+    ) -> impl ExactSizeIterator<Item = ImportType<'a>> {
+        info.imports.iter().map(|import| ImportType {
+            module: &import.module,
+            name: &import.name,
+            ty: ExternType::of_import(engine, ids, &import.kind),
+        })
+    }
+
+    /// The exports of a module with types `ids`, in order.
+    pub(crate) fn exports<'a>(
+        engine: &'a Engine,
+        ids: &'a [TypeId],
+        info: &'a wasm::ModuleInfo,
+    ) -> impl ExactSizeIterator<Item = ExportType<'a>> {
+        let ty = |kind| ExternType::of_export(engine, ids, info, kind);
+        info.exports.iter().map(move |(name, kind)| ExportType { name, ty: ty(*kind) })
+    }
 }
 
 impl fmt::Display for ExternType {

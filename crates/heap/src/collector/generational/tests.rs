@@ -4,7 +4,8 @@ use super::{Barrier, Generational, GenerationalParams, Nursery};
 use crate::core::Contents;
 use crate::layout::StorageKind;
 use crate::{
-    AllocationError, Cause, Collector, HeapConfig, Reference, TypeId, TypeInfo, TypeShape, TypeTable, Zeroing,
+    AllocationError, Cause, Collector, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable,
+    Zeroing,
 };
 
 /// Offset of a node's number, and of its first reference.
@@ -19,7 +20,7 @@ struct Model {
     heap: Generational,
     node: TypeId,
     array: TypeId,
-    roots: Vec<Reference>,
+    roots: RootStack,
     numbers: Vec<usize>,
     objects: Vec<Vec<(u32, usize)>>,
     random: u64,
@@ -34,7 +35,7 @@ impl Model {
         let (node, array) = (of(TypeShape::Struct(fields)), of(TypeShape::Array(StorageKind::Ref)));
         let heap = Generational::new(config, types).unwrap();
         // Object 0 is null.
-        let (roots, numbers) = (vec![Reference::NULL; 12], vec![0; 12]);
+        let (roots, numbers) = (RootStack::of_nulls(12), vec![0; 12]);
         Model { heap, node, array, roots, numbers, objects: vec![vec![]], random: 1 }
     }
 
@@ -43,32 +44,41 @@ impl Model {
         (self.random >> 33) as usize % end
     }
 
+    fn keep(&mut self, index: usize, new: Reference) {
+        // SAFETY: null, or just allocated; the heap gets these roots in every call.
+        unsafe { self.roots.set(index, new) };
+    }
+
     fn step(&mut self) -> Result<(), AllocationError> {
         let index = self.below(self.roots.len());
         match self.below(40) {
             0 => {
-                self.roots[index] =
-                    self.heap.allocate_array(self.array, ELEMENTS, Contents::Zeroed, &mut self.roots)?;
+                let new = self.heap.allocate_array(self.array, ELEMENTS, Contents::Zeroed, &mut self.roots)?;
+                self.keep(index, new);
                 self.numbers[index] = self.objects.len();
                 self.objects.push(vec![]);
             }
             1..25 => {
-                self.roots[index] = self.heap.allocate_struct(self.node, &mut self.roots)?;
+                let new = self.heap.allocate_struct(self.node, &mut self.roots)?;
+                self.keep(index, new);
                 self.numbers[index] = self.objects.len();
-                self.heap.core.store(self.roots[index], NUMBER, StorageKind::I32, self.objects.len() as u128);
+                self.heap.core.store(self.roots.get(index), NUMBER, StorageKind::I32, self.objects.len() as u128);
                 self.objects.push(vec![]);
             }
-            25 => (self.roots[index], self.numbers[index]) = (Reference::NULL, 0),
+            25 => {
+                self.keep(index, Reference::NULL);
+                self.numbers[index] = 0;
+            }
             _ => {
                 let from = self.below(self.roots.len());
-                if self.roots[index].is_null() {
+                if self.roots.get(index).is_null() {
                     return Ok(());
                 }
-                let is_array = self.heap.core.type_of(self.roots[index]) == self.array;
+                let is_array = self.heap.core.type_of(self.roots.get(index)) == self.array;
                 let slot = self.below(if is_array { ELEMENTS } else { REFERENCES } as usize) as u32;
                 let offset = FIRST + 4 * slot;
-                self.heap.core.store(self.roots[index], offset, StorageKind::Ref, self.roots[from].0 as u128);
-                self.heap.stored(self.roots[index], offset);
+                self.heap.core.store(self.roots.get(index), offset, StorageKind::Ref, self.roots.get(from).0 as u128);
+                self.heap.stored(self.roots.get(index), offset);
                 let slots = &mut self.objects[self.numbers[index]];
                 slots.retain(|slot| slot.0 != offset);
                 slots.push((offset, self.numbers[from]));
@@ -81,7 +91,8 @@ impl Model {
     fn compare(&mut self) -> usize {
         self.heap.verify(Some(&mut self.roots)).unwrap();
         let mut met = vec![Reference::NULL; self.objects.len()];
-        let mut left: Vec<_> = self.roots.iter().copied().zip(self.numbers.iter().copied()).collect();
+        let mut left: Vec<_> =
+            (0..self.roots.len()).map(|index| self.roots.get(index)).zip(self.numbers.iter().copied()).collect();
         let mut count = 0;
         while let Some((reference, number)) = left.pop() {
             assert_eq!(reference.is_null(), number == 0);
@@ -116,7 +127,8 @@ fn run(config: &HeapConfig, takes: u32) -> bool {
             model.compare();
             failures += 1;
             let index = failures % model.roots.len();
-            (model.roots[index], model.numbers[index]) = (Reference::NULL, 0);
+            model.keep(index, Reference::NULL);
+            model.numbers[index] = 0;
             if failures == 5 {
                 model.heap.core.pool.takes_left = None;
             }

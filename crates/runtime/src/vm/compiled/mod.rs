@@ -64,7 +64,8 @@ pub(super) struct Run {
 /// The roots of a run: its frames and what is in flight. (Globals of the test modules hold no references.)
 struct StackRoots(*const StoreContext);
 
-impl Roots for StackRoots {
+// SAFETY: frames hold what their stack maps say.
+unsafe impl Roots for StackRoots {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         activation::visit_activation_roots(self.0, visitor);
         // SAFETY: collections happen in builtins and host functions alone.
