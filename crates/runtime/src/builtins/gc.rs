@@ -5,19 +5,14 @@ use legato_heap::layout::StorageKind;
 use legato_heap::{Reference, TypeId, TypeShape};
 use smallvec::SmallVec;
 
-use crate::builtins::{Failure, run};
+use crate::builtins::{Failure, run, run_without_result};
 use crate::instance::segments::{self, checked_range};
 use crate::store::StoreOpaque;
 
 /// `Builtin::FlushStoreBuffer`.
 pub(super) unsafe extern "C" fn flush_store_buffer(context: *mut u8) {
     // SAFETY: a builtin.
-    unsafe {
-        run(context, |store, _| {
-            store.heap.flush_store_buffer();
-            Ok(0)
-        });
-    }
+    unsafe { run_without_result(context, |store, _| store.heap.flush_store_buffer()) }
 }
 
 /// `Builtin::AllocateStruct`.

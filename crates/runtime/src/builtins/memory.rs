@@ -3,7 +3,7 @@
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module::MemoryIndex;
 
-use crate::builtins::{attempt, run};
+use crate::builtins::{attempt, run, run_without_result};
 use crate::instance::segments::{self, checked_range};
 use crate::store::StoreOpaque;
 
@@ -87,9 +87,8 @@ pub(super) unsafe extern "C" fn init(
 pub(super) unsafe extern "C" fn data_drop(context: *mut u8, segment: u32) {
     // SAFETY: a builtin.
     unsafe {
-        run(context, |store, instance| {
+        run_without_result(context, |store, instance| {
             store.state.instances[instance as usize].dropped_data[segment as usize] = true;
-            Ok(0)
         });
     }
 }

@@ -1,7 +1,8 @@
 //! The runtime side of every [`Builtin`]: what compiled code calls.
 //!
 //! Each takes the caller's instance context first. Those that fail return -1 after noting why, as the conventions in
-//! [`legato_compiler::abi`] say. None of them unwinds into compiled code: a panic is noted and resumed on the host's side.
+//! [`legato_compiler::abi`] say. None of them unwinds into compiled code: all that may panic is done in [`attempt`], which notes
+//! a panic, so that it is resumed on the host's side.
 
 mod control;
 mod exceptions;
@@ -16,6 +17,7 @@ use legato_compiler::abi::{Builtin, ContextHead};
 use legato_compiler::artifact::TrapCode;
 
 use crate::store::{ContextMemory, StoreOpaque};
+use crate::trap::with_frames_of_now;
 use crate::vm::{TrapRecord, Unwind, activation};
 
 /// Addresses of the builtins, in order of [`Builtin`].
@@ -117,6 +119,23 @@ unsafe fn run(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32) -> Resu
     unsafe { attempt(context, work) }.unwrap_or(-1)
 }
 
+/// Runs a builtin that has no result by which it could say that it failed: if it panics, the call is given up at once.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn run_without_result(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32)) {
+    // SAFETY: passed on to the caller; nothing here has to be dropped when the call is given up.
+    unsafe {
+        let done = attempt(context, |store, instance| {
+            work(store, instance);
+            Ok(0)
+        });
+        if done.is_none() {
+            activation::raise()
+        }
+    }
+}
+
 /// As [`run`], with `None` after noting why it failed.
 ///
 /// # Safety
@@ -127,15 +146,20 @@ unsafe fn attempt(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32) -> 
         let store = StoreOpaque::of_words((*context.cast::<ContextHead>()).store);
         (&mut *store, ContextMemory::instance_of(context))
     };
-    let unwind = match catch_unwind(AssertUnwindSafe(|| work(store, instance))) {
-        Ok(Ok(result)) => return Some(result),
-        Ok(Err(Failure::Trap(code))) => trap_here(store, code, None),
-        Ok(Err(Failure::Explained(code, message))) => trap_here(store, code, Some(message)),
-        Ok(Err(Failure::Error(error))) => crate::trap::unwind_of(store, error),
-        Err(panic) => Unwind::Panic(panic),
-    };
-    activation::set_pending(unwind);
-    None
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        work(store, instance).map_err(|failure| match failure {
+            Failure::Trap(code) => trap_here(store, code, None),
+            Failure::Explained(code, message) => trap_here(store, code, Some(message)),
+            Failure::Error(error) => Unwind::Error(with_frames_of_now(store, error)),
+        })
+    }));
+    match outcome.unwrap_or_else(|panic| Err(Unwind::Panic(panic))) {
+        Ok(result) => Some(result),
+        Err(unwind) => {
+            activation::set_pending(unwind);
+            None
+        }
+    }
 }
 
 fn trap_here(store: &StoreOpaque, code: TrapCode, message: Option<String>) -> Unwind {

@@ -3,7 +3,7 @@
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module::TableIndex;
 
-use crate::builtins::{attempt, run};
+use crate::builtins::{attempt, run, run_without_result};
 use crate::instance::segments;
 use crate::store::{ElementItems, StoreOpaque};
 
@@ -80,9 +80,8 @@ pub(super) unsafe extern "C" fn init(
 pub(super) unsafe extern "C" fn elem_drop(context: *mut u8, segment: u32) {
     // SAFETY: a builtin.
     unsafe {
-        run(context, |store, instance| {
+        run_without_result(context, |store, instance| {
             store.state.instances[instance as usize].elements[segment as usize] = ElementItems::default();
-            Ok(0)
         });
     }
 }

@@ -173,10 +173,13 @@ impl<T: 'static> Store<T> {
         self.interrupt_handle().interrupt_after(duration)
     }
 
-    /// Throws an exception from a host function: return the result as its error.
+    /// See [`StoreContextMut::throw`].
     ///
     /// # Errors
     /// Always, so that `?` ends the host function.
+    ///
+    /// # Panics
+    /// If the exception belongs to another store, or its scope has ended.
     pub fn throw<R>(&mut self, exception: Rooted<ExnRef>) -> Result<R, ThrownException> {
         self.as_context_mut().throw(exception)
     }
