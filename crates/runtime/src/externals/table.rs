@@ -126,7 +126,7 @@ impl StoreOpaque {
     pub(crate) unsafe fn add_table(&mut self, ty: wasm::TableType, init: u32, head: *mut TableHead) -> Result<u32> {
         let size = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX);
         self.check_new_table(size(ty.minimum), ty.maximum.map(size))?;
-        let storage = TableStorage::new(ty, init)?;
+        let storage = TableStorage::new(ty, init).inspect_err(|_| self.table_grow_failed(0, size(ty.minimum)))?;
         // SAFETY: the caller gives a valid head.
         unsafe { *head = storage.head() };
         let traced = !self.engine.types().is_function(ty.element.heap);
