@@ -16,13 +16,17 @@ handle! {
 }
 
 impl Table {
+    /// Bytes that each element takes.
+    pub const ELEMENT_BYTES: usize = size_of::<u32>();
+
     /// A table that belongs to no instance, with `init` in every element.
     ///
     /// # Errors
-    /// If `init` has another type, a limit is passed, or there is no memory.
+    /// If `init` has another type, the type belongs to another engine than the store's, a limit is passed, or there is no memory.
     pub fn new(mut store: impl AsContextMut, ty: TableType, init: Ref) -> Result<Table> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
+        ty.element().heap_type().check_engine(&opaque.engine)?;
         let ty = ty.to_engine();
         let init = init.bits_of_type(opaque, ty.element)?.context("type mismatch: the initial element")?;
         opaque.state.table_heads.push(Box::new(TableHead { base: std::ptr::null_mut(), length: 0 }));

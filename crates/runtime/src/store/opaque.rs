@@ -44,6 +44,8 @@ pub struct StoreOpaque {
     pub(crate) heap: Heap,
     pub(crate) state: StoreState,
     pub(crate) limiter: Option<Limiter>,
+    /// Whether the limiter, if there is one, has granted the stack of compiled code.
+    stack_granted: bool,
     /// A box, by its address: compiled code writes to it.
     words: *mut Words,
 }
@@ -62,6 +64,7 @@ impl StoreOpaque {
             heap,
             state: StoreState::new(words.cast()),
             limiter: None,
+            stack_granted: false,
             words,
         })
     }
@@ -173,9 +176,9 @@ impl StoreOpaque {
             .is_some_and(|entry| types.is_heap_subtype(Concrete(wasm::TypeIndex(entry.id.0)), ty.heap))
     }
 
-    /// Asks the limiter, if there is one.
+    /// Asks the limiter, if there is one. It stays in place meanwhile, so that one that panics limits all the same afterwards.
     fn ask<R>(&mut self, otherwise: R, ask: impl FnOnce(&mut dyn ResourceLimiter) -> R) -> R {
-        let Some(limiter) = self.limiter.take() else { return otherwise };
+        let Some(limiter) = &self.limiter else { return otherwise };
         let (mut ask, mut answer) = (Some(ask), otherwise);
         // SAFETY: the words live as long as the store.
         let store = unsafe { (*self.words).store };
@@ -184,7 +187,6 @@ impl StoreOpaque {
                 answer = ask(limiter);
             }
         });
-        self.limiter = Some(limiter);
         answer
     }
 
@@ -216,13 +218,33 @@ impl StoreOpaque {
         })
     }
 
-    /// Checks the limit for one more instance.
+    /// Checks the limit for one more instance, and for the stack that the first one's code needs.
     pub(crate) fn check_new_instance(&mut self) -> Result<()> {
         let count = self.state.instances.len();
-        self.ask(Ok(()), |limiter| match count < limiter.instances() {
-            true => Ok(()),
-            false => bail!("resource limit exceeded: a store may hold {} instances", limiter.instances()),
-        })
+        let stack = (!self.stack_granted).then_some(self.engine.config().max_wasm_stack);
+        self.ask(Ok(()), |limiter| {
+            if count >= limiter.instances() {
+                bail!("resource limit exceeded: a store may hold {} instances", limiter.instances());
+            }
+            match stack {
+                Some(bytes) if !limiter.stack_reserving(bytes)? => {
+                    bail!("resource limit exceeded: a stack of {bytes} bytes, the engine's `max_wasm_stack`")
+                }
+                _ => Ok(()),
+            }
+        })?;
+        self.stack_granted = true;
+        Ok(())
+    }
+
+    /// Tells the limiter that a memory has not grown though it was allowed to.
+    pub(crate) fn memory_grow_failed(&mut self, current: usize, desired: usize) {
+        self.ask((), |limiter| limiter.memory_grow_failed(current, desired));
+    }
+
+    /// Tells the limiter that a table has not grown though it was allowed to.
+    pub(crate) fn table_grow_failed(&mut self, current: usize, desired: usize) {
+        self.ask((), |limiter| limiter.table_grow_failed(current, desired));
     }
 
     /// Grows a memory by `delta` pages; `None` where it may not. The result is the old size in pages.
@@ -238,6 +260,9 @@ impl StoreOpaque {
         let grown = stored.storage.grow(delta);
         // SAFETY: the head lives as long as the store.
         unsafe { *stored.head = stored.storage.head() };
+        if grown.is_none() {
+            self.memory_grow_failed(current, desired);
+        }
         Ok(grown)
     }
 
@@ -254,6 +279,9 @@ impl StoreOpaque {
         let grown = stored.storage.grow(delta, init);
         // SAFETY: the head lives as long as the store.
         unsafe { *stored.head = stored.storage.head() };
+        if grown.is_none() {
+            self.table_grow_failed(current, desired as usize);
+        }
         Ok(grown)
     }
 

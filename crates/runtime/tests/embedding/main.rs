@@ -4,6 +4,7 @@ mod calls;
 mod exceptions;
 mod gc;
 mod host;
+mod limits;
 mod linking;
 mod modules;
 mod stops;
