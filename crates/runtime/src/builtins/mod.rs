@@ -9,7 +9,10 @@ mod exceptions;
 mod float;
 mod gc;
 mod memory;
+mod pieces;
 mod table;
+
+pub(crate) use pieces::Pieces;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

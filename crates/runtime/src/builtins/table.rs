@@ -3,7 +3,8 @@
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module::TableIndex;
 
-use crate::builtins::{attempt, run, run_without_result};
+use crate::Table;
+use crate::builtins::{Pieces, attempt, run, run_without_result};
 use crate::instance::segments;
 use crate::store::{ElementItems, StoreOpaque};
 
@@ -19,7 +20,9 @@ pub(super) unsafe extern "C" fn grow(context: *mut u8, index: u32, init: u32, de
     let grown = unsafe {
         attempt(context, |store, instance| {
             let index = table(store, instance, index);
-            Ok(store.grow_table(index, delta, init)?.map_or(-1, |former| former as i64))
+            Ok(store
+                .grow_table(index, Pieces::new(delta, Table::ELEMENT_BYTES), init)?
+                .map_or(-1, |former| former as i64))
         })
     };
     grown.unwrap_or(-2)
@@ -31,7 +34,11 @@ pub(super) unsafe extern "C" fn fill(context: *mut u8, index: u32, start: u64, r
     unsafe {
         run(context, |store, instance| {
             let table = store.table(table(store, instance, index));
-            table.storage.fill(start, length, reference).ok_or(OUT_OF_BOUNDS)?;
+            let elements = table.storage.range(start, length).ok_or(OUT_OF_BOUNDS)?;
+            let mut pieces = Pieces::new(length, Table::ELEMENT_BYTES);
+            while let Some(piece) = pieces.next(&store.interrupt)? {
+                elements[piece].iter().for_each(|element| element.set(reference));
+            }
             Ok(0)
         })
     }
@@ -50,8 +57,14 @@ pub(super) unsafe extern "C" fn copy(
     unsafe {
         run(context, |store, instance| {
             let (to, from) = (table(store, instance, to), table(store, instance, from));
+            let backwards = to == from && destination > source;
             let (to, from) = (&store.table(to).storage, &store.table(from).storage);
-            to.copy_from(destination, from, source, length).ok_or(OUT_OF_BOUNDS)?;
+            to.range(destination, length).and(from.range(source, length)).ok_or(OUT_OF_BOUNDS)?;
+            let mut pieces = Pieces::new(length, Table::ELEMENT_BYTES).backwards_if(backwards);
+            while let Some(piece) = pieces.next(&store.interrupt)? {
+                let (start, length) = (piece.start as u64, piece.len() as u64);
+                to.copy_from(destination + start, from, source + start, length).ok_or(OUT_OF_BOUNDS)?;
+            }
             Ok(0)
         })
     }
@@ -70,7 +83,8 @@ pub(super) unsafe extern "C" fn init(
     unsafe {
         run(context, |store, instance| {
             let table = TableIndex(index);
-            segments::table_init(store, instance, table, segment, destination, source.into(), length.into())?;
+            let pieces = Pieces::new(length.into(), Table::ELEMENT_BYTES);
+            segments::table_init(store, instance, table, segment, destination, source.into(), pieces)?;
             Ok(0)
         })
     }

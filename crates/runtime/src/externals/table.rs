@@ -5,6 +5,7 @@ use legato_compiler::abi::TableHead;
 use legato_compiler::module as wasm;
 use legato_heap::Reference;
 
+use crate::builtins::Pieces;
 use crate::externals::handle;
 use crate::store::{StoreOpaque, StoredTable};
 use crate::vm::TableStorage;
@@ -118,7 +119,8 @@ impl Table {
         let index = self.index(opaque)?;
         let element = opaque.table(index).ty.element;
         let bits = init.bits_of_type(opaque, element)?.context("type mismatch: the element")?;
-        opaque.grow_table(index, delta, bits)?.with_context(|| format!("the table cannot grow by {delta} elements"))
+        let grown = opaque.grow_table(index, Pieces::whole(delta), bits)?;
+        grown.with_context(|| format!("the table cannot grow by {delta} elements"))
     }
 }
 

@@ -10,7 +10,8 @@ use legato_compiler::artifact::TrapCode;
 use legato_compiler::module as wasm;
 use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
 
-use crate::builtins;
+use crate::builtins::{self, Pieces};
+use crate::instance::segments::into_error;
 use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable};
 use crate::vm::InterruptState;
 use crate::{Engine, Trap};
@@ -266,23 +267,36 @@ impl StoreOpaque {
         Ok(grown)
     }
 
-    /// Grows a table by `delta` elements; `None` where it may not. The result is the old length.
-    pub(crate) fn grow_table(&mut self, table: u32, delta: u64, init: u32) -> Result<Option<u64>> {
+    /// Grows a table by all `pieces`; `None` where it may not. The result is the old length.
+    pub(crate) fn grow_table(&mut self, table: u32, mut pieces: Pieces, init: u32) -> Result<Option<u64>> {
         let stored = &self.state.tables[table as usize];
-        let Some(desired) = stored.storage.length_after(delta) else { return Ok(None) };
+        let Some(desired) = stored.storage.length_after(pieces.count()) else { return Ok(None) };
         let (current, maximum) = (stored.storage.length() as usize, stored.ty.maximum);
         let maximum = maximum.and_then(|maximum| usize::try_from(maximum).ok());
         if !self.ask(Ok(true), |limiter| limiter.table_growing(current, desired as usize, maximum))? {
             return Ok(None);
         }
         let stored = &mut self.state.tables[table as usize];
-        let grown = stored.storage.grow(delta, init);
+        let mut grow = || {
+            stored.storage.reserve(pieces.count())?;
+            loop {
+                match pieces.next(&self.interrupt) {
+                    Ok(Some(piece)) => stored.storage.grow(piece.len() as u64, init)?,
+                    Ok(None) => return Some(Ok(current as u64)),
+                    Err(interrupted) => return Some(Err(interrupted)),
+                };
+            }
+        };
+        let grown = grow();
+        if !matches!(grown, Some(Ok(_))) {
+            stored.storage.shrink(current as u64);
+        }
         // SAFETY: the head lives as long as the store.
         unsafe { *stored.head = stored.storage.head() };
-        if grown.is_none() {
+        if !matches!(grown, Some(Ok(_))) {
             self.table_grow_failed(current, desired as usize);
         }
-        Ok(grown)
+        grown.transpose().map_err(into_error)
     }
 
     pub(crate) fn table(&self, index: u32) -> &StoredTable {

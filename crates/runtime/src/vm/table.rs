@@ -59,12 +59,23 @@ impl TableStorage {
     /// implementation or memory forbids it.
     pub fn grow(&mut self, delta: u64, init: u32) -> Option<u64> {
         let former = self.length();
+        let length = self.reserve(delta)?;
+        self.elements.resize(length, Cell::new(init));
+        Some(former)
+    }
+
+    /// Takes the memory for growing by `delta`, and returns the length after that; `None` as for [`grow`](Self::grow).
+    pub fn reserve(&mut self, delta: u64) -> Option<usize> {
         let length = self.length_after(delta)? as usize;
         // Growth by single elements must not copy the table each time.
         let amortised = self.elements.try_reserve(length - self.elements.len());
         amortised.or_else(|_| self.elements.try_reserve_exact(length - self.elements.len())).ok()?;
-        self.elements.resize(length, Cell::new(init));
-        Some(former)
+        Some(length)
+    }
+
+    /// Takes a growth back: the table has `length` elements again.
+    pub fn shrink(&mut self, length: u64) {
+        self.elements.truncate(length as usize);
     }
 
     /// The elements.

@@ -1,5 +1,6 @@
 //! The embedding API, with modules in the text format, under every collector and reference model.
 
+mod bulk;
 mod calls;
 mod exceptions;
 mod gc;
