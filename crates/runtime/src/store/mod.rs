@@ -134,7 +134,7 @@ impl<T: 'static> Store<T> {
         self.inner_mut().opaque.limiter = Some(Box::new(move |store, ask| {
             // SAFETY: the address is this store's, and nobody borrows its data now: host code holds it only by a borrow of
             // the whole store, which whoever makes something grow has. The opaque part, which is borrowed, is not touched.
-            let data = unsafe { &mut *(&raw mut (*store.cast::<StoreInner<T>>()).data) };
+            let data = unsafe { &mut (*store.cast::<StoreInner<T>>()).data };
             ask(limiter(data));
         }));
     }
