@@ -267,6 +267,10 @@ pub(super) unsafe extern "C" fn array_fill(context: *mut u8, array: u32, start: 
         run(context, |store, _| {
             let (mut array, mut bits) = (Reference(array), bits);
             let mut pieces = pieces_of(store, array, start, length)?;
+            if !pieces.are_several() {
+                fill_piece(store, array, start, bits, length)?;
+                return Ok(0);
+            }
             while let Some(piece) = pieces.next(&store.interrupt)? {
                 (array, bits) = fill_piece(store, array, start + piece.start as u32, bits, piece.len() as u32)?;
             }
@@ -279,6 +283,7 @@ pub(super) unsafe extern "C" fn array_fill(context: *mut u8, array: u32, start: 
 ///
 /// # Safety
 /// `array` refers to an array of this store, whose elements have such values.
+#[inline]
 unsafe fn fill_piece(
     store: &mut StoreOpaque,
     mut array: Reference,

@@ -45,11 +45,10 @@ pub(super) unsafe extern "C" fn copy(
                 Ok::<_, TrapCode>(memory.base.wrapping_add(range.start))
             };
             let (source, target) = (start(from, source)?, start(to, destination)?);
-            let mut pieces = Pieces::new(length, 1).backwards_if(backwards);
-            while let Some(piece) = pieces.next(&store.interrupt)? {
+            Pieces::new(length, 1).backwards_if(backwards).each(&store.interrupt, |piece| {
                 // Both ranges were checked; they may overlap.
                 std::ptr::copy(source.add(piece.start), target.add(piece.start), piece.len());
-            }
+            })?;
             Ok(0)
         })
     }
@@ -64,10 +63,7 @@ pub(super) unsafe extern "C" fn fill(context: *mut u8, index: u32, destination: 
             let bytes = store.state.memories[index].storage.data_mut();
             let range = checked_range(destination, length, bytes.len()).ok_or(OUT_OF_BOUNDS)?;
             let bytes = &mut bytes[range];
-            let mut pieces = Pieces::new(length, 1);
-            while let Some(piece) = pieces.next(&store.interrupt)? {
-                bytes[piece].fill(byte as u8);
-            }
+            Pieces::new(length, 1).each(&store.interrupt, |piece| bytes[piece].fill(byte as u8))?;
             Ok(0)
         })
     }

@@ -150,23 +150,25 @@ unsafe fn attempt(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32) -> 
         let store = StoreOpaque::of_words((*context.cast::<ContextHead>()).store);
         (&mut *store, ContextMemory::instance_of(context))
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        work(store, instance).map_err(|failure| match failure {
-            Failure::Trap(code) => trap_here(store, code, None),
-            Failure::Explained(code, message) => trap_here(store, code, Some(message)),
-            Failure::Error(error) => Unwind::Error(with_frames_of_now(store, error)),
-        })
-    }));
-    match outcome.unwrap_or_else(|panic| Err(Unwind::Panic(panic))) {
-        Ok(result) => Some(result),
-        Err(unwind) => {
-            activation::set_pending(unwind);
-            None
-        }
-    }
+    let outcome =
+        catch_unwind(AssertUnwindSafe(|| work(store, instance).map_err(|failure| unwind_here(store, failure))));
+    let unwind = match outcome {
+        Ok(Ok(result)) => return Some(result),
+        Ok(Err(unwind)) => unwind,
+        Err(panic) => Unwind::Panic(panic),
+    };
+    activation::set_pending(unwind);
+    None
 }
 
-fn trap_here(store: &StoreOpaque, code: TrapCode, message: Option<String>) -> Unwind {
+/// The reason to unwind that a failure is, with the frames of now.
+#[cold]
+fn unwind_here(store: &StoreOpaque, failure: Failure) -> Unwind {
+    let (code, message) = match failure {
+        Failure::Trap(code) => (code, None),
+        Failure::Explained(code, message) => (code, Some(message)),
+        Failure::Error(error) => return Unwind::Error(with_frames_of_now(store, error)),
+    };
     // SAFETY: compiled code of the store called out by way of a trampoline.
     Unwind::Trap(unsafe { TrapRecord::capture(store.words(), code, message) })
 }

@@ -1,5 +1,7 @@
 //! Tables and element segments.
 
+use std::ops::Range;
+
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module::TableIndex;
 
@@ -35,10 +37,8 @@ pub(super) unsafe extern "C" fn fill(context: *mut u8, index: u32, start: u64, r
         run(context, |store, instance| {
             let table = store.table(table(store, instance, index));
             let elements = table.storage.range(start, length).ok_or(OUT_OF_BOUNDS)?;
-            let mut pieces = Pieces::new(length, Table::ELEMENT_BYTES);
-            while let Some(piece) = pieces.next(&store.interrupt)? {
-                elements[piece].iter().for_each(|element| element.set(reference));
-            }
+            let fill = |piece: Range<usize>| elements[piece].iter().for_each(|element| element.set(reference));
+            Pieces::new(length, Table::ELEMENT_BYTES).each(&store.interrupt, fill)?;
             Ok(0)
         })
     }
@@ -60,11 +60,12 @@ pub(super) unsafe extern "C" fn copy(
             let backwards = to == from && destination > source;
             let (to, from) = (&store.table(to).storage, &store.table(from).storage);
             to.range(destination, length).and(from.range(source, length)).ok_or(OUT_OF_BOUNDS)?;
-            let mut pieces = Pieces::new(length, Table::ELEMENT_BYTES).backwards_if(backwards);
-            while let Some(piece) = pieces.next(&store.interrupt)? {
+            let pieces = Pieces::new(length, Table::ELEMENT_BYTES).backwards_if(backwards);
+            pieces.each(&store.interrupt, |piece| {
                 let (start, length) = (piece.start as u64, piece.len() as u64);
-                to.copy_from(destination + start, from, source + start, length).ok_or(OUT_OF_BOUNDS)?;
-            }
+                let copied = to.copy_from(destination + start, from, source + start, length);
+                debug_assert!(copied.is_some(), "both ranges were checked");
+            })?;
             Ok(0)
         })
     }

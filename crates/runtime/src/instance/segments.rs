@@ -72,7 +72,7 @@ pub(crate) fn memory_init(
     segment: u32,
     destination: u64,
     source: u64,
-    mut pieces: Pieces,
+    pieces: Pieces,
 ) -> Result<(), TrapCode> {
     let out_of_bounds = TrapCode::MemoryOutOfBounds;
     // Kept by itself, so that its bytes may be read while the memory is written.
@@ -85,10 +85,7 @@ pub(crate) fn memory_init(
     let memory = store.state.memories[index as usize].storage.data_mut();
     let range = checked_range(destination, length, memory.len()).ok_or(out_of_bounds)?;
     let memory = &mut memory[range];
-    while let Some(piece) = pieces.next(&store.interrupt)? {
-        memory[piece.clone()].copy_from_slice(&bytes[piece]);
-    }
-    Ok(())
+    pieces.each(&store.interrupt, |piece| memory[piece.clone()].copy_from_slice(&bytes[piece]))
 }
 
 /// `table.init` of all `pieces`, in elements.
@@ -99,7 +96,7 @@ pub(crate) fn table_init(
     segment: u32,
     destination: u64,
     source: u64,
-    mut pieces: Pieces,
+    pieces: Pieces,
 ) -> Result<(), TrapCode> {
     let out_of_bounds = TrapCode::TableOutOfBounds;
     let length = pieces.count();
@@ -108,8 +105,7 @@ pub(crate) fn table_init(
     let items = &items[checked_range(source, length, items.len()).ok_or(out_of_bounds)?];
     let table = &store.state.tables[data.tables[table.index()] as usize].storage;
     let elements = table.range(destination, length).ok_or(out_of_bounds)?;
-    while let Some(piece) = pieces.next(&store.interrupt)? {
+    pieces.each(&store.interrupt, |piece| {
         elements[piece.clone()].iter().zip(&items[piece]).for_each(|(element, &item)| element.set(item.0));
-    }
-    Ok(())
+    })
 }

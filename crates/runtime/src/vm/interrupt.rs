@@ -110,6 +110,7 @@ impl InterruptState {
 
     /// Answers an interruption that waits, for work of the host's that takes long: the request is gone then. Says whether there
     /// was one.
+    #[cold]
     pub fn answer(&self) -> bool {
         let mut answered = false;
         if self.is_requested() {
