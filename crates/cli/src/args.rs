@@ -164,7 +164,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = size)]
     pub stack: usize,
 
-    /// The most linear memory the program may have, all its memories together
+    /// The most memory that linear memories and tables may have together; --stack limits the stack, --heap max=SIZE objects
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_memory: Option<usize>,
 

@@ -1,35 +1,37 @@
-//! The limit on linear memory.
+//! The limit on linear memories and tables.
 
 use anyhow::Result;
-use legato::ResourceLimiter;
+use legato::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 
-/// Lets all memories together grow to a number of bytes, if there is one.
+/// Lets all memories and tables together grow to a number of bytes, if there is one. The stack has an option of its own.
 #[derive(Debug)]
-pub struct MemoryLimit {
-    left: Option<usize>,
-}
+pub struct MemoryLimit(StoreLimits);
 
 impl MemoryLimit {
     /// A limit of `bytes`.
     pub fn new(bytes: Option<usize>) -> Self {
-        MemoryLimit { left: bytes }
+        let limits = StoreLimitsBuilder::new();
+        MemoryLimit(match bytes {
+            Some(bytes) => limits.total_bytes(bytes).build(),
+            None => limits.build(),
+        })
     }
 }
 
 impl ResourceLimiter for MemoryLimit {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(false);
-        }
-        let Some(left) = self.left else { return Ok(true) };
-        let rest = left.checked_sub(desired.saturating_sub(current));
-        if let Some(rest) = rest {
-            self.left = Some(rest);
-        }
-        Ok(rest.is_some())
+        self.0.memory_growing(current, desired, maximum)
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        Ok(maximum.is_none_or(|maximum| desired <= maximum))
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        self.0.table_growing(current, desired, maximum)
+    }
+
+    fn memory_grow_failed(&mut self, current: usize, desired: usize) {
+        self.0.memory_grow_failed(current, desired);
+    }
+
+    fn table_grow_failed(&mut self, current: usize, desired: usize) {
+        self.0.table_grow_failed(current, desired);
     }
 }

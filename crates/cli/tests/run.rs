@@ -214,6 +214,12 @@ fn memory_limit() {
     lab.run(&["--invoke", "grow"], text, &["10"]).expect(0, "1\n1\n", &[]);
     lab.run(&["--max-memory", "1M", "--invoke", "grow"], text, &["10"]).expect(0, "1\n-1\n", &[]);
     lab.run(&["--max-memory", "64K", "--invoke", "grow"], text, &["0"]).expect(1, "", &["memory"]);
+    // Tables count too, with four bytes for each element.
+    let text = r#"(module (memory 1) (table 0 externref) (func (export "grow") (param i32) (result i32 i32)
+      (table.grow (ref.null extern) (local.get 0)) (memory.grow (i32.const 1))))"#;
+    lab.run(&["--invoke", "grow"], text, &["1000000"]).expect(0, "0\n1\n", &[]);
+    lab.run(&["--max-memory", "1M", "--invoke", "grow"], text, &["1000000"]).expect(0, "-1\n1\n", &[]);
+    lab.run(&["--max-memory", "128K", "--invoke", "grow"], text, &["16384"]).expect(0, "0\n-1\n", &[]);
 }
 
 /// Opens the path given as data and prints its first bytes, or `errno`.

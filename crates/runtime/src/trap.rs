@@ -87,7 +87,8 @@ impl From<TrapCode> for Trap {
 }
 
 /// An exception left the outermost function of a call: find it with
-/// [`Store::take_pending_exception`](crate::Store::take_pending_exception). A host function that fails with it throws.
+/// [`Store::take_pending_exception`](crate::Store::take_pending_exception). A host function that fails with it throws the
+/// exception that became pending in it; where there is none, this is an error like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("an exception was thrown and not caught")]
 pub struct ThrownException;
@@ -182,19 +183,24 @@ pub(crate) fn error_of(store: &mut StoreOpaque, unwind: Unwind) -> Error {
     }
 }
 
-/// The reason to unwind that a host function's error is. Its frames are those of now.
+/// The reason to unwind that a host function's error is: the exception that is pending in it, if the error says so.
 pub(crate) fn unwind_of(store: &mut StoreOpaque, error: Error) -> Unwind {
     if error.is::<ThrownException>()
         && let Some(exception) = store.state.pending_exception.take()
     {
         return Unwind::Exception(exception.0);
     }
+    Unwind::Error(with_frames_of_now(store, error))
+}
+
+/// An error that ends what compiled code called, with the frames of now if it has none yet.
+pub(crate) fn with_frames_of_now(store: &StoreOpaque, error: Error) -> Error {
     if error.is::<WasmBacktrace>() {
-        return Unwind::Error(error);
+        return error;
     }
-    // SAFETY: a host function ends: compiled code has called out through a trampoline.
+    // SAFETY: compiled code has called out through a trampoline, or none is active.
     let frames = unsafe { frames::capture(store.words()) };
-    Unwind::Error(with_backtrace(store, error, &frames))
+    with_backtrace(store, error, &frames)
 }
 
 fn with_backtrace(store: &StoreOpaque, error: Error, frames: &[usize]) -> Error {

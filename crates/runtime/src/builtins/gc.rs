@@ -5,19 +5,14 @@ use legato_heap::layout::StorageKind;
 use legato_heap::{Reference, TypeId, TypeShape};
 use smallvec::SmallVec;
 
-use crate::builtins::{Failure, run};
+use crate::builtins::{Failure, Pieces, run, run_without_result};
 use crate::instance::segments::{self, checked_range};
 use crate::store::StoreOpaque;
 
 /// `Builtin::FlushStoreBuffer`.
 pub(super) unsafe extern "C" fn flush_store_buffer(context: *mut u8) {
     // SAFETY: a builtin.
-    unsafe {
-        run(context, |store, _| {
-            store.heap.flush_store_buffer();
-            Ok(0)
-        });
-    }
+    unsafe { run_without_result(context, |store, _| store.heap.flush_store_buffer()) }
 }
 
 /// `Builtin::AllocateStruct`.
@@ -26,13 +21,38 @@ pub(super) unsafe extern "C" fn allocate_struct(context: *mut u8, ty: u32) -> i6
     unsafe { run(context, |store, _| Ok(store.heap.allocate_struct(TypeId(ty), &mut store.state)?.0.into())) }
 }
 
-/// A new array whose elements the caller writes at once.
+/// A new array whose elements the caller writes in these pieces. Where there are several, between which it may be given up, it is
+/// zeroed first.
 ///
 /// # Safety
-/// The caller writes every element before the next safepoint.
-unsafe fn new_array(store: &mut StoreOpaque, ty: u32, length: u32) -> Result<Reference, Failure> {
+/// The caller writes the first piece, and all others unless it gives the array up, before the next safepoint but those of writing.
+unsafe fn new_array(store: &mut StoreOpaque, ty: u32, length: u32, pieces: &Pieces) -> Result<Reference, Failure> {
+    let (ty, state) = (TypeId(ty), &mut store.state);
+    if pieces.are_several() {
+        return Ok(store.heap.allocate_array(ty, length, state)?);
+    }
     // SAFETY: passed on to the caller.
-    unsafe { Ok(store.heap.allocate_array_uninitialised(TypeId(ty), length, &mut store.state)?) }
+    unsafe { Ok(store.heap.allocate_array_uninitialised(ty, length, state)?) }
+}
+
+/// The storage of an array type's elements.
+fn element_kind(store: &StoreOpaque, ty: u32) -> StorageKind {
+    match store.heap.types().info(TypeId(ty)).shape {
+        TypeShape::Array(kind) => kind,
+        _ => unreachable!("validation has checked the type"),
+    }
+}
+
+/// The pieces of a range of an array's elements. Where there are several, the range lies within the array: so nothing is written
+/// of one that does not. (What writes a piece checks it.)
+fn pieces_of(store: &StoreOpaque, array: Reference, start: u32, length: u32) -> Result<Pieces, Failure> {
+    // Most ranges are one piece whatever their elements are.
+    let pieces = Pieces::of_array(length, StorageKind::V128.bytes() as usize);
+    if !pieces.are_several() {
+        return Ok(pieces);
+    }
+    check_array(store, array, start, length)?;
+    Ok(Pieces::of_array(length, store.heap.array_element_kind(array).bytes() as usize))
 }
 
 /// `Builtin::AllocateArray`.
@@ -43,30 +63,18 @@ pub(super) unsafe extern "C" fn allocate_array(context: *mut u8, ty: u32, length
 
 /// `Builtin::ArrayNew`.
 pub(super) unsafe extern "C" fn array_new(context: *mut u8, ty: u32, bits: u64, length: u32) -> i64 {
-    // SAFETY: a builtin; the elements are written at once.
+    // SAFETY: a builtin; the elements are written at once. They are no references, as the builtin's contract says.
     unsafe {
         run(context, |store, _| {
-            let traced = matches!(store.heap.types().info(TypeId(ty)).shape, TypeShape::Array(StorageKind::Ref));
-            // A root meanwhile: allocation may move what the element refers to.
-            store.state.scratch.push((bits.into(), traced));
-            let array = filled_array(store, ty, length);
-            let (bits, _) = store.state.scratch.pop().expect("pushed above");
-            let array = array?;
-            store.heap.trusted_array_fill(array, 0, bits, length)?;
+            let mut pieces = Pieces::of_array(length, element_kind(store, ty).bytes() as usize);
+            let mut array = new_array(store, ty, length, &pieces)?;
+            while let Some(piece) = pieces.next(&store.interrupt)? {
+                let (start, length) = (piece.start as u32, piece.len() as u32);
+                array = make_room(store, array, start, length, [])?.0;
+                store.heap.array_fill(array, start, bits.into(), length)?;
+            }
             Ok(array.0.into())
         })
-    }
-}
-
-/// A new array that is to be filled at once, with room for that.
-///
-/// # Safety
-/// The caller writes every element before the next safepoint.
-unsafe fn filled_array(store: &mut StoreOpaque, ty: u32, length: u32) -> Result<Reference, Failure> {
-    // SAFETY: passed on to the caller; room is made for the array that has just been allocated.
-    unsafe {
-        let array = new_array(store, ty, length)?;
-        Ok(make_room(store, array, 0, length, [])?.0)
     }
 }
 
@@ -129,7 +137,8 @@ unsafe fn make_room<const N: usize>(
     Ok((all[0], std::array::from_fn(|index| all[index + 1])))
 }
 
-/// Writes a checked range of a data segment to a checked range of an array. Returns the array, which may have moved.
+/// Writes a checked range of a data segment to a checked range of an array, whose elements are of `kind`. Returns the array, which
+/// may have moved.
 ///
 /// # Safety
 /// The array is live.
@@ -138,18 +147,22 @@ unsafe fn write_data(
     instance: u32,
     segment: u32,
     range: std::ops::Range<usize>,
-    array: Reference,
-    start: u32,
-    length: u32,
+    (mut array, start): (Reference, u32),
+    (kind, mut pieces): (StorageKind, Pieces),
 ) -> Result<Reference, Failure> {
     if range.is_empty() {
         return Ok(array);
     }
-    // SAFETY: passed on to the caller.
-    let (array, []) = unsafe { make_room(store, array, start, length, [])? };
     // Kept by itself, so that its bytes may be read while the heap is written.
     let module = store.state.instances[instance as usize].module.clone();
-    store.heap.array_write_bytes(array, start, &module.info().data[segment as usize].bytes[range])?;
+    let bytes = &module.info().data[segment as usize].bytes[range];
+    let size = kind.bytes() as usize;
+    while let Some(piece) = pieces.next(&store.interrupt)? {
+        let start = start + piece.start as u32;
+        // SAFETY: the array is live by the contract, and what is returned from here on is where it is then.
+        array = unsafe { make_room(store, array, start, piece.len() as u32, [])?.0 };
+        store.heap.array_write_bytes(array, start, &bytes[piece.start * size..piece.end * size])?;
+    }
     Ok(array)
 }
 
@@ -162,14 +175,18 @@ unsafe fn write_elements(
     instance: u32,
     segment: u32,
     range: std::ops::Range<usize>,
-    array: Reference,
-    start: u32,
+    (mut array, start): (Reference, u32),
+    mut pieces: Pieces,
 ) -> Result<Reference, Failure> {
-    // SAFETY: passed on to the caller.
-    let (array, []) = unsafe { make_room(store, array, start, range.len() as u32, [])? };
-    let items = &store.state.instances[instance as usize].elements[segment as usize].items[range];
-    // SAFETY: the array is live by the contract; the items of a segment are roots.
-    unsafe { store.heap.array_write_references(array, start, items)? };
+    while let Some(piece) = pieces.next(&store.interrupt)? {
+        let start = start + piece.start as u32;
+        // SAFETY: the array is live by the contract, and what is returned from here on is where it is then.
+        array = unsafe { make_room(store, array, start, piece.len() as u32, [])?.0 };
+        let items = &store.state.instances[instance as usize].elements[segment as usize].items;
+        let items = &items[range.start + piece.start..range.start + piece.end];
+        // SAFETY: the array is live; the items of a segment are roots.
+        unsafe { store.heap.array_write_references(array, start, items)? };
+    }
     Ok(array)
 }
 
@@ -184,12 +201,11 @@ pub(super) unsafe extern "C" fn array_new_data(
     // SAFETY: a builtin.
     unsafe {
         run(context, |store, instance| {
-            let TypeShape::Array(kind) = store.heap.types().info(TypeId(ty)).shape else {
-                unreachable!("validation has checked the type");
-            };
+            let kind = element_kind(store, ty);
             let range = data_range(store, instance, segment, offset, length, kind)?;
-            let array = new_array(store, ty, length)?;
-            Ok(write_data(store, instance, segment, range, array, 0, length)?.0.into())
+            let pieces = Pieces::of_array(length, kind.bytes() as usize);
+            let array = new_array(store, ty, length, &pieces)?;
+            Ok(write_data(store, instance, segment, range, (array, 0), (kind, pieces))?.0.into())
         })
     }
 }
@@ -206,8 +222,9 @@ pub(super) unsafe extern "C" fn array_new_elem(
     unsafe {
         run(context, |store, instance| {
             let range = check_elements(store, instance, segment, offset, length)?;
-            let array = new_array(store, ty, length)?;
-            Ok(write_elements(store, instance, segment, range, array, 0)?.0.into())
+            let pieces = Pieces::of_array(length, StorageKind::Ref.bytes() as usize);
+            let array = new_array(store, ty, length, &pieces)?;
+            Ok(write_elements(store, instance, segment, range, (array, 0), pieces)?.0.into())
         })
     }
 }
@@ -228,7 +245,8 @@ pub(super) unsafe extern "C" fn array_init_data(
             check_array(store, array, start, length)?;
             let kind = store.heap.array_element_kind(array);
             let range = data_range(store, instance, segment, offset, length, kind)?;
-            write_data(store, instance, segment, range, array, start, length)?;
+            let pieces = Pieces::of_array(length, kind.bytes() as usize);
+            write_data(store, instance, segment, range, (array, start), (kind, pieces))?;
             Ok(0)
         })
     }
@@ -249,7 +267,8 @@ pub(super) unsafe extern "C" fn array_init_elem(
             let array = Reference(array);
             check_array(store, array, start, length)?;
             let range = check_elements(store, instance, segment, offset, length)?;
-            write_elements(store, instance, segment, range, array, start)?;
+            let pieces = Pieces::of_array(length, StorageKind::Ref.bytes() as usize);
+            write_elements(store, instance, segment, range, (array, start), pieces)?;
             Ok(0)
         })
     }
@@ -261,20 +280,46 @@ pub(super) unsafe extern "C" fn array_fill(context: *mut u8, array: u32, start: 
     unsafe {
         run(context, |store, _| {
             let (mut array, mut bits) = (Reference(array), bits);
-            if store.heap.lacks_room(array, start, length) {
-                let is_reference = store.heap.array_element_kind(array) == StorageKind::Ref;
-                let value = Reference(if is_reference { bits as u32 } else { 0 });
-                let (moved, [value]) = make_room(store, array, start, length, [value])?;
-                array = moved;
-                if is_reference {
-                    bits = value.0.into();
-                }
+            let mut pieces = pieces_of(store, array, start, length)?;
+            if !pieces.are_several() {
+                fill_piece(store, array, start, bits, length)?;
+                return Ok(0);
             }
-            match store.heap.trusted_array_fill(array, start, bits.into(), length)? {
-                true => Ok(0),
-                false => Err(TrapCode::ArrayOutOfBounds.into()),
+            while let Some(piece) = pieces.next(&store.interrupt)? {
+                (array, bits) = fill_piece(store, array, start + piece.start as u32, bits, piece.len() as u32)?;
             }
+            Ok(0)
         })
+    }
+}
+
+/// Fills a range of an array. Returns the array and the value, which may have moved.
+///
+/// # Safety
+/// `array` refers to an array of this store, whose elements have such values.
+#[inline]
+unsafe fn fill_piece(
+    store: &mut StoreOpaque,
+    mut array: Reference,
+    start: u32,
+    mut bits: u64,
+    length: u32,
+) -> Result<(Reference, u64), Failure> {
+    // SAFETY: passed on to the caller.
+    if unsafe { store.heap.lacks_room(array, start, length) } {
+        let is_reference = store.heap.array_element_kind(array) == StorageKind::Ref;
+        let value = Reference(if is_reference { bits as u32 } else { 0 });
+        // SAFETY: passed on to the caller.
+        let (moved, [value]) = unsafe { make_room(store, array, start, length, [value])? };
+        array = moved;
+        if is_reference {
+            bits = value.0.into();
+        }
+    }
+    // SAFETY: passed on to the caller.
+    match unsafe { store.heap.trusted_array_fill(array, start, bits.into(), length)? } {
+        true => Ok((array, bits)),
+        false => Err(TrapCode::ArrayOutOfBounds.into()),
     }
 }
 
@@ -290,17 +335,26 @@ pub(super) unsafe extern "C" fn array_copy(
     // SAFETY: a builtin.
     unsafe {
         run(context, |store, _| {
-            let (destination, source) = (Reference(destination), Reference(source));
+            let (mut destination, mut source) = (Reference(destination), Reference(source));
             match store.heap.quick_array_copy(destination, destination_start, source, source_start, length) {
                 Some(true) => return Ok(0),
                 Some(false) => return Err(TrapCode::ArrayOutOfBounds.into()),
                 None => {}
             }
-            let (destination, [source]) = make_room(store, destination, destination_start, length, [source])?;
-            match store.heap.trusted_array_copy(destination, destination_start, source, source_start, length)? {
-                true => Ok(0),
-                false => Err(TrapCode::ArrayOutOfBounds.into()),
+            let backwards = destination == source && destination_start > source_start;
+            let mut pieces = pieces_of(store, destination, destination_start, length)?.backwards_if(backwards);
+            if pieces.are_several() {
+                check_array(store, source, source_start, length)?;
             }
+            while let Some(piece) = pieces.next(&store.interrupt)? {
+                let (to, from) = (destination_start + piece.start as u32, source_start + piece.start as u32);
+                let length = piece.len() as u32;
+                (destination, [source]) = make_room(store, destination, to, length, [source])?;
+                if !store.heap.trusted_array_copy(destination, to, source, from, length)? {
+                    return Err(TrapCode::ArrayOutOfBounds.into());
+                }
+            }
+            Ok(0)
         })
     }
 }

@@ -3,7 +3,7 @@
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module::MemoryIndex;
 
-use crate::builtins::{attempt, run};
+use crate::builtins::{Pieces, attempt, run, run_without_result};
 use crate::instance::segments::{self, checked_range};
 use crate::store::StoreOpaque;
 
@@ -38,13 +38,17 @@ pub(super) unsafe extern "C" fn copy(
     unsafe {
         run(context, |store, instance| {
             let (to, from) = (memory(store, instance, to), memory(store, instance, from));
-            let source_bytes = store.state.memories[from].storage.data();
-            let source = checked_range(source, length, source_bytes.len()).ok_or(OUT_OF_BOUNDS)?;
-            let source = source_bytes[source].as_ptr();
-            let target_bytes = store.state.memories[to].storage.data_mut();
-            let range = checked_range(destination, length, target_bytes.len()).ok_or(OUT_OF_BOUNDS)?;
-            // Both ranges were checked; they may overlap.
-            std::ptr::copy(source, target_bytes[range].as_mut_ptr(), length as usize);
+            let backwards = to == from && destination > source;
+            let start = |index: usize, start: u64| {
+                let memory = store.state.memories[index].storage.head();
+                let range = checked_range(start, length, memory.bytes).ok_or(OUT_OF_BOUNDS)?;
+                Ok::<_, TrapCode>(memory.base.wrapping_add(range.start))
+            };
+            let (source, target) = (start(from, source)?, start(to, destination)?);
+            Pieces::new(length, 1).backwards_if(backwards).each(&store.interrupt, |piece| {
+                // Both ranges were checked; they may overlap.
+                std::ptr::copy(source.add(piece.start), target.add(piece.start), piece.len());
+            })?;
             Ok(0)
         })
     }
@@ -58,7 +62,8 @@ pub(super) unsafe extern "C" fn fill(context: *mut u8, index: u32, destination: 
             let index = memory(store, instance, index);
             let bytes = store.state.memories[index].storage.data_mut();
             let range = checked_range(destination, length, bytes.len()).ok_or(OUT_OF_BOUNDS)?;
-            bytes[range].fill(byte as u8);
+            let bytes = &mut bytes[range];
+            Pieces::new(length, 1).each(&store.interrupt, |piece| bytes[piece].fill(byte as u8))?;
             Ok(0)
         })
     }
@@ -77,7 +82,15 @@ pub(super) unsafe extern "C" fn init(
     unsafe {
         run(context, |store, instance| {
             let memory = MemoryIndex(index);
-            segments::memory_init(store, instance, memory, segment, destination, source.into(), length.into())?;
+            segments::memory_init(
+                store,
+                instance,
+                memory,
+                segment,
+                destination,
+                source.into(),
+                Pieces::new(length.into(), 1),
+            )?;
             Ok(0)
         })
     }
@@ -87,9 +100,8 @@ pub(super) unsafe extern "C" fn init(
 pub(super) unsafe extern "C" fn data_drop(context: *mut u8, segment: u32) {
     // SAFETY: a builtin.
     unsafe {
-        run(context, |store, instance| {
+        run_without_result(context, |store, instance| {
             store.state.instances[instance as usize].dropped_data[segment as usize] = true;
-            Ok(0)
         });
     }
 }

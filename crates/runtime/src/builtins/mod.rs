@@ -1,14 +1,19 @@
 //! The runtime side of every [`Builtin`]: what compiled code calls.
 //!
 //! Each takes the caller's instance context first. Those that fail return -1 after noting why, as the conventions in
-//! [`legato_compiler::abi`] say. None of them unwinds into compiled code: a panic is noted and resumed on the host's side.
+//! [`legato_compiler::abi`] say. None of them unwinds into compiled code: all that may panic is done in [`attempt`], which notes
+//! a panic, so that it is resumed on the host's side. Those that never return look for frames and handlers outside of it: only a
+//! broken stack can stop them, and the process with them, since no panic leaves an `extern "C"` function.
 
 mod control;
 mod exceptions;
 mod float;
 mod gc;
 mod memory;
+mod pieces;
 mod table;
+
+pub(crate) use pieces::Pieces;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,6 +21,7 @@ use legato_compiler::abi::{Builtin, ContextHead};
 use legato_compiler::artifact::TrapCode;
 
 use crate::store::{ContextMemory, StoreOpaque};
+use crate::trap::with_frames_of_now;
 use crate::vm::{TrapRecord, Unwind, activation};
 
 /// Addresses of the builtins, in order of [`Builtin`].
@@ -117,6 +123,23 @@ unsafe fn run(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32) -> Resu
     unsafe { attempt(context, work) }.unwrap_or(-1)
 }
 
+/// Runs a builtin that has no result by which it could say that it failed: if it panics, the call is given up at once.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn run_without_result(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32)) {
+    // SAFETY: passed on to the caller; nothing here has to be dropped when the call is given up.
+    unsafe {
+        let done = attempt(context, |store, instance| {
+            work(store, instance);
+            Ok(0)
+        });
+        if done.is_none() {
+            activation::raise()
+        }
+    }
+}
+
 /// As [`run`], with `None` after noting why it failed.
 ///
 /// # Safety
@@ -127,18 +150,25 @@ unsafe fn attempt(context: *mut u8, work: impl FnOnce(&mut StoreOpaque, u32) -> 
         let store = StoreOpaque::of_words((*context.cast::<ContextHead>()).store);
         (&mut *store, ContextMemory::instance_of(context))
     };
-    let unwind = match catch_unwind(AssertUnwindSafe(|| work(store, instance))) {
+    let outcome =
+        catch_unwind(AssertUnwindSafe(|| work(store, instance).map_err(|failure| unwind_here(store, failure))));
+    let unwind = match outcome {
         Ok(Ok(result)) => return Some(result),
-        Ok(Err(Failure::Trap(code))) => trap_here(store, code, None),
-        Ok(Err(Failure::Explained(code, message))) => trap_here(store, code, Some(message)),
-        Ok(Err(Failure::Error(error))) => crate::trap::unwind_of(store, error),
+        Ok(Err(unwind)) => unwind,
         Err(panic) => Unwind::Panic(panic),
     };
     activation::set_pending(unwind);
     None
 }
 
-fn trap_here(store: &StoreOpaque, code: TrapCode, message: Option<String>) -> Unwind {
+/// The reason to unwind that a failure is, with the frames of now.
+#[cold]
+fn unwind_here(store: &StoreOpaque, failure: Failure) -> Unwind {
+    let (code, message) = match failure {
+        Failure::Trap(code) => (code, None),
+        Failure::Explained(code, message) => (code, Some(message)),
+        Failure::Error(error) => return Unwind::Error(with_frames_of_now(store, error)),
+    };
     // SAFETY: compiled code of the store called out by way of a trampoline.
     Unwind::Trap(unsafe { TrapRecord::capture(store.words(), code, message) })
 }

@@ -3,7 +3,8 @@
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module::TableIndex;
 
-use crate::builtins::{attempt, run};
+use crate::Table;
+use crate::builtins::{Pieces, attempt, run, run_without_result};
 use crate::instance::segments;
 use crate::store::{ElementItems, StoreOpaque};
 
@@ -19,7 +20,9 @@ pub(super) unsafe extern "C" fn grow(context: *mut u8, index: u32, init: u32, de
     let grown = unsafe {
         attempt(context, |store, instance| {
             let index = table(store, instance, index);
-            Ok(store.grow_table(index, delta, init)?.map_or(-1, |former| former as i64))
+            Ok(store
+                .grow_table(index, Pieces::new(delta, Table::ELEMENT_BYTES), init)?
+                .map_or(-1, |former| former as i64))
         })
     };
     grown.unwrap_or(-2)
@@ -31,7 +34,11 @@ pub(super) unsafe extern "C" fn fill(context: *mut u8, index: u32, start: u64, r
     unsafe {
         run(context, |store, instance| {
             let table = store.table(table(store, instance, index));
-            table.storage.fill(start, length, reference).ok_or(OUT_OF_BOUNDS)?;
+            table.storage.holds(start, length).ok_or(OUT_OF_BOUNDS)?;
+            Pieces::new(length, Table::ELEMENT_BYTES).each(&store.interrupt, |piece| {
+                let filled = table.storage.fill(start + piece.start as u64, piece.len() as u64, reference);
+                debug_assert!(filled.is_some(), "the range was checked");
+            })?;
             Ok(0)
         })
     }
@@ -50,8 +57,15 @@ pub(super) unsafe extern "C" fn copy(
     unsafe {
         run(context, |store, instance| {
             let (to, from) = (table(store, instance, to), table(store, instance, from));
+            let backwards = to == from && destination > source;
             let (to, from) = (&store.table(to).storage, &store.table(from).storage);
-            to.copy_from(destination, from, source, length).ok_or(OUT_OF_BOUNDS)?;
+            to.holds(destination, length).and(from.holds(source, length)).ok_or(OUT_OF_BOUNDS)?;
+            let pieces = Pieces::new(length, Table::ELEMENT_BYTES).backwards_if(backwards);
+            pieces.each(&store.interrupt, |piece| {
+                let (start, length) = (piece.start as u64, piece.len() as u64);
+                let copied = to.copy_from(destination + start, from, source + start, length);
+                debug_assert!(copied.is_some(), "both ranges were checked");
+            })?;
             Ok(0)
         })
     }
@@ -70,7 +84,8 @@ pub(super) unsafe extern "C" fn init(
     unsafe {
         run(context, |store, instance| {
             let table = TableIndex(index);
-            segments::table_init(store, instance, table, segment, destination, source.into(), length.into())?;
+            let pieces = Pieces::new(length.into(), Table::ELEMENT_BYTES);
+            segments::table_init(store, instance, table, segment, destination, source.into(), pieces)?;
             Ok(0)
         })
     }
@@ -80,9 +95,8 @@ pub(super) unsafe extern "C" fn init(
 pub(super) unsafe extern "C" fn elem_drop(context: *mut u8, segment: u32) {
     // SAFETY: a builtin.
     unsafe {
-        run(context, |store, instance| {
+        run_without_result(context, |store, instance| {
             store.state.instances[instance as usize].elements[segment as usize] = ElementItems::default();
-            Ok(0)
         });
     }
 }

@@ -16,10 +16,11 @@ impl Global {
     /// A global that belongs to no instance.
     ///
     /// # Errors
-    /// If the value has another type.
+    /// If the value has another type, or the type belongs to another engine than the store's.
     pub fn new(mut store: impl AsContextMut, ty: GlobalType, value: Val) -> Result<Global> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
+        ty.content().check_engine(&opaque.engine)?;
         let ty = ty.to_engine();
         let bits = value.to_bits(opaque, ty.value)?;
         opaque.state.global_cells.push(Box::new(GlobalCell(bits.to_le_bytes())));

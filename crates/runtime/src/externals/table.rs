@@ -5,6 +5,7 @@ use legato_compiler::abi::TableHead;
 use legato_compiler::module as wasm;
 use legato_heap::Reference;
 
+use crate::builtins::Pieces;
 use crate::externals::handle;
 use crate::store::{StoreOpaque, StoredTable};
 use crate::vm::TableStorage;
@@ -16,13 +17,17 @@ handle! {
 }
 
 impl Table {
+    /// Bytes that each element takes.
+    pub const ELEMENT_BYTES: usize = size_of::<u32>();
+
     /// A table that belongs to no instance, with `init` in every element.
     ///
     /// # Errors
-    /// If `init` has another type, a limit is passed, or there is no memory.
+    /// If `init` has another type, the type belongs to another engine than the store's, a limit is passed, or there is no memory.
     pub fn new(mut store: impl AsContextMut, ty: TableType, init: Ref) -> Result<Table> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
+        ty.element().heap_type().check_engine(&opaque.engine)?;
         let ty = ty.to_engine();
         let init = init.bits_of_type(opaque, ty.element)?.context("type mismatch: the initial element")?;
         opaque.state.table_heads.push(Box::new(TableHead {
@@ -118,7 +123,8 @@ impl Table {
         let index = self.index(opaque)?;
         let element = opaque.table(index).ty.element;
         let bits = init.bits_of_type(opaque, element)?.context("type mismatch: the element")?;
-        opaque.grow_table(index, delta, bits)?.with_context(|| format!("the table cannot grow by {delta} elements"))
+        let grown = opaque.grow_table(index, Pieces::whole(delta), bits)?;
+        grown.with_context(|| format!("the table cannot grow by {delta} elements"))
     }
 }
 
@@ -130,7 +136,7 @@ impl StoreOpaque {
     pub(crate) unsafe fn add_table(&mut self, ty: wasm::TableType, init: u32, head: *mut TableHead) -> Result<u32> {
         let size = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX);
         self.check_new_table(size(ty.minimum), ty.maximum.map(size))?;
-        let storage = TableStorage::new(ty, init)?;
+        let storage = TableStorage::new(ty, init).inspect_err(|_| self.table_grow_failed(0, size(ty.minimum)))?;
         // SAFETY: the caller gives a valid head.
         unsafe { *head = storage.head() };
         let traced = !self.engine.types().is_function(ty.element.heap);

@@ -17,10 +17,11 @@ impl Tag {
     /// A tag that belongs to no instance.
     ///
     /// # Errors
-    /// If its type has results, or the type table is full.
+    /// If its type has results, belongs to another engine than the store's, or the type table is full.
     pub fn new(mut store: impl AsContextMut, ty: &TagType) -> Result<Tag> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
+        ty.ty().check_engine(&opaque.engine)?;
         ensure!(ty.ty().results().len() == 0, "a tag has no results");
         let index = opaque.add_tag(ty.ty().id())?;
         Ok(Tag::from_index(opaque, index))

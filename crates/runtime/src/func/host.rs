@@ -110,7 +110,8 @@ unsafe extern "C" fn call_from_code(context: *mut HostContext, cells: *mut u8) -
     }
 }
 
-/// Runs a host function in a scope of roots of its own.
+/// Runs a host function in a scope of roots of its own. What is pending outside is none of its business, and what becomes
+/// pending in it and is not thrown ends with it. Never panics: whatever may is done under `catch_unwind`.
 ///
 /// # Safety
 /// The store is used by this thread alone; `callee` is one of its; the cells are those of its function's type.
@@ -122,13 +123,11 @@ pub(crate) unsafe fn invoke(
     // SAFETY: by the caller's promise; a callee lives as long as its store.
     unsafe {
         let callee = &*callee;
-        let mark = (*store).state.roots.enter();
-        let outcome = catch_unwind(AssertUnwindSafe(|| (callee.function.code)(store, callee.instance, cells)));
-        (*store).state.roots.exit(mark);
-        match outcome {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(unwind_of(&mut *store, error)),
-            Err(panic) => Err(Unwind::Panic(panic)),
-        }
+        let entered = (*store).state.enter_host();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            (callee.function.code)(store, callee.instance, cells).map_err(|error| unwind_of(&mut *store, error))
+        }));
+        (*store).state.exit_host(entered);
+        outcome.unwrap_or_else(|panic| Err(Unwind::Panic(panic)))
     }
 }

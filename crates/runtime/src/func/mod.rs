@@ -200,6 +200,7 @@ pub(crate) unsafe fn call_record(store: *mut StoreOpaque, record: &FuncRef, cell
     // SAFETY: exclusive by the caller's promise; no reference to the store is held over the call itself.
     unsafe {
         if record.reserved == HOST_FUNCTION {
+            (*store).state.begin_call();
             let outer = (*store).set_address(store);
             let result = host::invoke(store, record.context.cast(), cells.as_mut_ptr());
             (*store).set_address(outer);
@@ -223,6 +224,7 @@ pub(crate) unsafe fn call_code(
 ) -> Result<()> {
     // SAFETY: by the caller's promise.
     unsafe {
+        (*store).state.begin_call();
         let words = (*store).words();
         if !activation::is_active(words) {
             let limit = interrupt::stack_limit_here((*store).engine.config().max_wasm_stack);

@@ -92,7 +92,7 @@ impl<T> Rooted<T> {
 /// A reference that keeps its object alive until it, and every clone of it, is dropped.
 pub struct OwnedRooted<T> {
     store: StoreId,
-    slot: u32,
+    slot: usize,
     token: Arc<()>,
     marker: PhantomData<fn() -> T>,
 }

@@ -7,6 +7,7 @@ use legato_compiler::abi::{CONTEXT_MAGIC, ContextHead, FuncImport, FuncRef, HOST
 use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
+use crate::builtins::Pieces;
 use crate::func::{HOST_FUNCTION, HostCallee, call_code};
 use crate::instance::{const_expr, segments};
 use crate::store::{ContextMemory, ElementItems, InstanceData, StoreOpaque};
@@ -267,7 +268,7 @@ fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
         if let wasm::ElementMode::Active(table, offset) = &segment.mode {
             let offset = const_expr::evaluate(store, index, offset)? as u64;
             let length = store.state.instances[index as usize].elements[number].items.len() as u64;
-            segments::table_init(store, index, *table, number as u32, offset, 0, length)
+            segments::table_init(store, index, *table, number as u32, offset, 0, Pieces::whole(length))
                 .map_err(segments::into_error)?;
             store.state.instances[index as usize].elements[number] = ElementItems::default();
         }
@@ -276,7 +277,7 @@ fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
         if let Some((memory, offset)) = &segment.active {
             let offset = const_expr::evaluate(store, index, offset)? as u64;
             let length = segment.bytes.len() as u64;
-            segments::memory_init(store, index, *memory, number as u32, offset, 0, length)
+            segments::memory_init(store, index, *memory, number as u32, offset, 0, Pieces::whole(length))
                 .map_err(segments::into_error)?;
             store.state.instances[index as usize].dropped_data[number] = true;
         }

@@ -6,6 +6,7 @@ use legato_compiler::module::{ElementItems as Items, ElementSegment, MemoryIndex
 use legato_heap::Reference;
 
 use crate::Trap;
+use crate::builtins::Pieces;
 use crate::instance::const_expr;
 use crate::store::{ElementItems, StoreOpaque};
 
@@ -63,7 +64,7 @@ pub(crate) fn data_bytes(store: &StoreOpaque, instance: u32, segment: u32) -> &[
     }
 }
 
-/// `memory.init`.
+/// `memory.init` of all `pieces`, in bytes.
 pub(crate) fn memory_init(
     store: &mut StoreOpaque,
     instance: u32,
@@ -71,22 +72,23 @@ pub(crate) fn memory_init(
     segment: u32,
     destination: u64,
     source: u64,
-    length: u64,
+    pieces: Pieces,
 ) -> Result<(), TrapCode> {
     let out_of_bounds = TrapCode::MemoryOutOfBounds;
     // Kept by itself, so that its bytes may be read while the memory is written.
     let module = store.state.instances[instance as usize].module.clone();
     let dropped = store.state.instances[instance as usize].dropped_data[segment as usize];
     let bytes: &[u8] = if dropped { &[] } else { &module.info().data[segment as usize].bytes };
+    let length = pieces.count();
     let bytes = &bytes[checked_range(source, length, bytes.len()).ok_or(out_of_bounds)?];
     let index = store.state.instances[instance as usize].memories[memory.index()];
     let memory = store.state.memories[index as usize].storage.data_mut();
     let range = checked_range(destination, length, memory.len()).ok_or(out_of_bounds)?;
-    memory[range].copy_from_slice(bytes);
-    Ok(())
+    let memory = &mut memory[range];
+    pieces.each(&store.interrupt, |piece| memory[piece.clone()].copy_from_slice(&bytes[piece]))
 }
 
-/// `table.init`.
+/// `table.init` of all `pieces`, in elements.
 pub(crate) fn table_init(
     store: &mut StoreOpaque,
     instance: u32,
@@ -94,12 +96,17 @@ pub(crate) fn table_init(
     segment: u32,
     destination: u64,
     source: u64,
-    length: u64,
+    pieces: Pieces,
 ) -> Result<(), TrapCode> {
     let out_of_bounds = TrapCode::TableOutOfBounds;
+    let length = pieces.count();
     let data = &store.state.instances[instance as usize];
     let items = &data.elements[segment as usize].items;
     let items = &items[checked_range(source, length, items.len()).ok_or(out_of_bounds)?];
     let table = &store.state.tables[data.tables[table.index()] as usize].storage;
-    table.write(destination, items).ok_or(out_of_bounds)
+    table.holds(destination, length).ok_or(out_of_bounds)?;
+    pieces.each(&store.interrupt, |piece| {
+        let written = table.write(destination + piece.start as u64, &items[piece]);
+        debug_assert!(written.is_some(), "the range was checked");
+    })
 }

@@ -2,8 +2,9 @@
 
 use anyhow::{Result, bail};
 
-/// Is asked before something grows. The heap's size and the stack are limited by the engine's
-/// [`Config`](crate::Config).
+use crate::Table;
+
+/// Is asked before something grows. The heap's size is limited by the engine's [`Config`](crate::Config).
 pub trait ResourceLimiter {
     /// Whether a memory may grow from `current` to `desired` bytes; `maximum` is its declared one. For a new memory `current`
     /// is 0.
@@ -12,11 +13,27 @@ pub trait ResourceLimiter {
     /// An error becomes the error of the call under way; `Ok(false)` lets `memory.grow` return -1.
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool>;
 
-    /// Whether a table may grow from `current` to `desired` elements.
+    /// Whether a table may grow from `current` to `desired` elements, of [`Table::ELEMENT_BYTES`](crate::Table::ELEMENT_BYTES)
+    /// each; `maximum` is its declared one. For a new table `current` is 0.
     ///
     /// # Errors
     /// As for [`memory_growing`](Self::memory_growing).
     fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool>;
+
+    /// A growth that [`memory_growing`](Self::memory_growing) allowed has failed: the memory still has `current` bytes.
+    fn memory_grow_failed(&mut self, _current: usize, _desired: usize) {}
+
+    /// A growth that [`table_growing`](Self::table_growing) allowed has failed: the table still has `current` elements.
+    fn table_grow_failed(&mut self, _current: usize, _desired: usize) {}
+
+    /// Whether compiled code may take `bytes` of stack, the engine's [`max_wasm_stack`](crate::Config::max_wasm_stack). Asked
+    /// when the store's first instance is made, until it is granted.
+    ///
+    /// # Errors
+    /// An error, like `Ok(false)`, ends the instantiation.
+    fn stack_reserving(&mut self, _bytes: usize) -> Result<bool> {
+        Ok(true)
+    }
 
     /// The most instances that the store may hold.
     fn instances(&self) -> usize {
@@ -39,6 +56,9 @@ pub trait ResourceLimiter {
 pub struct StoreLimits {
     memory_size: Option<usize>,
     table_elements: Option<usize>,
+    total_bytes: Option<usize>,
+    /// What memories, tables and stack have of `total_bytes`.
+    taken: usize,
     instances: usize,
     tables: usize,
     memories: usize,
@@ -50,6 +70,8 @@ impl Default for StoreLimits {
         StoreLimits {
             memory_size: None,
             table_elements: None,
+            total_bytes: None,
+            taken: 0,
             instances: 10_000,
             tables: 10_000,
             memories: 10_000,
@@ -77,6 +99,14 @@ impl StoreLimitsBuilder {
     /// The most elements that each table may have.
     pub fn table_elements(mut self, elements: usize) -> StoreLimitsBuilder {
         self.0.table_elements = Some(elements);
+        self
+    }
+
+    /// The most bytes that all memories, all tables and the stack of compiled code
+    /// ([`max_wasm_stack`](crate::Config::max_wasm_stack)) may take together. What the store has already when it gets the limits
+    /// is not counted.
+    pub fn total_bytes(mut self, bytes: usize) -> StoreLimitsBuilder {
+        self.0.total_bytes = Some(bytes);
         self
     }
 
@@ -126,15 +156,52 @@ impl StoreLimits {
         }
         Ok(allowed)
     }
+
+    /// Takes `bytes` more of the total for a memory, a table or the stack, where there are so many left.
+    fn take(&mut self, what: &str, bytes: usize) -> Result<bool> {
+        let Some(total) = self.total_bytes else { return Ok(true) };
+        let taken = self.taken.saturating_add(bytes);
+        if taken <= total {
+            self.taken = taken;
+            return Ok(true);
+        }
+        if self.trap_on_grow_failure {
+            bail!("a {what} may not take {bytes} bytes: {} of the {total} of `total_bytes` are taken", self.taken);
+        }
+        Ok(false)
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.taken = self.taken.saturating_sub(bytes);
+    }
+}
+
+/// Bytes of so many elements of a table.
+fn table_bytes(elements: usize) -> usize {
+    elements.saturating_mul(Table::ELEMENT_BYTES)
 }
 
 impl ResourceLimiter for StoreLimits {
-    fn memory_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        self.check("memory", "bytes", self.memory_size, desired, maximum)
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        let allowed = self.check("memory", "bytes", self.memory_size, desired, maximum)?;
+        Ok(allowed && self.take("memory", desired.saturating_sub(current))?)
     }
 
-    fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        self.check("table", "elements", self.table_elements, desired, maximum)
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        let allowed = self.check("table", "elements", self.table_elements, desired, maximum)?;
+        Ok(allowed && self.take("table", table_bytes(desired.saturating_sub(current)))?)
+    }
+
+    fn memory_grow_failed(&mut self, current: usize, desired: usize) {
+        self.give_back(desired.saturating_sub(current));
+    }
+
+    fn table_grow_failed(&mut self, current: usize, desired: usize) {
+        self.give_back(table_bytes(desired.saturating_sub(current)));
+    }
+
+    fn stack_reserving(&mut self, bytes: usize) -> Result<bool> {
+        self.take("stack", bytes)
     }
 
     fn instances(&self) -> usize {
@@ -147,5 +214,33 @@ impl ResourceLimiter for StoreLimits {
 
     fn memories(&self) -> usize {
         self.memories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::refuse;
+    use crate::{Engine, Instance, Module, Store};
+
+    #[test]
+    fn memory_that_the_system_refuses_is_not_counted() -> Result<()> {
+        let engine = Engine::default();
+        let stack = engine.config().max_wasm_stack;
+        let mut store = Store::new(&engine, StoreLimitsBuilder::new().total_bytes(stack + (3 << 16)).build());
+        store.limiter(|limits| limits);
+        let text = r#"(module (memory 1)
+            (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0))))"#;
+        let instance = Instance::new(&mut store, &Module::new(&engine, text)?, &[])?;
+        let grow = instance.get_typed_func::<i32, i32>(&mut store, "grow")?;
+        // The first call prepares the thread, which takes memory too.
+        assert_eq!(grow.call(&mut store, 0)?, 1);
+        for _ in 0..3 {
+            refuse(1);
+            assert_eq!(grow.call(&mut store, 2)?, -1);
+        }
+        assert_eq!(grow.call(&mut store, 2)?, 1);
+        assert_eq!(grow.call(&mut store, 1)?, -1);
+        Ok(())
     }
 }

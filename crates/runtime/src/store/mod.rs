@@ -133,9 +133,9 @@ impl<T: 'static> Store<T> {
     pub fn limiter(&mut self, limiter: impl (Fn(&mut T) -> &mut dyn ResourceLimiter) + Send + Sync + 'static) {
         self.inner_mut().opaque.limiter = Some(Box::new(move |store, ask| {
             // SAFETY: the address is this store's, and nobody borrows its data now: host code holds it only by a borrow of
-            // the whole store, which whoever makes something grow has.
-            let inner = unsafe { &mut *store.cast::<StoreInner<T>>() };
-            ask(limiter(inner.data_mut()));
+            // the whole store, which whoever makes something grow has. The opaque part, which is borrowed, is not touched.
+            let data = unsafe { &mut (*store.cast::<StoreInner<T>>()).data };
+            ask(limiter(data));
         }));
     }
 
@@ -173,10 +173,13 @@ impl<T: 'static> Store<T> {
         self.interrupt_handle().interrupt_after(duration)
     }
 
-    /// Throws an exception from a host function: return the result as its error.
+    /// See [`StoreContextMut::throw`].
     ///
     /// # Errors
     /// Always, so that `?` ends the host function.
+    ///
+    /// # Panics
+    /// If the exception belongs to another store, or its scope has ended.
     pub fn throw<R>(&mut self, exception: Rooted<ExnRef>) -> Result<R, ThrownException> {
         self.as_context_mut().throw(exception)
     }

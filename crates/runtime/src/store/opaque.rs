@@ -11,7 +11,8 @@ use legato_compiler::module as wasm;
 use legato_heap::layout::StorageKind;
 use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
 
-use crate::builtins;
+use crate::builtins::{self, Pieces};
+use crate::instance::segments::into_error;
 use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable};
 use crate::vm::InterruptState;
 use crate::{Engine, Trap};
@@ -45,6 +46,8 @@ pub struct StoreOpaque {
     pub(crate) heap: Heap,
     pub(crate) state: StoreState,
     pub(crate) limiter: Option<Limiter>,
+    /// Whether the limiter, if there is one, has granted the stack of compiled code.
+    stack_granted: bool,
     /// A box, by its address: compiled code writes to it.
     words: *mut Words,
 }
@@ -63,6 +66,7 @@ impl StoreOpaque {
             heap,
             state: StoreState::new(words.cast()),
             limiter: None,
+            stack_granted: false,
             words,
         })
     }
@@ -196,9 +200,9 @@ impl StoreOpaque {
             .is_some_and(|entry| types.is_heap_subtype(Concrete(wasm::TypeIndex(entry.id.0)), ty.heap))
     }
 
-    /// Asks the limiter, if there is one.
+    /// Asks the limiter, if there is one. It stays in place meanwhile, so that one that panics limits all the same afterwards.
     fn ask<R>(&mut self, otherwise: R, ask: impl FnOnce(&mut dyn ResourceLimiter) -> R) -> R {
-        let Some(limiter) = self.limiter.take() else { return otherwise };
+        let Some(limiter) = &self.limiter else { return otherwise };
         let (mut ask, mut answer) = (Some(ask), otherwise);
         // SAFETY: the words live as long as the store.
         let store = unsafe { (*self.words).store };
@@ -207,7 +211,6 @@ impl StoreOpaque {
                 answer = ask(limiter);
             }
         });
-        self.limiter = Some(limiter);
         answer
     }
 
@@ -239,13 +242,33 @@ impl StoreOpaque {
         })
     }
 
-    /// Checks the limit for one more instance.
+    /// Checks the limit for one more instance, and for the stack that the first one's code needs.
     pub(crate) fn check_new_instance(&mut self) -> Result<()> {
         let count = self.state.instances.len();
-        self.ask(Ok(()), |limiter| match count < limiter.instances() {
-            true => Ok(()),
-            false => bail!("resource limit exceeded: a store may hold {} instances", limiter.instances()),
-        })
+        let stack = (!self.stack_granted).then_some(self.engine.config().max_wasm_stack);
+        self.ask(Ok(()), |limiter| {
+            if count >= limiter.instances() {
+                bail!("resource limit exceeded: a store may hold {} instances", limiter.instances());
+            }
+            match stack {
+                Some(bytes) if !limiter.stack_reserving(bytes)? => {
+                    bail!("resource limit exceeded: a stack of {bytes} bytes, the engine's `max_wasm_stack`")
+                }
+                _ => Ok(()),
+            }
+        })?;
+        self.stack_granted = true;
+        Ok(())
+    }
+
+    /// Tells the limiter that a memory has not grown though it was allowed to.
+    pub(crate) fn memory_grow_failed(&mut self, current: usize, desired: usize) {
+        self.ask((), |limiter| limiter.memory_grow_failed(current, desired));
+    }
+
+    /// Tells the limiter that a table has not grown though it was allowed to.
+    pub(crate) fn table_grow_failed(&mut self, current: usize, desired: usize) {
+        self.ask((), |limiter| limiter.table_grow_failed(current, desired));
     }
 
     /// Grows a memory by `delta` pages; `None` where it may not. The result is the old size in pages.
@@ -261,23 +284,42 @@ impl StoreOpaque {
         let grown = stored.storage.grow(delta);
         // SAFETY: the head lives as long as the store.
         unsafe { *stored.head = stored.storage.head() };
+        if grown.is_none() {
+            self.memory_grow_failed(current, desired);
+        }
         Ok(grown)
     }
 
-    /// Grows a table by `delta` elements; `None` where it may not. The result is the old length.
-    pub(crate) fn grow_table(&mut self, table: u32, delta: u64, init: u32) -> Result<Option<u64>> {
+    /// Grows a table by all `pieces`; `None` where it may not. The result is the old length.
+    pub(crate) fn grow_table(&mut self, table: u32, mut pieces: Pieces, init: u32) -> Result<Option<u64>> {
         let stored = &self.state.tables[table as usize];
-        let Some(desired) = stored.storage.length_after(delta) else { return Ok(None) };
+        let Some(desired) = stored.storage.length_after(pieces.count()) else { return Ok(None) };
         let (current, maximum) = (stored.storage.length() as usize, stored.ty.maximum);
         let maximum = maximum.and_then(|maximum| usize::try_from(maximum).ok());
         if !self.ask(Ok(true), |limiter| limiter.table_growing(current, desired as usize, maximum))? {
             return Ok(None);
         }
         let stored = &mut self.state.tables[table as usize];
-        let grown = stored.storage.grow(delta, init);
+        let mut grow = || {
+            stored.storage.reserve(pieces.count())?;
+            loop {
+                match pieces.next(&self.interrupt) {
+                    Ok(Some(piece)) => stored.storage.grow(piece.len() as u64, init)?,
+                    Ok(None) => return Some(Ok(current as u64)),
+                    Err(interrupted) => return Some(Err(interrupted)),
+                };
+            }
+        };
+        let grown = grow();
+        if !matches!(grown, Some(Ok(_))) {
+            stored.storage.shrink(current as u64);
+        }
         // SAFETY: the head lives as long as the store.
         unsafe { *stored.head = stored.storage.head() };
-        Ok(grown)
+        if !matches!(grown, Some(Ok(_))) {
+            self.table_grow_failed(current, desired as usize);
+        }
+        grown.transpose().map_err(into_error)
     }
 
     pub(crate) fn table(&self, index: u32) -> &StoredTable {

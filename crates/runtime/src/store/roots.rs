@@ -12,39 +12,40 @@ use crate::vm::{activation, frames, watermark};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RootScopeMark(usize);
 
-/// A scoped root's identity. The generation tells a slot from its later tenants.
+/// A scoped root's identity. The generation tells a slot from its later tenants: 64 bits, since guests can drop roots as often as
+/// they like.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct RootIndex {
-    index: u32,
-    generation: u32,
+    index: usize,
+    generation: u64,
 }
 
 impl RootIndex {
     /// No root.
-    pub(crate) const NONE: RootIndex = RootIndex { index: u32::MAX, generation: u32::MAX };
+    pub(crate) const NONE: RootIndex = RootIndex { index: usize::MAX, generation: u64::MAX };
 }
 
 /// References held by host code.
 #[derive(Default, Debug)]
 pub(crate) struct HostRoots {
     /// Last in, first out.
-    scoped: Vec<(u32, Reference)>,
+    scoped: Vec<(u64, Reference)>,
     /// Grows whenever scoped roots are dropped.
-    generation: u32,
+    generation: u64,
     /// Each lives until all clones of its token but this one are gone.
     owned: Vec<Option<(Arc<()>, Reference)>>,
-    free: Vec<u32>,
+    free: Vec<usize>,
 }
 
 impl HostRoots {
     pub(crate) fn push(&mut self, reference: Reference) -> RootIndex {
-        let index = u32::try_from(self.scoped.len()).expect("fewer than 2^32 scoped roots");
+        let index = self.scoped.len();
         self.scoped.push((self.generation, reference));
         RootIndex { index, generation: self.generation }
     }
 
     pub(crate) fn get(&self, root: RootIndex) -> Result<Reference> {
-        match self.scoped.get(root.index as usize) {
+        match self.scoped.get(root.index) {
             Some(&(generation, reference)) if generation == root.generation => Ok(reference),
             _ => bail!("a rooted reference was used after the end of its scope"),
         }
@@ -57,22 +58,22 @@ impl HostRoots {
     pub(crate) fn exit(&mut self, mark: RootScopeMark) {
         if self.scoped.len() > mark.0 {
             self.scoped.truncate(mark.0);
-            self.generation = self.generation.checked_add(1).expect("fewer than 2^32 root scopes in one store");
+            self.generation += 1;
         }
     }
 
-    pub(crate) fn own(&mut self, reference: Reference) -> (u32, Arc<()>) {
+    pub(crate) fn own(&mut self, reference: Reference) -> (usize, Arc<()>) {
         let token = Arc::new(());
         let slot = self.free.pop().unwrap_or_else(|| {
             self.owned.push(None);
-            self.owned.len() as u32 - 1
+            self.owned.len() - 1
         });
-        self.owned[slot as usize] = Some((token.clone(), reference));
+        self.owned[slot] = Some((token.clone(), reference));
         (slot, token)
     }
 
-    pub(crate) fn get_owned(&self, slot: u32) -> Reference {
-        self.owned[slot as usize].as_ref().expect("a slot is kept while its token lives").1
+    pub(crate) fn get_owned(&self, slot: usize) -> Reference {
+        self.owned[slot].as_ref().expect("a slot is kept while its token lives").1
     }
 
     fn visit(&mut self, visitor: &mut dyn RootVisitor) {
@@ -82,7 +83,7 @@ impl HostRoots {
         for (index, slot) in self.owned.iter_mut().enumerate() {
             if slot.as_ref().is_some_and(|(token, _)| Arc::strong_count(token) == 1) {
                 *slot = None;
-                self.free.push(index as u32);
+                self.free.push(index);
             }
             if let Some((_, reference)) = slot {
                 visitor.visit(reference);
@@ -151,5 +152,43 @@ impl StoreState {
             visitor.visit(exception);
         }
         self.roots.visit(visitor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AsContextMut, Engine, ExternRef, Func, Instance, Module, Rooted, Store};
+
+    #[test]
+    fn a_host_function_that_takes_references_can_be_called_more_often_than_32_bits_count() -> Result<()> {
+        let mut store = Store::new(&Engine::default(), ());
+        let roots = &mut store.as_context_mut().0.opaque.state.roots;
+        roots.generation = u64::from(u32::MAX) - 2;
+        let object = ExternRef::new(&mut store, 7)?;
+        let take = Func::wrap(&mut store, |_: Option<Rooted<ExternRef>>| {});
+        let module = r#"(module (import "h" "take" (func $take (param externref)))
+            (func (export "run") (param externref) (local $left i32)
+                (local.set $left (i32.const 10))
+                (loop $next
+                    (call $take (local.get 0))
+                    (br_if $next (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))))"#;
+        let module = Module::new(store.engine(), module)?;
+        let instance = Instance::new(&mut store, &module, &[take.into()])?;
+        let run = instance.get_typed_func::<Option<Rooted<ExternRef>>, ()>(&mut store, "run")?;
+        run.call(&mut store, Some(object))?;
+        assert!(object.data(&store)?.is_some_and(|value| value.downcast_ref() == Some(&7)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_root_of_an_ended_scope_is_told_from_the_next_in_its_place() {
+        let mut roots = HostRoots { generation: u32::MAX.into(), ..HostRoots::default() };
+        let mark = roots.enter();
+        let first = roots.push(Reference(8));
+        roots.exit(mark);
+        let second = roots.push(Reference(16));
+        assert!(roots.get(first).is_err());
+        assert_eq!(roots.get(second).unwrap(), Reference(16));
     }
 }

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Module;
 use crate::func::{HostCallee, HostFunction};
-use crate::store::HostRoots;
+use crate::store::{HostRoots, RootIndex, RootScopeMark};
 use crate::vm::{CodeImage, LinearMemory, TableStorage};
 
 /// A memory, with the head that compiled code reads.
@@ -164,7 +164,18 @@ pub(crate) struct StoreState {
     pub(crate) roots: HostRoots,
     /// The stack of constant expressions: bits, and whether they are a traced reference.
     pub(crate) scratch: Vec<(u128, bool)>,
+    /// The exception that the host code under way may throw or take.
     pub(crate) pending_exception: Option<Reference>,
+    /// Host functions under way, one within the other.
+    host_calls: usize,
+}
+
+/// What [`StoreState::exit_host`] must restore.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostEntry {
+    scope: RootScopeMark,
+    /// The exception that is pending outside.
+    pending: Option<RootIndex>,
 }
 
 impl StoreState {
@@ -187,12 +198,34 @@ impl StoreState {
             roots: HostRoots::default(),
             scratch: Vec::new(),
             pending_exception: None,
+            host_calls: 0,
         }
     }
 
     /// The words that trampolines write.
     pub(crate) fn words(&self) -> *mut StoreWords {
         self.words
+    }
+
+    /// Enters a host function: a scope of roots, in which no exception is pending at first.
+    pub(crate) fn enter_host(&mut self) -> HostEntry {
+        let scope = self.roots.enter();
+        self.host_calls += 1;
+        HostEntry { scope, pending: self.pending_exception.take().map(|exception| self.roots.push(exception)) }
+    }
+
+    /// Leaves the host function that was entered last.
+    pub(crate) fn exit_host(&mut self, entry: HostEntry) {
+        self.host_calls -= 1;
+        self.pending_exception = entry.pending.and_then(|root| self.roots.get(root).ok());
+        self.roots.exit(entry.scope);
+    }
+
+    /// The host is about to call a function. Outside of host functions, the exception that ended the call before is forgotten.
+    pub(crate) fn begin_call(&mut self) {
+        if self.host_calls == 0 {
+            self.pending_exception = None;
+        }
     }
 
     /// Keeps an image alive as long as the store.

@@ -10,7 +10,7 @@ use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
 use crate::Engine;
-use crate::types::{Mutability, TypeEntry, ValType};
+use crate::types::{HeapType, Mutability, TypeEntry, ValType};
 
 /// Whether a type may have subtypes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,10 +103,14 @@ impl FieldType {
     fn to_engine(&self) -> wasm::FieldType {
         wasm::FieldType { storage: self.element_type.to_engine(), mutable: self.mutability == Mutability::Var }
     }
+
+    fn check_engine(&self, engine: &Engine) -> Result<()> {
+        self.element_type.as_val_type().map_or(Ok(()), |ty| ty.check_engine(engine))
+    }
 }
 
 macro_rules! registered {
-    ($($(#[$doc:meta])* $name:ident;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident $heap_type:ident;)*) => { $(
         $(#[$doc])*
         #[derive(Clone)]
         pub struct $name {
@@ -130,6 +134,11 @@ macro_rules! registered {
             /// The engine it belongs to.
             pub fn engine(&self) -> &Engine {
                 &self.engine
+            }
+
+            /// Fails where it belongs to another engine than `engine`.
+            pub(crate) fn check_engine(&self, engine: &Engine) -> Result<()> {
+                HeapType::$heap_type(self.clone()).check_engine(engine)
             }
 
             /// Whether it is equal to `other` or declared below it.
@@ -174,11 +183,11 @@ macro_rules! registered {
 
 registered! {
     /// A function type.
-    FuncType;
+    FuncType ConcreteFunc;
     /// A struct type.
-    StructType;
+    StructType ConcreteStruct;
     /// An array type.
-    ArrayType;
+    ArrayType ConcreteArray;
 }
 
 impl FuncType {
@@ -191,19 +200,14 @@ impl FuncType {
         params: impl IntoIterator<Item = ValType>,
         results: impl IntoIterator<Item = ValType>,
     ) -> FuncType {
-        let to_engine = |ty: ValType| ty.to_engine();
-        let ty = wasm::FuncType {
-            params: params.into_iter().map(to_engine).collect(),
-            results: results.into_iter().map(to_engine).collect(),
-        };
-        let entry = engine.types().register_one(true, None, wasm::CompositeType::Func(ty));
-        FuncType::from_entry(engine, entry.expect("room for a function type"))
+        let ty = FuncType::with_finality_and_supertype(engine, Finality::Final, None, params, results);
+        ty.expect("types of this engine, and room for a function type")
     }
 
     /// The function type below `supertype` with these parameters and results.
     ///
     /// # Errors
-    /// If it is no subtype, or the type table is full.
+    /// If it is no subtype, a type belongs to another engine, or the type table is full.
     pub fn with_finality_and_supertype(
         engine: &Engine,
         finality: Finality,
@@ -213,6 +217,8 @@ impl FuncType {
     ) -> Result<FuncType> {
         let params: Vec<ValType> = params.into_iter().collect();
         let results: Vec<ValType> = results.into_iter().collect();
+        params.iter().chain(&results).try_for_each(|ty| ty.check_engine(engine))?;
+        supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype {
             let sound = above.finality() == Finality::NonFinal
                 && above.params().len() == params.len()
@@ -285,7 +291,7 @@ impl StructType {
     /// The final struct type with these fields. Equal types are one type.
     ///
     /// # Errors
-    /// If the type table is full.
+    /// If a type belongs to another engine, or the type table is full.
     pub fn new(engine: &Engine, fields: impl IntoIterator<Item = FieldType>) -> Result<StructType> {
         StructType::with_finality_and_supertype(engine, Finality::Final, None, fields)
     }
@@ -293,7 +299,7 @@ impl StructType {
     /// The struct type below `supertype` with these fields.
     ///
     /// # Errors
-    /// If it is no subtype, or the type table is full.
+    /// If it is no subtype, a type belongs to another engine, or the type table is full.
     pub fn with_finality_and_supertype(
         engine: &Engine,
         finality: Finality,
@@ -301,6 +307,8 @@ impl StructType {
         fields: impl IntoIterator<Item = FieldType>,
     ) -> Result<StructType> {
         let fields: Vec<FieldType> = fields.into_iter().collect();
+        fields.iter().try_for_each(|field| field.check_engine(engine))?;
+        supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype {
             let sound = above.finality() == Finality::NonFinal
                 && above.fields().len() <= fields.len()
@@ -345,21 +353,24 @@ impl ArrayType {
     /// The final array type with these elements. Equal types are one type.
     ///
     /// # Panics
-    /// If the engine's type table is full.
+    /// If the engine's type table is full, or a type belongs to another engine.
     pub fn new(engine: &Engine, element: FieldType) -> ArrayType {
-        ArrayType::with_finality_and_supertype(engine, Finality::Final, None, element).expect("room for an array type")
+        let ty = ArrayType::with_finality_and_supertype(engine, Finality::Final, None, element);
+        ty.expect("a type of this engine, and room for an array type")
     }
 
     /// The array type below `supertype` with these elements.
     ///
     /// # Errors
-    /// If it is no subtype, or the type table is full.
+    /// If it is no subtype, a type belongs to another engine, or the type table is full.
     pub fn with_finality_and_supertype(
         engine: &Engine,
         finality: Finality,
         supertype: Option<&ArrayType>,
         element: FieldType,
     ) -> Result<ArrayType> {
+        element.check_engine(engine)?;
+        supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype
             && (above.finality() == Finality::Final || !field_matches(&element, &above.field_type()))
         {

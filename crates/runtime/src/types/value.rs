@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use anyhow::{Result, bail};
 use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
@@ -72,6 +73,11 @@ impl ValType {
     /// The value that a variable of this type starts with, if the type has one: zero, or null.
     pub fn default_value(&self) -> Option<crate::Val> {
         crate::Val::default_for_ty(self)
+    }
+
+    /// Fails where the type belongs to another engine than `engine`.
+    pub(crate) fn check_engine(&self, engine: &Engine) -> Result<()> {
+        self.as_ref().map_or(Ok(()), |ty| ty.heap_type.check_engine(engine))
     }
 
     pub(crate) fn from_engine(engine: &Engine, ty: wasm::ValueType) -> ValType {
@@ -230,10 +236,11 @@ pub enum HeapType {
 }
 
 impl HeapType {
-    /// Whether everything of this type belongs to `other`.
+    /// Whether everything of this type belongs to `other`. Concrete types of two engines never match.
     pub fn matches(&self, other: &HeapType) -> bool {
         let (a, b) = (self.to_engine(), other.to_engine());
         match (self.engine(), other.engine()) {
+            (Some(own), Some(others)) if !Engine::same(own, others) => false,
             (Some(engine), _) | (None, Some(engine)) => engine.types().is_heap_subtype(a, b),
             (None, None) => abstract_matches(a, b),
         }
@@ -275,6 +282,16 @@ impl HeapType {
         match self {
             HeapType::ConcreteArray(ty) => Some(ty),
             _ => None,
+        }
+    }
+
+    /// Fails where the type belongs to another engine than `engine`, in which it would name something else.
+    pub(crate) fn check_engine(&self, engine: &Engine) -> Result<()> {
+        match self.engine() {
+            Some(own) if !Engine::same(own, engine) => {
+                bail!("the type {self} belongs to another engine: make it with the one that it is used with")
+            }
+            _ => Ok(()),
         }
     }
 

@@ -76,9 +76,11 @@ impl Ref {
     /// Whether the reference belongs to a type.
     ///
     /// # Errors
-    /// As for [`ty`](Self::ty).
+    /// As for [`ty`](Self::ty); and if the type belongs to another engine than the store's.
     pub fn matches_ty(&self, store: impl AsContext, ty: &RefType) -> Result<bool> {
-        Ok(self.bits_of_type(&store.as_context().0.opaque, ty.to_engine())?.is_some())
+        let store = store.as_context();
+        ty.heap_type().check_engine(store.engine())?;
+        Ok(self.bits_of_type(&store.0.opaque, ty.to_engine())?.is_some())
     }
 
     /// The bits of a reference that belongs to `ty` (engine space); `None` where it does not.

@@ -140,9 +140,10 @@ impl Val {
     /// Whether the value belongs to a type.
     ///
     /// # Errors
-    /// As for [`ty`](Self::ty).
+    /// As for [`ty`](Self::ty); and if the type belongs to another engine than the store's.
     pub fn matches_ty(&self, store: impl AsContext, ty: &ValType) -> Result<bool> {
         let store = store.as_context();
+        ty.check_engine(store.engine())?;
         Ok(self.bits_of_type(&store.0.opaque, ty.to_engine())?.is_some())
     }
 

@@ -78,10 +78,20 @@ pub(crate) fn current() -> *const Activation {
     CURRENT.get()
 }
 
-fn current_or_panic() -> *const Activation {
+/// The innermost activation, for what compiled code calls.
+fn current_or_abort() -> *const Activation {
     let activation = current();
-    assert!(!activation.is_null(), "no compiled code is active on this thread");
+    if activation.is_null() {
+        abort("no compiled code is active on this thread");
+    }
     activation
+}
+
+/// Ends the process: an invariant of this layer is broken, where a panic would have to cross compiled code. No guest and no
+/// embedder can bring that about.
+fn abort(what: &str) -> ! {
+    eprintln!("legato: internal error: {what}");
+    std::process::abort()
 }
 
 impl Activation {
@@ -102,7 +112,9 @@ impl Activation {
     pub(crate) fn set_pending(&self, unwind: Unwind) {
         // SAFETY: only this thread reaches the activation, and no borrow of the field outlives a function of this file.
         let replaced = unsafe { (*self.pending.get()).replace(unwind) };
-        debug_assert!(replaced.is_none(), "two reasons to unwind: {replaced:?} came first");
+        if replaced.is_some() {
+            abort("two reasons were given to unwind one call");
+        }
     }
 
     /// The reference of the exception that is being raised, if it is one.
@@ -111,7 +123,7 @@ impl Activation {
         match unsafe { &*self.pending.get() } {
             Some(Unwind::Exception(reference)) => Some(*reference),
             Some(_) => None,
-            None => panic!("raise without a reason"),
+            None => abort("a call was to be unwound without a reason"),
         }
     }
 }
@@ -165,13 +177,10 @@ pub unsafe fn enter(
 }
 
 /// Notes, for the innermost activation of this thread, why the call is to be given up; for builtins and host functions,
-/// which then return their failure value so that their trampoline calls [`raise`].
-///
-/// # Panics
-/// If no compiled code is active on this thread.
+/// which then return their failure value so that their trampoline calls [`raise`]. Never panics.
 pub fn set_pending(unwind: Unwind) {
     // SAFETY: activations in the list are alive.
-    unsafe { (*current_or_panic()).set_pending(unwind) }
+    unsafe { (*current_or_abort()).set_pending(unwind) }
 }
 
 /// Takes back what [`set_pending`] noted for the innermost activation of this thread.
@@ -187,7 +196,7 @@ pub fn take_pending() -> Option<Unwind> {
 pub unsafe fn set_pending_trap(code: TrapCode, message: Option<String>) {
     // SAFETY: activations in the list are alive; the rest is the caller's promise.
     unsafe {
-        let activation = &*current_or_panic();
+        let activation = &*current_or_abort();
         activation.set_pending(Unwind::Trap(TrapRecord::capture(activation.store, code, message)));
     }
 }
@@ -201,7 +210,7 @@ pub unsafe fn set_pending_trap(code: TrapCode, message: Option<String>) {
 pub unsafe fn raise() -> ! {
     // SAFETY: activations in the list are alive; the exit was recorded.
     let continuation = unsafe {
-        let activation = &*current_or_panic();
+        let activation = &*current_or_abort();
         let handler =
             activation.pending_exception().and_then(|exception| exceptions::find_handler(activation, exception));
         if let Some(handler) = &handler {

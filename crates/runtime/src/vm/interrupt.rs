@@ -108,6 +108,17 @@ impl InterruptState {
         self.requested.load(SeqCst)
     }
 
+    /// Answers an interruption that waits, for work of the host's that takes long: the request is gone then. Says whether there
+    /// was one.
+    #[cold]
+    pub fn answer(&self) -> bool {
+        let mut answered = false;
+        if self.is_requested() {
+            self.with_mutator(|mutator| answered = self.withdraw(mutator));
+        }
+        answered
+    }
+
     /// Sets the address below which the stack of compiled code may not grow, and returns the former one; on each entry
     /// from a stack without compiled code, by the thread that enters. An interruption that waits keeps the limit raised.
     /// The same address belongs in [`StoreContext::stack_floor`](legato_compiler::abi::StoreContext::stack_floor).

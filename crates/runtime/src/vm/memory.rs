@@ -89,20 +89,20 @@ impl LinearMemory {
         let bytes = self.bytes_after(delta)?;
         if bytes > self.mapping.bytes() {
             self.relocate(bytes).ok()?;
+        } else {
+            self.mapping.make_writable(self.bytes..bytes).ok()?;
         }
-        self.mapping.make_writable(self.bytes..bytes).ok()?;
         self.bytes = bytes;
         Some(former)
     }
 
-    /// Moves a dynamic memory to a reservation of at least `bytes`, twice the former one where possible.
+    /// Moves a dynamic memory to a reservation of at least `bytes`, all of them accessible; twice the former one where possible.
+    /// On failure it stays what and where it is.
     fn relocate(&mut self, bytes: usize) -> Result<(), Error> {
         debug_assert_eq!(self.plan, MemoryPlan::Dynamic, "a static memory never moves");
         let doubled = bytes.max(self.mapping.bytes().saturating_mul(2).min(MAX_BYTES as usize));
-        let larger = Mapping::reserve(doubled).or_else(|_| Mapping::reserve(bytes))?;
-        larger.make_writable(0..self.bytes)?;
-        let smaller = std::mem::replace(&mut self.mapping, larger);
-        self.mapping.take_start_of(smaller, self.bytes)
+        let moved = self.mapping.relocate(self.bytes, bytes, doubled);
+        moved.or_else(|_| self.mapping.relocate(self.bytes, bytes, bytes))
     }
 
     /// The contents.
@@ -134,6 +134,7 @@ fn page_product(ty: &MemoryType, pages: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm::refuse;
 
     const STATIC: MemoryType = MemoryType { memory64: false, minimum: 1, maximum: None, page_size_log2: 16 };
     const PAGE: usize = 1 << 16;
@@ -181,6 +182,35 @@ mod tests {
         memory.data_mut()[last] = 1;
         assert_eq!(memory.grow(1 << 40), None);
         assert!(LinearMemory::new(MemoryType { minimum: 1 << 40, ..ty }).is_err());
+    }
+
+    #[test]
+    fn a_memory_that_cannot_move_keeps_its_contents() {
+        let beyond = DYNAMIC_RESERVATION >> 16;
+        let mut grown = 0;
+        // Every choice of calls that the system refuses, among as many as moving ever makes.
+        for refused in 0..1 << 10 {
+            let mut memory = LinearMemory::new(MemoryType { memory64: true, ..STATIC }).unwrap();
+            memory.data_mut()[..4].copy_from_slice(b"keep");
+            memory.data_mut()[PAGE - 1] = 9;
+            let base = memory.head().base;
+            refuse(refused);
+            let former = memory.grow(beyond);
+            refuse(0);
+            if former.is_none() {
+                assert_eq!((memory.pages(), memory.head().base), (1, base), "{refused:b}");
+            } else {
+                grown += 1;
+                assert_eq!((former, memory.pages()), (Some(1), beyond + 1), "{refused:b}");
+                let last = memory.bytes() - 1;
+                memory.data_mut()[last] = 1;
+                assert_eq!(memory.data()[PAGE], 0);
+            }
+            assert_eq!(&memory.data()[..4], b"keep", "{refused:b}");
+            assert_eq!(memory.data()[PAGE - 1], 9);
+            assert_eq!(memory.grow(1), Some(memory.pages() - 1));
+        }
+        assert!((1..1 << 10).contains(&grown));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub use code::CodeImage;
 pub use frames::{BacktraceFrame, Frame};
 pub use interrupt::{InterruptState, PollOutcome};
 pub use memory::LinearMemory;
+#[cfg(test)]
+pub(crate) use os::refuse;
 pub use table::TableStorage;
 
 /// Why something of this layer could not be set up.

@@ -71,16 +71,27 @@ impl TableStorage {
     /// implementation or memory forbids it.
     pub fn grow(&mut self, delta: u64, init: u32) -> Option<u64> {
         let former = self.length();
+        let length = self.reserve(delta)?;
+        self.elements.resize(length, Cell::new(init));
+        self.cards.resize(length.div_ceil(ELEMENTS_IN_WORD), Cell::new(0));
+        self.mark_cards(former as usize, length);
+        Some(former)
+    }
+
+    /// Takes the memory for growing by `delta`, and returns the length after that; `None` as for [`grow`](Self::grow).
+    pub fn reserve(&mut self, delta: u64) -> Option<usize> {
         let length = self.length_after(delta)? as usize;
         // Growth by single elements must not copy the table each time.
         let amortised = self.elements.try_reserve(length - self.elements.len());
         amortised.or_else(|_| self.elements.try_reserve_exact(length - self.elements.len())).ok()?;
-        let words = length.div_ceil(ELEMENTS_IN_WORD);
-        self.cards.try_reserve(words - self.cards.len()).ok()?;
-        self.elements.resize(length, Cell::new(init));
-        self.cards.resize(words, Cell::new(0));
-        self.mark_cards(former as usize, length);
-        Some(former)
+        self.cards.try_reserve(length.div_ceil(ELEMENTS_IN_WORD) - self.cards.len()).ok()?;
+        Some(length)
+    }
+
+    /// Takes a growth back: the table has `length` elements again.
+    pub fn shrink(&mut self, length: u64) {
+        self.elements.truncate(length as usize);
+        self.cards.truncate((length as usize).div_ceil(ELEMENTS_IN_WORD));
     }
 
     /// The elements.
@@ -107,6 +118,11 @@ impl TableStorage {
         elements.iter().zip(references).for_each(|(element, reference)| element.set(reference.0));
         self.mark_cards(start as usize, start as usize + references.len());
         Some(())
+    }
+
+    /// Whether there are `length` elements from `start` on; `None` where not.
+    pub fn holds(&self, start: u64, length: u64) -> Option<()> {
+        self.range(start, length).map(|_| ())
     }
 
     /// The `length` elements from `start`; `None` where some lie beyond the end. Whoever writes them marks their cards.

@@ -1,6 +1,10 @@
 //! Several instances: imports, exports, start functions, limits.
 
-use legato::{Extern, Instance, Linker, Module, Result, Store, StoreLimits, StoreLimitsBuilder, Trap};
+use legato::{
+    ArrayType, Extern, FieldType, Finality, FuncType, Global, GlobalType, HeapType, Instance, Linker, Module,
+    Mutability, Ref, RefType, Result, Store, StoreLimits, StoreLimitsBuilder, StructType, Table, TableType, Tag,
+    TagType, Trap, Val, ValType,
+};
 
 use crate::{engine, engines, instance};
 
@@ -261,5 +265,36 @@ fn things_of_another_store_are_refused() -> Result<()> {
     assert!(Linker::new(engine).define(&b, "x", "f", f).is_err());
     let other = legato::Engine::default();
     assert!(Instance::new(&mut Store::new(&other, ()), &module, &[]).is_err());
+    Ok(())
+}
+
+#[test]
+fn types_of_another_engine_are_refused() -> Result<()> {
+    let (engine, other) = (legato::Engine::default(), legato::Engine::default());
+    let mut store = Store::new(&engine, ());
+    let foreign_func = FuncType::new(&other, [ValType::I32], []);
+    let foreign = RefType::new(true, HeapType::ConcreteFunc(foreign_func.clone()));
+    let content = ValType::Ref(foreign.clone());
+    let field = || FieldType::new(Mutability::Const, content.clone().into());
+    let results = [
+        Global::new(&mut store, GlobalType::new(content.clone(), Mutability::Var), Val::FuncRef(None)).map(drop),
+        Table::new(&mut store, TableType::new(foreign.clone(), 1, None), Ref::Func(None)).map(drop),
+        Tag::new(&mut store, &TagType::new(foreign_func.clone())).map(drop),
+        Linker::new(&engine)
+            .func_new("h", "f", foreign_func.clone(), |_: legato::Caller<'_, ()>, _, _| Ok(()))
+            .map(drop),
+        StructType::new(&engine, [field()]).map(drop),
+        ArrayType::with_finality_and_supertype(&engine, Finality::Final, None, field()).map(drop),
+        FuncType::with_finality_and_supertype(&engine, Finality::Final, None, [content.clone()], []).map(drop),
+        FuncType::with_finality_and_supertype(&engine, Finality::Final, None, [], [content.clone()]).map(drop),
+        Val::FuncRef(None).matches_ty(&store, &content).map(drop),
+        Ref::Func(None).matches_ty(&store, &foreign).map(drop),
+    ];
+    for (index, result) in results.into_iter().enumerate() {
+        let error = result.expect_err(&index.to_string());
+        assert!(error.to_string().contains("belongs to another engine"), "{index}: {error}");
+    }
+    let own = HeapType::ConcreteFunc(FuncType::new(&engine, [ValType::I32], []));
+    assert!(!foreign.heap_type().matches(&own) && own.matches(&HeapType::Func));
     Ok(())
 }

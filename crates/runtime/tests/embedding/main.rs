@@ -1,10 +1,13 @@
 //! The embedding API, with modules in the text format, under every collector and reference model.
 
+mod bulk;
 mod calls;
 mod collections;
 mod deep;
+mod exceptions;
 mod gc;
 mod host;
+mod limits;
 mod linking;
 mod modules;
 mod stops;

@@ -201,6 +201,25 @@ fn stores_move_between_threads() -> Result<()> {
 }
 
 #[test]
+fn many_threads_overflow_the_stack_and_end() -> Result<()> {
+    let engine = Engine::default();
+    let module = Module::new(&engine, ENDLESS)?;
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let mut store = Store::new(&engine, ());
+                    let instance = legato::Instance::new(&mut store, &module, &[]).unwrap();
+                    let forever = instance.get_typed_func::<(), i32>(&mut store, "forever").unwrap();
+                    assert_eq!(trap(&forever.call(&mut store, ()).unwrap_err()), Trap::StackOverflow);
+                });
+            }
+        });
+    }
+    Ok(())
+}
+
+#[test]
 fn polls_under_stress_collect_and_still_interrupt() -> Result<()> {
     for heap in crate::HEAPS {
         let engine = crate::engine(heap, &[("stress", "10"), ("stress-polls", "on")]);

@@ -181,8 +181,10 @@ fn where_the_heap_is_verified_nothing_is_left_to_find_where_an_object_was() {
     for zeroing in Zeroing::ALL {
         let config = HeapConfig { verify: true, zeroing: Some(*zeroing), ..HeapConfig::default() };
         let mut model = Model::new(&config);
-        let place = |model: &Model| model.heap.core.pool.cage.address(model.roots[0].0) as usize;
-        model.roots[0] = model.heap.allocate_struct(model.node, &mut model.roots).unwrap();
+        let place = |model: &Model| model.heap.core.pool.cage.address(model.roots.get(0).0) as usize;
+        let new = model.heap.allocate_struct(model.node, &mut model.roots).unwrap();
+        // SAFETY: the object has just been allocated, and the roots are passed to the heap each time.
+        unsafe { model.roots.set(0, new) };
         let before = place(&model);
         assert_eq!(access(before), "rw-p");
         model.heap.collect(Cause::Requested, &mut model.roots);

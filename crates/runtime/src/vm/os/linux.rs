@@ -6,6 +6,13 @@ use std::sync::OnceLock;
 
 use crate::vm::Error;
 
+#[cfg(not(test))]
+use libc::{mmap, mprotect, mremap};
+#[cfg(test)]
+pub(crate) use refusing::refuse;
+#[cfg(test)]
+use refusing::{mmap, mprotect, mremap};
+
 /// Bytes of a page.
 pub(crate) fn page_bytes() -> usize {
     static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
@@ -39,7 +46,7 @@ impl Mapping {
             .ok_or_else(|| Error::Limit("a reservation larger than the address space".into()))?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a fresh anonymous mapping at an address of the system's choice touches nothing existing.
-        let base = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        let base = unsafe { mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(Error::last_os("reserving address space"));
         }
@@ -76,29 +83,48 @@ impl Mapping {
             return Ok(());
         }
         // SAFETY: the range lies within this mapping, which is ours.
-        let result = unsafe { libc::mprotect(self.base().add(start).cast(), end - start, access) };
+        let result = unsafe { mprotect(self.base().add(start).cast(), end - start, access) };
         if result == 0 { Ok(()) } else { Err(Error::last_os(what)) }
     }
 
-    /// Moves the first `bytes` of `from`, which must be accessible, to the start of this mapping. Pages are moved, not
-    /// copied, where the system can.
-    pub(crate) fn take_start_of(&self, from: Mapping, bytes: usize) -> Result<(), Error> {
-        let bytes = bytes.next_multiple_of(page_bytes());
-        assert!(bytes <= from.bytes && bytes <= self.bytes, "more bytes than the mappings have");
-        if bytes == 0 {
+    /// Moves to a new reservation of `bytes`, of which the first `accessible` are readable and writable, and begin with the
+    /// first `used` of this one, which are so too; the others read as zero. Pages are moved, not copied, where the system can.
+    /// On failure nothing has changed.
+    pub(crate) fn relocate(&mut self, used: usize, accessible: usize, bytes: usize) -> Result<(), Error> {
+        let used = used.next_multiple_of(page_bytes());
+        assert!(used <= self.bytes && used <= accessible.next_multiple_of(page_bytes()), "more bytes than there are");
+        let larger = Mapping::reserve(bytes)?;
+        larger.make_writable(used..accessible)?;
+        if used == 0 {
+            *self = larger;
             return Ok(());
         }
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        // SAFETY: both ranges are ours; the target holds nothing yet. The moved pages leave a hole in `from`, whose drop
-        // unmaps the rest (unmapping a hole is no error).
-        let moved = unsafe { libc::mremap(from.base().cast(), bytes, bytes, flags, self.base()) };
-        if moved == self.base().cast() {
+        // SAFETY: both ranges are ours; the target holds nothing yet.
+        let moved = unsafe { mremap(self.base().cast(), used, used, flags, larger.base()) };
+        if moved == larger.base().cast() {
+            // The pages leave a hole behind.
+            std::mem::replace(self, larger).leave_start(used);
             return Ok(());
         }
-        self.make_writable(0..bytes)?;
+        // The system may have made room at the target before it failed. Nothing of ours is there.
+        larger.leave_start(used);
+        let larger = Mapping::reserve(bytes)?;
+        larger.make_writable(0..accessible)?;
         // SAFETY: both ranges are accessible and belong to different mappings.
-        unsafe { ptr::copy_nonoverlapping(from.base(), self.base(), bytes) };
+        unsafe { ptr::copy_nonoverlapping(self.base(), larger.base(), used) };
+        *self = larger;
         Ok(())
+    }
+
+    /// Unmaps all but the first `bytes`, whole pages: there may be a hole, whose addresses another thread may have got since.
+    fn leave_start(mut self, bytes: usize) {
+        if bytes == self.bytes {
+            return std::mem::forget(self);
+        }
+        // SAFETY: within the mapping.
+        self.base = unsafe { self.base.add(bytes) };
+        self.bytes -= bytes;
     }
 }
 
@@ -126,4 +152,63 @@ pub(crate) fn stack_bounds() -> Option<Range<usize>> {
         result
     };
     (result == 0).then(|| low as usize..low as usize + bytes)
+}
+
+/// For tests: a system that refuses.
+#[cfg(test)]
+mod refusing {
+    use std::cell::Cell;
+
+    use libc::{c_int, c_void, off_t, size_t};
+
+    thread_local! {
+        static REFUSED: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Lets the next calls for memory on this thread fail whose bit is set, the lowest for the first.
+    pub(crate) fn refuse(calls: u32) {
+        REFUSED.set(calls);
+    }
+
+    fn is_refused() -> bool {
+        let calls = REFUSED.replace(REFUSED.get() >> 1);
+        calls & 1 != 0
+    }
+
+    pub(super) unsafe fn mmap(
+        address: *mut c_void,
+        bytes: size_t,
+        access: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: off_t,
+    ) -> *mut c_void {
+        if is_refused() {
+            return libc::MAP_FAILED;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { libc::mmap(address, bytes, access, flags, file, offset) }
+    }
+
+    pub(super) unsafe fn mprotect(address: *mut c_void, bytes: size_t, access: c_int) -> c_int {
+        // SAFETY: passed on to the caller.
+        if is_refused() { -1 } else { unsafe { libc::mprotect(address, bytes, access) } }
+    }
+
+    /// Refuses as the system may: with a hole where the target was.
+    pub(super) unsafe fn mremap(
+        from: *mut c_void,
+        bytes: size_t,
+        new_bytes: size_t,
+        flags: c_int,
+        to: *mut u8,
+    ) -> *mut c_void {
+        if is_refused() {
+            // SAFETY: passed on to the caller.
+            unsafe { libc::munmap(to.cast(), new_bytes) };
+            return libc::MAP_FAILED;
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { libc::mremap(from, bytes, new_bytes, flags, to) }
+    }
 }

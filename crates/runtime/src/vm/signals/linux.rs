@@ -95,17 +95,44 @@ unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::u
     }
 }
 
-/// A thread's signal stack, replaced by the former one when the thread ends.
+/// A thread's signal stack, until the thread ends.
 struct SignalStack {
-    _memory: Mapping,
-    former: libc::stack_t,
+    memory: Mapping,
+}
+
+impl SignalStack {
+    fn describe(&self) -> libc::stack_t {
+        let start = self.memory.base().wrapping_add(self.memory.bytes() - SIGNAL_STACK_BYTES);
+        libc::stack_t { ss_sp: start.cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES }
+    }
 }
 
 impl Drop for SignalStack {
     fn drop(&mut self) {
-        // SAFETY: no handler runs, as this thread is here; the former stack is still what it was. Only then is the
-        // memory unmapped.
-        unsafe { libc::sigaltstack(&self.former, ptr::null_mut()) };
+        let ours = self.describe();
+        if let Ok(current) = signal_stack()
+            && let Some(next) = after(&ours, &current)
+        {
+            // SAFETY: no handler runs, as this thread is here. Only then is the memory unmapped.
+            unsafe { libc::sigaltstack(&next, ptr::null_mut()) };
+        }
+    }
+}
+
+/// What the signal stack is to be when the thread ends: none, or whatever another has installed since ours (`None`). The one
+/// before ours is never installed again: it belongs to others, such as the standard library, which may have unmapped it by now.
+fn after(ours: &libc::stack_t, current: &libc::stack_t) -> Option<libc::stack_t> {
+    let is_ours = current.ss_flags & libc::SS_DISABLE == 0 && current.ss_sp == ours.ss_sp;
+    is_ours.then_some(libc::stack_t { ss_flags: libc::SS_DISABLE, ..*ours })
+}
+
+/// This thread's signal stack as it is.
+fn signal_stack() -> io::Result<libc::stack_t> {
+    let mut current = MaybeUninit::<libc::stack_t>::uninit();
+    // SAFETY: only reads, to where there is room.
+    unsafe {
+        check(libc::sigaltstack(ptr::null(), current.as_mut_ptr()))?;
+        Ok(current.assume_init())
     }
 }
 
@@ -114,23 +141,16 @@ pub(super) fn prepare_signal_stack() -> Result<(), Error> {
     thread_local! {
         static SIGNAL_STACK: RefCell<Option<SignalStack>> = const { RefCell::new(None) };
     }
-    let mut former = MaybeUninit::<libc::stack_t>::uninit();
-    // SAFETY: only reads the present stack.
-    let former = unsafe {
-        check(libc::sigaltstack(ptr::null(), former.as_mut_ptr())).map_err(system)?;
-        former.assume_init()
-    };
+    let former = signal_stack().map_err(system)?;
     if former.ss_flags & libc::SS_DISABLE == 0 && former.ss_size >= SIGNAL_STACK_BYTES {
         return Ok(());
     }
     let guard = page_bytes();
     let memory = Mapping::reserve(guard + SIGNAL_STACK_BYTES)?;
     memory.make_writable(guard..guard + SIGNAL_STACK_BYTES)?;
-    let stack =
-        libc::stack_t { ss_sp: memory.base().wrapping_add(guard).cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+    let stack = SignalStack { memory };
     // SAFETY: the memory is ours until the thread ends and `SignalStack` takes it back.
-    check(unsafe { libc::sigaltstack(&stack, ptr::null_mut()) }).map_err(system)?;
-    let stack = SignalStack { _memory: memory, former };
+    check(unsafe { libc::sigaltstack(&stack.describe(), ptr::null_mut()) }).map_err(system)?;
     // A thread that is already past its destructors leaks the stack: it is about to end.
     let mut stack = Some(stack);
     let kept = SIGNAL_STACK.try_with(|kept| *kept.borrow_mut() = stack.take());
@@ -142,4 +162,86 @@ pub(super) fn prepare_signal_stack() -> Result<(), Error> {
 
 fn system(source: io::Error) -> Error {
     Error::System { what: "setting up a signal stack", source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Tells what the signal stack is when the thread-local values of its thread are dropped: the last made first.
+    struct AtEnd(Sender<(i32, usize)>);
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let current = signal_stack().unwrap();
+            self.0.send((current.ss_flags, current.ss_sp as usize)).unwrap();
+        }
+    }
+
+    thread_local! {
+        static BEFORE: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+        static LATER: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+    }
+
+    #[test]
+    fn a_stack_that_is_not_ours_is_never_installed_nor_removed() {
+        let at = |start: usize| libc::stack_t { ss_sp: start as *mut _, ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+        let ours = at(0x10000);
+        let next = after(&ours, &ours).unwrap();
+        assert_eq!(next.ss_flags, libc::SS_DISABLE);
+        assert!(after(&ours, &at(0x20000)).is_none());
+        assert!(after(&ours, &libc::stack_t { ss_flags: libc::SS_DISABLE, ..ours }).is_none());
+    }
+
+    #[test]
+    fn a_thread_ends_without_the_signal_stack_that_it_began_with() {
+        let (sender, stacks) = channel();
+        std::thread::spawn(move || {
+            BEFORE.set(Some(AtEnd(sender.clone())));
+            prepare_signal_stack().unwrap();
+            assert_eq!(signal_stack().unwrap().ss_size, SIGNAL_STACK_BYTES);
+            LATER.set(Some(AtEnd(sender)));
+        })
+        .join()
+        .unwrap();
+        // The standard library's own stack, with which the thread began, is unmapped before all of these.
+        for (flags, _) in stacks {
+            assert_eq!(flags, libc::SS_DISABLE);
+        }
+    }
+
+    #[test]
+    fn a_signal_stack_that_others_installed_meanwhile_stays() {
+        let (sender, stacks) = channel();
+        // Not a thread of the standard library's, which would disable any stack at its end.
+        let other = Mapping::reserve(2 * SIGNAL_STACK_BYTES).unwrap();
+        let start = other.base() as usize;
+        let prepare = move || {
+            BEFORE.set(Some(AtEnd(sender.clone())));
+            prepare_signal_stack().unwrap();
+            let stack = libc::stack_t { ss_sp: start as *mut _, ss_flags: 0, ss_size: 2 * SIGNAL_STACK_BYTES };
+            // SAFETY: the memory outlives the thread, and no signal comes meanwhile.
+            check(unsafe { libc::sigaltstack(&stack, ptr::null_mut()) }).unwrap();
+        };
+        run_on_bare_thread(Box::new(prepare));
+        assert_eq!(stacks.into_iter().collect::<Vec<_>>(), [(0, start)]);
+    }
+
+    /// Runs `work` on a thread that the standard library knows nothing of, to its very end.
+    fn run_on_bare_thread(work: Box<dyn FnOnce() + Send>) {
+        extern "C" fn start(work: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: from `Box::into_raw` below, once.
+            let work = unsafe { Box::from_raw(work.cast::<Box<dyn FnOnce() + Send>>()) };
+            work();
+            ptr::null_mut()
+        }
+        let work = Box::into_raw(Box::new(work)).cast();
+        let mut thread = MaybeUninit::uninit();
+        // SAFETY: a thread with default attributes that takes `work` over, and is waited for.
+        unsafe {
+            assert_eq!(libc::pthread_create(thread.as_mut_ptr(), ptr::null(), start, work), 0);
+            assert_eq!(libc::pthread_join(thread.assume_init(), ptr::null_mut()), 0);
+        }
+    }
 }
