@@ -137,3 +137,22 @@ fn inspecting() {
     lab.file("broken.wasm", b"\0asm\x01\0\0\0\x01\x05");
     lab.legato(&["inspect", "broken.wasm"]).expect(1, "", &["broken.wasm is not a valid WebAssembly module"]);
 }
+
+#[test]
+fn inspecting_damaged_modules() {
+    let lab = Lab::new();
+    lab.file(
+        "m.wat",
+        r#"(module $name (type $s (sub (struct (field i32)))) (import "a" "b" (func (param (ref null $s))))
+          (memory (export "m") 1) (tag (export "t") (param i32)) (table 1 funcref) (global i32 (i32.const 1))
+          (func (export "f") (drop (struct.new $s (i32.const 1)))) (data "data") (elem func 1))"#,
+    );
+    let module = wat::parse_file(lab.path().join("m.wat")).unwrap();
+    for at in 8..module.len() {
+        let mut damaged = module.clone();
+        damaged[at] ^= if at % 2 == 0 { 0xff } else { 0x10 };
+        lab.file("damaged.wasm", &damaged);
+        let outcome = lab.legato(&["inspect", "damaged.wasm"]);
+        assert!(matches!(outcome.status, 0 | 1) && !outcome.err.contains("panicked"), "byte {at}: {outcome:?}");
+    }
+}

@@ -113,7 +113,7 @@ fn paths_stay_inside() {
     // The byte that chooses the call, and the flags: to follow links, to create, ...
     let flags = |seed: &str, flags: char| seed.replace('_', &flags.to_string()).into_bytes();
     let seeds: Vec<_> = seeds.iter().flat_map(|seed| ['0', '1', '3', '9'].map(|all| flags(seed, all))).collect();
-    drive(hostile::wasi_paths, &seeds, 6000);
+    drive(hostile::wasi_paths, &seeds, 2000);
 }
 
 /// What an engine refuses, it may have looked at: later modules are as good as ever.

@@ -7,8 +7,9 @@
 //! Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved. Developed at SunSoft, a Sun Microsystems, Inc. business.
 //! Permission to use, copy, modify, and distribute this software is freely granted, provided that this notice is preserved.
 #![allow(clippy::excessive_precision, reason = "constants as the source writes them")]
+#![allow(clippy::match_overlapping_arm, reason = "the first arm that is reached takes the number")]
 
-use std::f64::consts::{FRAC_PI_2, PI};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, LOG10_E, PI};
 
 const TWO_54: f64 = 18014398509481984.0;
 const LN2_HIGH: f64 = 6.93147180369123816490e-01;
@@ -93,7 +94,6 @@ fn less_half_pis(x: f64) -> Option<(i32, f64, f64)> {
         (6.07710050630396597660e-11, 2.02226624879595063154e-21),
         (2.02226624871116645580e-21, 8.47842766036889956997e-32),
     ];
-    const PER_HALF_PI: f64 = 6.36619772367581382433e-01;
     let word = high(x) & !(1 << 31);
     let magnitude = x.abs();
     let (n, y0, y1) = if word < 0x4002_d97c {
@@ -107,7 +107,7 @@ fn less_half_pis(x: f64) -> Option<(i32, f64, f64)> {
         let y0 = z - rest;
         (1, y0, (z - y0) - rest)
     } else if word <= 0x4139_21fb {
-        let n = (magnitude * PER_HALF_PI + 0.5) as i32;
+        let n = (magnitude * FRAC_2_PI + 0.5) as i32;
         let count = f64::from(n);
         let (mut r, mut w) = (magnitude - count * PARTS[0].0, count * PARTS[0].1);
         let mut y0 = r - w;
@@ -219,7 +219,6 @@ pub(super) fn log(x: f64) -> f64 {
 }
 
 pub(super) fn log10(x: f64) -> f64 {
-    const PER_LN10: f64 = 4.34294481903251816668e-01;
     const LOG10_2_HIGH: f64 = 3.01029995663611771306e-01;
     const LOG10_2_LOW: f64 = 3.69423907715893078616e-13;
     let (mut k, x) = match scaled(x) {
@@ -230,7 +229,7 @@ pub(super) fn log10(x: f64) -> f64 {
     let below_one = u32::from(k < 0);
     let x = with_high(x, high(x) & 0xf_ffff | (0x3ff - below_one) << 20);
     let y = f64::from(k + below_one as i32);
-    (y * LOG10_2_LOW + PER_LN10 * log(x)) + y * LOG10_2_HIGH
+    (y * LOG10_2_LOW + LOG10_E * log(x)) + y * LOG10_2_HIGH
 }
 
 pub(super) fn log1p(x: f64) -> f64 {

@@ -40,7 +40,7 @@ fn results_are_javas_to_the_last_bit() {
         let is_same = result.to_bits() == expected.to_bits() || result.is_nan() && expected.is_nan();
         // Beyond 2^20 halves of pi the reduction is another one.
         let is_large = matches!(name, "sin" | "cos") && numbers[0].abs() > 1.6e6;
-        if !is_same && !(is_large && result.to_bits().abs_diff(expected.to_bits()) <= 1) {
+        if !(is_same || is_large && result.to_bits().abs_diff(expected.to_bits()) <= 1) {
             wrong.push(format!("{line}: {result:e} instead of {expected:e}"));
         }
     }
@@ -57,6 +57,7 @@ fn functions_of_javascript_alone() {
     }
 }
 
+#[allow(clippy::approx_constant, reason = "what has been printed")]
 const JAVASCRIPT: &[(&str, f64, f64)] = &[
     ("acosh", 1.0, 0.0),
     ("acosh", 1.1, 0.4435682543851154),
