@@ -15,6 +15,8 @@ pub struct Steps {
     pub dropped: HashSet<u64>,
     /// Steps that were generated, in order.
     pub taken: Vec<u64>,
+    /// Instructions, by their names in `wasm_encoder`: steps that hold one are left out with the steps within.
+    pub without: Vec<String>,
 }
 
 /// A local that always holds a value of its kind, so that any step may read or write it.
@@ -118,7 +120,16 @@ impl<'a> Body<'a> {
         self.steps.taken.push(step);
         let outer = std::mem::replace(&mut self.random, Random::new(step));
         self.nesting += 1;
+        let start = self.code.len();
         generate(self);
+        let unwanted = |instruction: &I| {
+            let name = format!("{instruction:?}");
+            let name = name.split(['(', ' ']).next().unwrap_or_default();
+            self.steps.without.iter().any(|unwanted| unwanted == name)
+        };
+        if !self.steps.without.is_empty() && self.code[start..].iter().any(unwanted) {
+            self.code.truncate(start);
+        }
         self.nesting -= 1;
         self.random = outer;
     }

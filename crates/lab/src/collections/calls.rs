@@ -31,8 +31,9 @@ impl Body<'_> {
                 body.make(kind, 0);
                 body.emit(I::Drop);
             }
-            9 if body.index != REENTRY => body.emit_all([I::I32Const(1), I::Call(REENTER)]),
-            10 => {
+            9 if body.index > WALK && body.index != REENTRY => body.emit_all([I::I32Const(1), I::Call(REENTER)]),
+            // What throws must not have itself thrown.
+            10 if body.index > WALK => {
                 let position = body.below(BOOM.len());
                 body.block(vec![], vec![], |body| {
                     body.emit(I::TryTable(BlockType::Empty, vec![Catch::All { label: 0 }].into()));

@@ -16,6 +16,8 @@ pub struct Question {
     pub seed: u64,
     /// Steps to leave out.
     pub dropped: Vec<u64>,
+    /// Instructions to leave out, with the steps that hold them.
+    pub without: Vec<String>,
     /// A saved program, to run in place of a generated one.
     pub module: Option<PathBuf>,
     /// The rows.
@@ -52,6 +54,11 @@ pub enum Verdict {
 }
 
 impl Question {
+    /// The steps of the program, as to be generated.
+    pub fn steps(&self) -> Steps {
+        Steps { dropped: self.dropped.iter().copied().collect(), without: self.without.clone(), taken: Vec::new() }
+    }
+
     /// The module.
     ///
     /// # Errors
@@ -60,8 +67,7 @@ impl Question {
         if let Some(module) = &self.module {
             return Ok(std::fs::read(module)?);
         }
-        let mut steps = Steps { dropped: self.dropped.iter().copied().collect(), taken: Vec::new() };
-        Ok(program::generate(self.seed, &mut steps))
+        Ok(program::generate(self.seed, &mut self.steps()))
     }
 }
 

@@ -14,6 +14,7 @@ mod child;
 mod control;
 mod fold;
 mod helpers;
+mod listing;
 mod names;
 mod program;
 mod reduce;
@@ -56,6 +57,10 @@ pub struct Options {
     /// Leave steps out of programs that fail, as long as they fail.
     #[arg(long)]
     pub reduce: bool,
+    /// Leave out steps that hold these instructions, named as in wasm-encoder, for instance ArrayInitElem: for failures
+    /// besides a known one.
+    #[arg(long, value_delimiter = ',', value_name = "INSTRUCTION,...")]
+    pub without: Vec<String>,
     /// Run a saved program.
     #[arg(long, value_name = "FILE")]
     pub module: Option<PathBuf>,
@@ -143,7 +148,8 @@ fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
             (None, Rows::All) => rows::ROWS.iter().map(ToString::to_string).collect(),
         };
         let (module, verbose) = (options.module.clone(), options.verbose);
-        let question = Question { seed, dropped: Vec::new(), module, rows, verbose };
+        let without = options.without.clone();
+        let question = Question { seed, dropped: Vec::new(), without, module, rows, verbose };
         summary.programs += 1;
         match examiner.ask(&question, limit)? {
             Verdict::Same(calls) => {
@@ -172,12 +178,18 @@ fn report(options: &Options, question: &Question, row: String, what: &str, limit
     std::fs::create_dir_all(&options.save)?;
     let file = options.save.join(format!("collections-{seed}.wasm"));
     std::fs::write(&file, question.wasm()?)?;
-    println!("  module: {}\n  again: legato-lab fuzz-collections --seed {seed} --count 1 --heap {row}", file.display());
+    let without = match &options.without[..] {
+        [] => String::new(),
+        without => format!(" --without {}", without.join(",")),
+    };
+    println!("  module: {}", file.display());
+    println!("  again: legato-lab fuzz-collections --seed {seed} --count 1 --heap {row}{without}");
     if options.reduce {
         let question = Question { rows: vec![row.clone()], verbose: false, ..question.clone() };
         let (smaller, what) = reduce::reduce(&question, limit)?;
         let file = options.save.join(format!("collections-{seed}-reduced.wasm"));
         std::fs::write(&file, smaller.wasm()?)?;
+        std::fs::write(file.with_extension("txt"), listing::listing(&smaller.wasm()?)?)?;
         println!(
             "  reduced: {}\n  again: legato-lab fuzz-collections --module {} --heap {row}\n  what it does: {}",
             file.display(),

@@ -1,6 +1,5 @@
 //! Failing programs made smaller.
 
-use super::body::Steps;
 use super::child::{Examiner, Question, Verdict};
 use super::program;
 use std::time::Duration;
@@ -15,7 +14,7 @@ pub fn reduce(question: &Question, limit: Duration) -> anyhow::Result<(Question,
     let mut failure = None;
     let mut part = usize::MAX;
     loop {
-        let mut steps = Steps { dropped: smallest.dropped.iter().copied().collect(), taken: Vec::new() };
+        let mut steps = smallest.steps();
         program::generate(smallest.seed, &mut steps);
         part = part.min(steps.taken.len().div_ceil(2)).max(1);
         let mut smaller = false;

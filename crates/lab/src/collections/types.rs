@@ -132,11 +132,6 @@ impl Kind {
         ValType::Ref(self.reference(nullable))
     }
 
-    /// Whether values are structs.
-    pub fn is_struct(self) -> bool {
-        matches!(self, Kind::Base | Kind::Derived | Kind::Last | Kind::Leaf)
-    }
-
     /// Whether values are below `any`.
     pub fn is_any(self) -> bool {
         !matches!(self, Kind::Extern | Kind::Same | Kind::Exn)

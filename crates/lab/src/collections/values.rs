@@ -355,12 +355,4 @@ impl Body<'_> {
         let mask = self.one_of(&[1, 3, 7]);
         self.emit_all([I::GlobalGet(SUM), I::I32WrapI64, I::I32Const(mask), I::I32And]);
     }
-
-    /// A local for values of a field's type.
-    pub fn local_for(&mut self, field: Field) -> u32 {
-        self.local(match field {
-            Field::Ref(kind, _) => kind.value(true),
-            _ => field.value(),
-        })
-    }
 }
