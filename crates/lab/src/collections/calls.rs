@@ -49,7 +49,7 @@ impl Body<'_> {
     }
 
     /// Calls a function whose arguments are on the stack.
-    fn call(&mut self, function: u32, signature: Signature) {
+    pub fn call(&mut self, function: u32, signature: Signature) {
         match self.reach() {
             Reach::Direct => self.emit(I::Call(function)),
             Reach::Indirect => self.emit_all([

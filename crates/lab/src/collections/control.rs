@@ -2,7 +2,7 @@
 
 use super::body::Body;
 use super::names::*;
-use super::types::{Array, Field, Kind};
+use super::types::{Array, Field, Kind, Signature};
 use wasm_encoder::{BlockType, Instruction as I, ValType};
 
 /// The deepest nest of loops.
@@ -94,18 +94,28 @@ impl Body<'_> {
                 body.loops(inner, false);
                 return;
             }
-            for _ in 0..if before { 2 } else { 0 } {
-                body.safepoint();
+            if before {
+                body.collect_and_fill();
             }
             body.loops(inner, false);
-            for _ in 0..if before { 0 } else { 2 } {
-                body.safepoint();
+            if !before {
+                body.collect_and_fill();
             }
         });
     }
 
+    /// Collections, and new objects where old ones were.
+    fn collect_and_fill(&mut self) {
+        self.safepoint();
+        self.safepoint();
+        self.droppable(|body| {
+            let churn = body.one_of(&CHURN);
+            body.call(churn, Signature::Void);
+        });
+    }
+
     fn innermost_use(&mut self) {
-        if self.chance(70) {
+        if self.slots.is_empty() || self.chance(70) {
             let globals: Vec<_> = (FIRST_GLOBAL..).zip(GLOBALS).filter(|(_, g)| !g.2 && g.0 != Kind::Same).collect();
             let (index, (kind, nullable, _)) = self.one_of(&globals);
             self.emit(I::GlobalGet(index));

@@ -32,6 +32,8 @@ pub const REENTRY: u32 = 18;
 pub const RUN: [u32; 3] = [19, 20, 21];
 /// A checksum of all globals and tables.
 pub const OBSERVE: u32 = 22;
+/// A generated function of nests of loops alone, called before anything was collected.
+pub const NESTS: u32 = 23;
 
 /// Number of the first function that is not imported.
 pub const IMPORTS: u32 = 5;

@@ -16,7 +16,7 @@ fn signatures() -> Vec<Signature> {
     use Signature::*;
     vec![
         Void, Reentry, ExternNew, ExternId, Pass, Void, Void, Same, Same, Same, Same, Same, Walk, Many, Many, Few,
-        Swap, Swap, Reentry, Run, Run, Run, Run,
+        Swap, Swap, Reentry, Run, Run, Run, Run, Run,
     ]
 }
 
@@ -61,6 +61,13 @@ fn function(types: &mut Types, steps: &mut Steps, seed: u64, index: u32, signatu
         _ if BOOM.contains(&index) => body.boom((index - BOOM[0]) as usize),
         WALK => body.walk(),
         OBSERVE => body.observe_all(),
+        NESTS => {
+            // The first collection of all moves what the constant expressions made: this sees it.
+            for _ in 0..1 + body.below(3) {
+                body.droppable(|body| body.nest());
+            }
+            body.emit(I::GlobalGet(SUM));
+        }
         _ => generated(&mut body, index, signature),
     }
     body.finish(seed)
@@ -77,10 +84,6 @@ fn generated(body: &mut Body, index: u32, signature: Signature) {
     }
     body.add_slots(&kinds);
     let is_run = RUN.contains(&index);
-    // The first collection of all moves what the constant expressions made: nests of loops must see it.
-    if is_run && body.chance(40) {
-        body.droppable(|body| body.nest());
-    }
     let count = if is_run { 10 + body.below(30) } else { 2 + body.below(10) };
     body.burn(3);
     body.emit(I::If(BlockType::Empty));
@@ -202,7 +205,7 @@ fn exports() -> ExportSection {
     for (name, function) in ["run-0", "run-1", "run-2"].into_iter().zip(RUN) {
         exports.export(name, ExportKind::Func, function);
     }
-    exports.export("observe", ExportKind::Func, OBSERVE);
+    exports.export("observe", ExportKind::Func, OBSERVE).export("nests", ExportKind::Func, NESTS);
     exports
 }
 

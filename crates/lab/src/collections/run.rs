@@ -7,7 +7,7 @@ use ::legato::{
 use anyhow::Context;
 
 /// What the host is called for, in this order, on each instance.
-const CALLS: [&str; 8] = ["run-0", "observe", "run-1", "run-2", "run-0", "observe", "run-1", "observe"];
+const CALLS: [&str; 9] = ["nests", "run-0", "observe", "run-1", "run-2", "run-0", "observe", "run-1", "observe"];
 /// Instances of the module, one after another in one store: the second starts with a heap that has been in use.
 const INSTANCES: usize = 2;
 /// Calls of the host that may call the module again, one within the other.
