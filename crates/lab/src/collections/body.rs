@@ -19,6 +19,17 @@ pub struct Steps {
     pub without: Vec<String>,
 }
 
+impl Steps {
+    /// Whether a step is there.
+    pub fn take(&mut self, step: u64) -> bool {
+        let taken = !self.dropped.contains(&step);
+        if taken {
+            self.taken.push(step);
+        }
+        taken
+    }
+}
+
 /// A local that always holds a value of its kind, so that any step may read or write it.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
@@ -114,10 +125,9 @@ impl<'a> Body<'a> {
     /// Generates a part of the code that can be left out without changing what is around it.
     pub fn droppable(&mut self, generate: impl FnOnce(&mut Self)) {
         let step = self.random.bits();
-        if self.steps.dropped.contains(&step) {
+        if !self.steps.take(step) {
             return;
         }
-        self.steps.taken.push(step);
         let outer = std::mem::replace(&mut self.random, Random::new(step));
         self.nesting += 1;
         let start = self.code.len();

@@ -6,7 +6,7 @@ use super::types::{Array, Field, Kind, Signature};
 use wasm_encoder::{BlockType, Instruction as I, ValType};
 
 /// The deepest nest of loops.
-const DEEPEST: usize = 10;
+const DEEPEST: usize = 12;
 /// Rounds that a nest of loops may take altogether: loops in nests do not count down the fuel.
 const MOST_ROUNDS: u32 = 64;
 
@@ -67,7 +67,7 @@ impl Body<'_> {
     /// A nest of loops: collections in the outermost, uses in the innermost, and nothing in between, as invites a compiler
     /// to move the reads of the uses out of them all.
     pub fn nest(&mut self) {
-        let depth = 1 + self.below(DEEPEST);
+        let depth = if self.chance(50) { 1 + self.below(DEEPEST) } else { DEEPEST - self.below(3) };
         let mut rounds = Vec::new();
         let mut product = 1;
         for level in 0..depth {

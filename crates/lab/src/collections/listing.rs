@@ -23,7 +23,8 @@ pub fn listing(wasm: &[u8]) -> anyhow::Result<String> {
                 }
             }
             Payload::CodeSectionEntry(body) => {
-                if function >= MANY[0] && function != OBSERVE {
+                let left_out = matches!(body.get_operators_reader()?.read()?, Operator::Unreachable);
+                if function >= MANY[0] && function != OBSERVE && !left_out {
                     writeln!(text, "function {function}")?;
                     let mut depth = 1;
                     for operator in body.get_operators_reader()? {

@@ -54,6 +54,12 @@ pub fn generate(seed: u64, steps: &mut Steps) -> Vec<u8> {
 }
 
 fn function(types: &mut Types, steps: &mut Steps, seed: u64, index: u32, signature: Signature) -> Function {
+    // A function is a step, too: without it, a call of it traps.
+    if !steps.take(seed) {
+        let mut function = Function::new([]);
+        function.instruction(&I::Unreachable).instruction(&I::End);
+        return function;
+    }
     let mut body = Body::new(types, steps, seed, index, &signature.parameters());
     match index {
         _ if CHURN.contains(&index) => body.churn(),
