@@ -87,11 +87,12 @@ impl Body<'_> {
         self.results(signature);
     }
 
-    /// A call of the host function that converts references.
-    pub fn call_pass(&mut self) {
-        self.arguments(Signature::Pass);
-        self.emit(I::Call(PASS));
-        self.results(Signature::Pass);
+    /// A call of a host function that takes references.
+    pub fn call_host(&mut self) {
+        let (function, signature) = self.one_of(&[(PASS, Signature::Pass), (TOUCH, Signature::Touch)]);
+        self.arguments(signature);
+        self.emit(I::Call(function));
+        self.results(signature);
     }
 
     fn arguments(&mut self, signature: Signature) {

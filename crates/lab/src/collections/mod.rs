@@ -14,6 +14,7 @@ mod child;
 mod control;
 mod fold;
 mod helpers;
+mod host;
 mod listing;
 mod names;
 mod program;
@@ -39,9 +40,9 @@ pub struct Options {
     /// How many programs.
     #[arg(long, default_value_t = 500)]
     pub count: u64,
-    /// Run each program under this heap alone, for instance nursery=64K,stress=1.
+    /// Run each program under this heap alone, for instance nursery=64K,stress=1; or under several, each with an option.
     #[arg(long, value_name = "KEY=VALUE,...")]
-    pub heap: Option<String>,
+    pub heap: Vec<String>,
     /// Heap configurations that each program runs under: some that follow from its seed, or all.
     #[arg(long, value_enum, default_value_t = Rows::Some)]
     pub rows: Rows,
@@ -98,7 +99,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         child::serve()?;
         return Ok(true);
     }
-    if let Some(heap) = &options.heap {
+    for heap in &options.heap {
         // A wrong option is one error here, not one of each child.
         let heap: Vec<String> = heap.split(',').map(str::to_string).collect();
         ::legato::Engine::new(&crate::engines::legato_config(&heap)?)?;
@@ -142,10 +143,10 @@ fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
     let count = if options.module.is_some() { 1 } else { options.count };
     for index in (job..count).step_by(jobs as usize) {
         let seed = options.seed.wrapping_add(index);
-        let rows = match (&options.heap, options.rows) {
-            (Some(heap), _) => vec![heap.clone()],
-            (None, Rows::Some) => rows::selection(seed),
-            (None, Rows::All) => rows::ROWS.iter().map(ToString::to_string).collect(),
+        let rows = match options.rows {
+            _ if !options.heap.is_empty() => options.heap.clone(),
+            Rows::Some => rows::selection(seed),
+            Rows::All => rows::ROWS.iter().map(ToString::to_string).collect(),
         };
         let (module, verbose) = (options.module.clone(), options.verbose);
         let without = options.without.clone();

@@ -10,33 +10,36 @@ pub const REENTER: u32 = 1;
 pub const EXTERN_NEW: u32 = 2;
 /// Host function: the number of a host object, and others for other references.
 pub const EXTERN_ID: u32 = 3;
-/// Host function: converts both arguments and swaps them, with a collection in between.
+/// Host function: converts both arguments and swaps them, with a collection in between. It keeps the second, and gives back
+/// the one that it kept before.
 pub const PASS: u32 = 4;
+/// Host function: looks at the object that the first argument refers to, and stores the second in it where it fits.
+pub const TOUCH: u32 = 5;
 /// Allocate garbage over what earlier collections left.
-pub const CHURN: [u32; 2] = [5, 6];
+pub const CHURN: [u32; 2] = [6, 7];
 /// Allocate, and give back their argument.
-pub const SAME: [u32; 2] = [7, 8];
+pub const SAME: [u32; 2] = [8, 9];
 /// Allocate and throw, each with the tag of its position.
-pub const BOOM: [u32; 3] = [9, 10, 11];
+pub const BOOM: [u32; 3] = [10, 11, 12];
 /// A checksum of what a reference leads to, down to a depth.
-pub const WALK: u32 = 12;
+pub const WALK: u32 = 13;
 /// Generated functions with more parameters than registers hold.
-pub const MANY: [u32; 2] = [13, 14];
+pub const MANY: [u32; 2] = [14, 15];
 /// A generated function that ends in a call of one of [`MANY`].
-pub const FEW: u32 = 15;
+pub const FEW: u32 = 16;
 /// Generated functions with several results.
-pub const SWAP: [u32; 2] = [16, 17];
+pub const SWAP: [u32; 2] = [17, 18];
 /// What [`REENTER`] calls.
-pub const REENTRY: u32 = 18;
+pub const REENTRY: u32 = 19;
 /// Generated functions that the host calls.
-pub const RUN: [u32; 3] = [19, 20, 21];
+pub const RUN: [u32; 3] = [20, 21, 22];
 /// A checksum of all globals and tables.
-pub const OBSERVE: u32 = 22;
+pub const OBSERVE: u32 = 23;
 /// A generated function of nests of loops alone, called before anything was collected.
-pub const NESTS: u32 = 23;
+pub const NESTS: u32 = 24;
 
 /// Number of the first function that is not imported.
-pub const IMPORTS: u32 = 5;
+pub const IMPORTS: u32 = 6;
 
 /// Global: the running checksum.
 pub const SUM: u32 = 0;

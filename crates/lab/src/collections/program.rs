@@ -15,8 +15,8 @@ use wasm_encoder::{
 fn signatures() -> Vec<Signature> {
     use Signature::*;
     vec![
-        Void, Reentry, ExternNew, ExternId, Pass, Void, Void, Same, Same, Same, Same, Same, Walk, Many, Many, Few,
-        Swap, Swap, Reentry, Run, Run, Run, Run, Run,
+        Void, Reentry, ExternNew, ExternId, Pass, Touch, Void, Void, Same, Same, Same, Same, Same, Walk, Many, Many,
+        Few, Swap, Swap, Reentry, Run, Run, Run, Run, Run,
     ]
 }
 
@@ -90,7 +90,7 @@ fn generated(body: &mut Body, index: u32, signature: Signature) {
     }
     body.add_slots(&kinds);
     let is_run = RUN.contains(&index);
-    let count = if is_run { 10 + body.below(30) } else { 2 + body.below(10) };
+    let count = if is_run { 8 + body.below(24) } else { 2 + body.below(10) };
     body.burn(3);
     body.emit(I::If(BlockType::Empty));
     body.steps(count);
@@ -108,7 +108,7 @@ fn generated(body: &mut Body, index: u32, signature: Signature) {
 
 fn imports() -> ImportSection {
     let mut imports = ImportSection::new();
-    let names = ["gc", "reenter", "extern-new", "extern-id", "pass"];
+    let names = ["gc", "reenter", "extern-new", "extern-id", "pass", "touch"];
     for (name, signature) in names.into_iter().zip(signatures()) {
         imports.import("host", name, EntityType::Function(signature.index()));
     }

@@ -13,10 +13,10 @@ pub const ROWS: [&str; 30] = [
     "nursery=64K,stress=3",
     "nursery=64K,stress=7",
     "nursery=64K,stress=5,stress-polls=on",
-    "nursery=64K,stress=3,verify=on",
+    "nursery=64K,stress=29,verify=on",
     "nursery=64K,verify=on",
     "nursery=64K,barrier=cards,stress=5",
-    "nursery=64K,barrier=cards,aging=25,stress=3,verify=on",
+    "nursery=64K,barrier=cards,aging=25,stress=31,verify=on",
     "nursery=64K,aging=25",
     "nursery=appel,min=256K,stress=5",
     "nursery=appel,min=256K,aging=25,barrier=cards",
@@ -36,7 +36,7 @@ pub const ROWS: [&str; 30] = [
     "collector=mark-sweep,references=direct,min=256K,stress=3",
     "collector=mark-sweep,references=thin-handles,min=256K,stress=3",
     "collector=mark-sweep,references=thin-handles,arrays=zrays,first-n=0,first-n-grows=off,leaf=256,stress=5",
-    "collector=mark-sweep,arrays=arraylets,leaf=256,stress=3,verify=on",
+    "collector=mark-sweep,arrays=arraylets,leaf=256,stress=37,verify=on",
 ];
 
 /// Rows besides the first that a program runs under.

@@ -1,17 +1,14 @@
 //! One program under one heap configuration.
 
+use super::host::{Host, linker};
 use super::names::FUEL_OF_A_CALL;
-use ::legato::{
-    AnyRef, Caller, Engine, ExternRef, Instance, Linker, Module, Result, Rooted, Store, ThrownException, Trap, Val,
-};
+use ::legato::{Engine, Instance, Module, Store, ThrownException, Trap, Val};
 use anyhow::Context;
 
 /// What the host is called for, in this order, on each instance.
 const CALLS: [&str; 9] = ["nests", "run-0", "observe", "run-1", "run-2", "run-0", "observe", "run-1", "observe"];
 /// Instances of the module, one after another in one store: the second starts with a heap that has been in use.
 const INSTANCES: usize = 2;
-/// Calls of the host that may call the module again, one within the other.
-const DEEPEST: u32 = 2;
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +34,6 @@ pub struct Call {
     pub outcome: Outcome,
     /// The checksum afterwards.
     pub sum: i64,
-}
-
-#[derive(Default)]
-struct Host {
-    depth: u32,
 }
 
 /// Runs a program, and gives back what its calls did. The list ends early if an instance could not be made.
@@ -88,7 +80,7 @@ fn call(store: &mut Store<Host>, instance: &Instance, export: &'static str) -> a
             ended(&error)
         }
     };
-    store.data_mut().depth = 0;
+    store.data_mut().returned();
     Ok(Call { export, outcome, sum: sum.get(&mut *store).unwrap_i64() })
 }
 
@@ -103,50 +95,6 @@ fn ended(error: &anyhow::Error) -> Outcome {
         Some(Trap::Internal) | None => Outcome::Failure(format!("{error:#}")),
         Some(trap) => Outcome::Trap(trap.to_string()),
     }
-}
-
-fn linker(engine: &Engine) -> anyhow::Result<Linker<Host>> {
-    let mut linker = Linker::new(engine);
-    linker.func_wrap("host", "gc", |mut caller: Caller<'_, Host>| caller.gc())?;
-    linker.func_wrap("host", "reenter", reenter)?;
-    linker.func_wrap("host", "extern-new", |caller: Caller<'_, Host>, number: i32| -> Result<_> {
-        Ok(Some(ExternRef::new(caller, number)?))
-    })?;
-    linker.func_wrap("host", "extern-id", extern_id)?;
-    linker.func_wrap("host", "pass", pass)?;
-    Ok(linker)
-}
-
-fn reenter(mut caller: Caller<'_, Host>, number: i32) -> Result<()> {
-    if caller.data().depth >= DEEPEST {
-        return Ok(());
-    }
-    caller.data_mut().depth += 1;
-    let function =
-        caller.get_export("reentry").and_then(|export| export.into_func()).context("an exported function")?;
-    let result = function.call(&mut caller, &[Val::I32(number)], &mut []);
-    caller.data_mut().depth -= 1;
-    result
-}
-
-fn extern_id(caller: Caller<'_, Host>, reference: Option<Rooted<ExternRef>>) -> Result<i32> {
-    let Some(reference) = reference else { return Ok(-1) };
-    let number = reference.data(&caller)?.map(|value| value.downcast_ref::<i32>().copied());
-    // Another type would be some other object's memory.
-    Ok(number.map_or(-2, |number| number.unwrap_or(-3)))
-}
-
-type Passed = (Option<Rooted<AnyRef>>, Option<Rooted<ExternRef>>);
-
-fn pass(
-    mut caller: Caller<'_, Host>,
-    external: Option<Rooted<ExternRef>>,
-    any: Option<Rooted<AnyRef>>,
-) -> Result<Passed> {
-    let first = external.map(|external| AnyRef::convert_extern(&caller, external)).transpose()?;
-    caller.gc();
-    let second = any.map(|any| ExternRef::convert_any(&caller, any)).transpose()?;
-    Ok((first, second))
 }
 
 /// What differs between a program's calls and those of the oracle; `None` if nothing does, as far as they can be compared.

@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::names::*;
 use super::types::{Array, Field, Kind};
-use wasm_encoder::Instruction as I;
+use wasm_encoder::{BlockType, Instruction as I};
 
 /// Steps within steps within steps: no further.
 const DEEPEST: u32 = 4;
@@ -12,7 +12,7 @@ const DEEPEST: u32 = 4;
 type Choice = (usize, fn(&mut Body));
 
 /// Steps without steps in them.
-const SIMPLE: [Choice; 19] = [
+const SIMPLE: [Choice; 20] = [
     (6, |body| body.assign()),
     (8, |body| body.slot_use()),
     (5, |body| body.value_use()),
@@ -26,7 +26,8 @@ const SIMPLE: [Choice; 19] = [
     (6, |body| body.safepoint()),
     (4, |body| body.stacked()),
     (5, |body| body.call_generated()),
-    (2, |body| body.call_pass()),
+    (4, |body| body.call_host()),
+    (1, |body| body.trap()),
     (3, |body| body.equal()),
     (3, |body| body.branch_on_cast()),
     (3, |body| body.branch_on_null()),
@@ -57,6 +58,37 @@ impl Body<'_> {
                 }
             });
         }
+    }
+
+    /// A trap, in few cases: it ends the call.
+    fn trap(&mut self) {
+        self.emit_all([
+            I::GlobalGet(SUM),
+            I::I32WrapI64,
+            I::I32Const(15),
+            I::I32And,
+            I::I32Eqz,
+            I::If(BlockType::Empty),
+        ]);
+        let array = self.one_of(&Array::ALL);
+        match self.below(4) {
+            0 => self.emit(I::Unreachable),
+            1 => {
+                self.value(Kind::Array(array), false, 1);
+                self.amount(1 << 20);
+                self.array_get(array.index(), array.element());
+                self.emit(I::Drop);
+            }
+            2 => {
+                self.value(Kind::Any, true, 1);
+                self.emit_all([I::RefCastNonNull(Kind::Last.heap()), I::Drop]);
+            }
+            _ => {
+                self.amount(1 << 20);
+                self.emit_all([I::TableGet(1), I::Drop]);
+            }
+        }
+        self.emit(I::End);
     }
 
     fn assign(&mut self) {

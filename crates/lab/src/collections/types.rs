@@ -211,6 +211,7 @@ pub enum Signature {
     ExternId,
     Pass,
     Reentry,
+    Touch,
     Number,
     Swap,
     Many,
@@ -220,7 +221,7 @@ pub enum Signature {
 }
 
 impl Signature {
-    const ALL: [Signature; 14] = [
+    const ALL: [Signature; 15] = [
         Signature::Void,
         Signature::Same,
         Signature::Run,
@@ -229,6 +230,7 @@ impl Signature {
         Signature::ExternId,
         Signature::Pass,
         Signature::Reentry,
+        Signature::Touch,
         Signature::Number,
         Signature::Swap,
         Signature::Many,
@@ -274,6 +276,7 @@ impl Signature {
                 any,
             ],
             Signature::Walk => vec![any, Field::I32],
+            Signature::Touch => vec![any, any],
             Signature::ExternId => vec![external],
             Signature::Pass => vec![external, any],
             Signature::Node => vec![base, Field::I32],
@@ -289,7 +292,7 @@ impl Signature {
         match self {
             Signature::Void | Signature::Reentry => vec![],
             Signature::Number | Signature::Node | Signature::Several => vec![],
-            Signature::Same | Signature::Walk | Signature::ExternId => vec![Field::I32],
+            Signature::Same | Signature::Walk | Signature::ExternId | Signature::Touch => vec![Field::I32],
             Signature::Swap => vec![any, base],
             Signature::Many | Signature::Few => vec![base],
             Signature::Run => vec![Field::I64],
