@@ -79,7 +79,7 @@ pub struct HostContext {
     pub call: unsafe extern "C" fn(*mut HostContext, *mut u8) -> u32,
 }
 
-/// The words that trampolines write, one set for each store.
+/// What compiled code and the walks over its frames know of a store. Trampolines write the first two words.
 #[repr(C)]
 #[derive(Debug)]
 pub struct StoreContext {
@@ -91,6 +91,20 @@ pub struct StoreContext {
     /// [`MutatorContext::stack_limit`](legato_heap::MutatorContext::stack_limit) says for the moment: functions with
     /// frames too large for the reserve below the limit compare with it before they take their frame, and trap. 0: never.
     pub stack_floor: usize,
+    /// The cage's base address: a fault in the inaccessible bytes from there on is the dereference of null.
+    pub cage: *const u8,
+    /// The runtime's: frame pointer of the youngest frame that holds no young reference and has not run since the last nursery
+    /// collection, and neither has any older one; 0 where there is none. The return address into it has been replaced.
+    pub watermark_fp: usize,
+    /// The return address that has been replaced.
+    pub watermark_return: usize,
+}
+
+impl StoreContext {
+    /// The words of a store with this cage, of which no code is active.
+    pub fn new(cage: *const u8) -> StoreContext {
+        StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0, cage, watermark_fp: 0, watermark_return: 0 }
+    }
 }
 
 /// What an entry trampoline records of itself, for unwinding to it and for ending a stack walk.

@@ -73,6 +73,11 @@ impl Cage {
         self.reservation.commit(GUARD_BELOW + start as usize, bytes)
     }
 
+    /// Makes a committed range of whole pages inaccessible until it is committed again, as in [`Reservation::forbid`].
+    pub(crate) fn forbid(&self, start: u32, bytes: usize) -> bool {
+        self.reservation.forbid(GUARD_BELOW + start as usize, bytes)
+    }
+
     /// Makes the `bytes` that start `distance` below the cage's base accessible.
     ///
     /// # Errors

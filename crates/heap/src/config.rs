@@ -57,7 +57,7 @@ pub struct HeapConfig {
     pub verify: bool,
     /// Collect at every n-th allocation or poll. Allocation then always takes the slow path.
     pub stress: Option<u32>,
-    /// Under `stress`: keep the poll word raised, so that loop back-edges count too.
+    /// Under `stress`: count loop back-edges too. Allocations raise and lower the poll word at random.
     pub stress_polls: bool,
 }
 

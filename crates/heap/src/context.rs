@@ -76,10 +76,22 @@ impl Context {
         unsafe { (&raw const (*self.0.as_ptr()).handle_run).read() }
     }
 
-    /// Asks the mutator to poll at its next loop back-edge. Sets bit 0; the others are the embedder's.
+    /// Asks the mutator to poll at its next loop back-edge. Sets bit 0; the highest is
+    /// [`stress_polls`](Self::stress_polls)' own, the others are the embedder's.
     pub(crate) fn raise_poll(&self) {
         // SAFETY: the word is atomic and lives as long as this value.
         unsafe { (*self.0.as_ptr()).poll.fetch_or(1, Ordering::Relaxed) };
+    }
+
+    /// Whether every loop back-edge polls from now on. Sets or clears the highest bit.
+    pub(crate) fn stress_polls(&self, on: bool) {
+        const BIT: u32 = 1 << 31;
+        // SAFETY: as for `raise_poll`.
+        let poll = unsafe { &(*self.0.as_ptr()).poll };
+        match on {
+            true => poll.fetch_or(BIT, Ordering::Relaxed),
+            false => poll.fetch_and(!BIT, Ordering::Relaxed),
+        };
     }
 
     /// Takes [`raise_poll`](Self::raise_poll) back.

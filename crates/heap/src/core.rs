@@ -68,6 +68,8 @@ pub(crate) struct Core<M> {
     marking: MarkStack,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
+    /// A random number, for `stress-polls`.
+    polls: u32,
 }
 
 /// Bytes of the object of an array under a layout.
@@ -127,9 +129,10 @@ impl<M: ReferenceModel> Core<M> {
             made: Instant::now(),
             marking: MarkStack::new(),
             stress_left: config.stress.unwrap_or(0),
+            polls: 1,
         };
         if config.stress_polls {
-            core.context.raise_poll();
+            core.context.stress_polls(true);
         }
         Ok(core)
     }
@@ -306,6 +309,19 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: the object has just been allocated; its one field follows the header.
         unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
         slot
+    }
+
+    /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code takes both ways of its
+    /// polls in any order.
+    pub(crate) fn toggle_poll(&mut self) {
+        if !self.config.stress_polls {
+            return;
+        }
+        // Marsaglia's xorshift.
+        self.polls ^= self.polls << 13;
+        self.polls ^= self.polls >> 17;
+        self.polls ^= self.polls << 5;
+        self.context.stress_polls(self.polls & 1 != 0);
     }
 
     /// Counts an allocation or a poll; whether `stress` asks for a collection now.

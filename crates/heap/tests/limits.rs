@@ -6,7 +6,8 @@ use common::{all, allocate_inline, both, register};
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable,
+    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeInfo, TypeShape,
+    TypeTable,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -250,14 +251,32 @@ fn verification_finds_damage() {
 }
 
 #[test]
-fn stress_raises_the_poll_word_if_asked() {
-    let config = HeapConfig { stress: Some(2), stress_polls: true, verify: true, ..HeapConfig::default() };
-    let mut heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
-    // SAFETY: the context lives as long as the heap, and the word is atomic.
-    let poll = unsafe { &(*heap.mutator_context()).poll };
-    for _ in 0..10 {
-        assert_eq!(poll.swap(0, Ordering::Relaxed), 1);
-        heap.poll(&mut NoRoots);
+fn stress_raises_and_lowers_the_poll_word_if_asked() {
+    for collector in Collector::ALL {
+        let config = HeapConfig {
+            collector: *collector,
+            stress: Some(2),
+            stress_polls: true,
+            verify: true,
+            ..HeapConfig::default()
+        };
+        let types = TypeTable::new().unwrap();
+        let node = types.register(TypeInfo { shape: TypeShape::Struct(vec![]), supertype: None }).unwrap();
+        let mut heap = Heap::new(&config, types).unwrap();
+        // SAFETY: the context lives as long as the heap, and the word is atomic.
+        let is_raised = |heap: &Heap| unsafe { &(*heap.mutator_context()).poll }.load(Ordering::Relaxed) != 0;
+        // A loop that does nothing but poll goes on polling.
+        for _ in 0..10 {
+            assert!(is_raised(&heap));
+            heap.poll(&mut NoRoots);
+        }
+        assert_eq!(heap.stats().collections, 5);
+        // One that allocates does so now and then.
+        let mut raised = 0;
+        for _ in 0..100 {
+            heap.allocate_struct(node, &mut NoRoots).unwrap();
+            raised += u32::from(is_raised(&heap));
+        }
+        assert!((20..80).contains(&raised), "raised behind {raised} of 100 allocations");
     }
-    assert_eq!(heap.stats().collections, 5);
 }

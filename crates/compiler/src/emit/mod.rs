@@ -139,6 +139,7 @@ impl CodeGenerator {
             exceptions: &self.exceptions,
             rounds: self.target.rounds(),
             frontend: self.target.fast_code.frontend_config(),
+            verify: self.options.verify,
         }
     }
 

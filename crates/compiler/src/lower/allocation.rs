@@ -148,6 +148,8 @@ impl Lowering<'_, '_> {
         let flags = self.flags(Region::Runs).with_aligned();
         self.b.ins().istore32(flags, next, mutator, run);
         let new = self.name_cell(cursor, handles);
+        self.note_reference(new.reference);
+        self.note_reference(new.address);
         match shape.array {
             Some((length, _)) if self.env.has_inline_lengths() => {
                 let length = self.b.ins().iconst(types::I32, i64::from(length));

@@ -43,7 +43,11 @@ impl Lowering<'_, '_> {
         let call = self.call_builtin(builtin, args);
         self.map_roots(call, key);
         self.reload_roots(key);
-        self.first_result(call)
+        let result = self.first_result(call);
+        if builtin.signature().result.is_some() {
+            self.note_reference(result);
+        }
+        result
     }
 
     fn call_builtin(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
@@ -75,7 +79,9 @@ impl Lowering<'_, '_> {
         let call = self.call_cold(builtin, args);
         self.map_roots(call, key);
         self.reload_roots(key);
-        self.cold_result(builtin)
+        let result = self.cold_result(builtin);
+        self.note_reference(result);
+        result
     }
 
     fn call_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {

@@ -23,6 +23,8 @@ pub(crate) struct ModuleEnv<'a> {
     pub rounds: bool,
     /// The target, as Cranelift's front end wants it.
     pub frontend: TargetFrontendConfig,
+    /// Whether the code is checked (see [`verify`](crate::lower)).
+    pub verify: bool,
 }
 
 /// What a relocation refers to. Everything lies in the module's own code.

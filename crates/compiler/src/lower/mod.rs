@@ -25,6 +25,7 @@ mod safepoints;
 mod strips;
 mod structs;
 mod tables;
+mod verify;
 pub(crate) mod versions;
 
 use cranelift_codegen::ir::{self, AliasRegion, InstBuilder, SourceLoc, types};
@@ -38,6 +39,7 @@ use self::env::{ModuleEnv, clif_type, wasm_signature};
 use self::guards::Guards;
 use self::roots::{RootPlan, SafepointKey};
 use self::strips::StripPlan;
+use self::verify::Notes;
 use crate::mir::{self, Constant, Op};
 use crate::module::TypeIndex;
 
@@ -96,6 +98,8 @@ pub(crate) struct Lowering<'a, 'b> {
     functions: FxHashMap<env::Symbol, ir::FuncRef>,
     /// For each MIR instruction whether it is a type test that its block's branch performs (see [`control`]).
     fused_tests: Vec<bool>,
+    /// What the checker wants to know, where it is on.
+    notes: Option<Box<Notes>>,
 }
 
 /// Lowers `mir` into `function`, which must be empty. `large`: see [`is_large`].
@@ -143,6 +147,7 @@ pub(crate) fn lower(
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
         fused_tests: control::fused_tests(mir, &order),
+        notes: env.verify.then(Box::default),
     };
     lowering.create_roots();
     lowering.create_strips();
@@ -151,8 +156,9 @@ pub(crate) fn lower(
         lowering.block(block);
     }
     lowering.b.seal_all_blocks();
+    let notes = lowering.notes.take();
     lowering.b.finalize(env.frontend);
-    Ok(())
+    notes.map_or(Ok(()), |notes| verify::verify(env, function, &notes))
 }
 
 impl Lowering<'_, '_> {
@@ -180,6 +186,7 @@ impl Lowering<'_, '_> {
         let mir = self.mir;
         let entry_params = &mir.blocks[mir.entry.index()].params;
         for (&param, &value) in entry_params.iter().zip(&params[1..]) {
+            self.note_parameter(param, value);
             if let Some(number) = self.roots.reference(param) {
                 self.define_reference(number, value);
             }

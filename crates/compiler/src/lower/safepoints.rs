@@ -82,6 +82,7 @@ impl Lowering<'_, '_> {
 
     /// Notes a value just defined: stores it into its slot, where it has one.
     pub(super) fn keep_root(&mut self, value: Value) {
+        self.note_value(value);
         if let Some(number) = self.roots.reference(value)
             && let Some(defined) = self.values[value.index()]
         {
@@ -90,8 +91,8 @@ impl Lowering<'_, '_> {
         if let Some(slot) = self.roots.slot_at_definition(value) {
             // Untraced types have no slot, so this is a 32-bit reference.
             debug_assert!(matches!(self.mir.value_type(value), ValueType::Ref(_)));
-            let value = self.value(value);
-            self.store_root(value, slot);
+            let lowered = self.value(value);
+            self.store_root(lowered, slot, value);
         }
     }
 
@@ -114,16 +115,19 @@ impl Lowering<'_, '_> {
                 let address = self.b.ins().stack_addr(POINTER, stack_slot, 4 * root.slot as i32);
                 let flags = self.flags(Region::Stack).with_aligned();
                 let value = self.b.ins().load(types::I32, flags, address, 0);
+                self.note_slot_load(value, root);
                 self.define_reference(root.reference, value);
             }
         }
     }
 
-    fn store_root(&mut self, value: ir::Value, slot: u32) {
+    /// Stores what `value` is at this point into a slot.
+    fn store_root(&mut self, lowered: ir::Value, slot: u32, value: Value) {
         let stack_slot = self.root_slot.expect("a function with roots has a slot for them");
         let address = self.b.ins().stack_addr(POINTER, stack_slot, 4 * slot as i32);
         let flags = self.flags(Region::Stack).with_aligned();
-        self.b.ins().store(flags, value, address, 0);
+        let store = self.b.ins().store(flags, lowered, address, 0);
+        self.note_slot_store(store, slot, value);
     }
 
     /// In a cold path, before its call: stores the references that are not yet in their slots.
@@ -136,8 +140,8 @@ impl Lowering<'_, '_> {
         for number in 0..self.roots.at(key).len() {
             let root = self.roots.at(key)[number];
             if root.spill {
-                let value = find(self, root.value);
-                self.store_root(value, root.slot);
+                let lowered = find(self, root.value);
+                self.store_root(lowered, root.slot, root.value);
             }
         }
     }
@@ -150,5 +154,6 @@ impl Lowering<'_, '_> {
             let entry = UserStackMapEntry { ty: types::I32, slot, offset: 4 * root.slot };
             self.b.func.dfg.append_user_stack_map_entry(call, entry);
         }
+        self.note_map(call, key);
     }
 }

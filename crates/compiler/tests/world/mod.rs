@@ -195,7 +195,7 @@ impl Instance {
         builtins[Builtin::LeafForStore as usize] = leaf_for_store as *const u8;
         builtins[Builtin::Poll as usize] = poll as *const u8;
         let buffer = vec![0u32; 1 << 16];
-        let mut store = Box::new(StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0 });
+        let mut store = Box::new(StoreContext::new(std::ptr::null()));
         let mut mutator = Box::new(MutatorContext {
             stack_limit: 0.into(),
             poll: u32::from(polls == Polls::Always).into(),

@@ -69,6 +69,14 @@ impl Reservation {
         })
     }
 
+    /// Makes a committed range of whole pages inaccessible until it is committed again; it keeps its contents. Returns whether the
+    /// system did so.
+    pub(crate) fn forbid(&self, start: usize, bytes: usize) -> bool {
+        assert!(start + bytes <= self.bytes, "a range outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion; that nobody accesses it is the caller's matter.
+        unsafe { system::forbid(self.base.as_ptr().add(start), bytes) }
+    }
+
     /// Gives the memory of a committed range back to the system; it stays accessible and reads as zero from now on.
     /// Returns whether the system did so: where not, the contents are unchanged.
     pub(crate) fn decommit(&self, start: usize, bytes: usize) -> bool {

@@ -31,6 +31,15 @@ pub(super) unsafe fn commit(address: *mut u8, bytes: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Makes a range inaccessible.
+///
+/// # Safety
+/// The range lies in a mapping made by [`reserve`].
+pub(super) unsafe fn forbid(address: *mut u8, bytes: usize) -> bool {
+    // SAFETY: the range is ours, by the contract.
+    unsafe { libc::mprotect(address.cast(), bytes, libc::PROT_NONE) == 0 }
+}
+
 /// Drops a range's contents.
 ///
 /// # Safety

@@ -21,7 +21,7 @@ use crate::error::HeapError;
 use crate::plan::BumpRun;
 use crate::zeroing::{ZeroRange, Zeroer, Zeroing, ZeroingTimes};
 
-/// What evacuated memory is filled with where the heap is verified.
+/// What the nursery's blocks are filled with before they are allocated in, where the heap is verified.
 const POISON: u8 = 0xdb;
 /// An object that does not fit a rest of more than this goes to the overflow block.
 const LEAST_REST: u32 = BLOCK_BYTES / 8;
@@ -53,8 +53,11 @@ pub(crate) struct Nursery {
     /// The blocks that the zeroer has been given, in its order, and how many of them have been opened.
     dirty: Vec<u32>,
     opened: usize,
-    /// Fill emptied blocks with [`POISON`].
-    poison: bool,
+    /// Whether nobody is to find anything in blocks that hold nothing: they are filled with [`POISON`], and those that the last
+    /// collection has emptied are inaccessible, so that whoever still uses a reference into them faults at once.
+    guards: bool,
+    /// The blocks that are inaccessible.
+    guarded: Vec<u32>,
 }
 
 impl Nursery {
@@ -78,7 +81,8 @@ impl Nursery {
             zeroer: Zeroer::new(config.zeroing(), config.zeroing_params)?,
             dirty: Vec::new(),
             opened: 0,
-            poison: config.verify,
+            guards: config.verify,
+            guarded: Vec::new(),
         })
     }
 
@@ -99,7 +103,7 @@ impl Nursery {
 
     /// Bytes of all blocks that the nursery holds.
     pub(crate) fn held_bytes(&self) -> u64 {
-        (self.blocks.len() + self.kept.len()) as u64 * BLOCK_BYTES as u64
+        (self.blocks.len() + self.kept.len() + self.guarded.len()) as u64 * BLOCK_BYTES as u64
     }
 
     /// Whether the cycle has been given blocks.
@@ -167,7 +171,7 @@ impl Nursery {
         let info = pool.info_mut(block);
         (info.swept, info.extent) = (0, 0);
         if self.zeroing == Zeroing::HotPath {
-            if self.poison {
+            if self.guards {
                 fill(pool, block);
             }
         } else if self.dirty.get(self.opened) == Some(&block) {
@@ -228,6 +232,7 @@ impl Nursery {
 
     /// Gives blocks that have not been allocated in back to the pool, all but one. Returns whether there were any.
     pub(crate) fn release_unused(&mut self, pool: &mut BlockPool) -> bool {
+        self.lift_guard(pool);
         let keep = self.taken.max(1);
         if keep >= self.blocks.len() {
             return false;
@@ -265,7 +270,7 @@ impl Nursery {
         mapped: &mut MappedSpace,
         context: &mut Context,
     ) -> Survivors {
-        let mut empty = self.blocks.split_off(self.taken);
+        let empty = self.blocks.split_off(self.taken);
         let used = self.kept.drain(..).chain(self.blocks.drain(..));
         let (kept, emptied): (Vec<_>, Vec<_>) = used.partition(|&block| self.ages.of_block(block) == Age::Kept);
         self.kept = kept;
@@ -281,12 +286,14 @@ impl Nursery {
         for &block in &emptied {
             self.ages.set(block, Age::Old);
             pool.info_mut(block).dirty = true;
-            if self.poison {
-                fill(pool, block);
-            }
         }
-        empty.extend(emptied);
         self.blocks = empty;
+        if self.guards {
+            self.lift_guard(pool);
+            self.guard(pool, emptied);
+        } else {
+            self.blocks.extend(emptied);
+        }
         let mut survivors = Survivors::default();
         for head in self.large.drain(..) {
             self.ages.set(head, Age::Old);
@@ -305,11 +312,35 @@ impl Nursery {
         survivors
     }
 
+    /// Makes blocks that a collection has emptied inaccessible up to the next one.
+    fn guard(&mut self, pool: &BlockPool, emptied: Vec<u32>) {
+        for block in emptied {
+            match pool.cage.forbid(block_start(block), BLOCK_BYTES as usize) {
+                true => self.guarded.push(block),
+                false => self.blocks.push(block),
+            }
+        }
+    }
+
+    /// Makes all blocks accessible again. A block that the system keeps inaccessible is withdrawn.
+    fn lift_guard(&mut self, pool: &mut BlockPool) {
+        for block in std::mem::take(&mut self.guarded) {
+            match pool.cage.commit(block_start(block), BLOCK_BYTES as usize) {
+                Ok(()) => self.blocks.push(block),
+                Err(_) => pool.abandon(block, 1),
+            }
+        }
+    }
+
     /// Starts a cycle of `bytes`, kept blocks included, as far as there is memory: the mature space keeps half of what is left.
     pub(crate) fn start_cycle(&mut self, pool: &mut BlockPool, bytes: u64) {
         self.stop_zeroing(pool);
         let wanted = (bytes / BLOCK_BYTES as u64) as usize;
         let wanted = wanted.saturating_sub(self.kept.len()).max(1);
+        if (pool.available() as usize) < 2 * wanted {
+            // Memory is short: what would be different without the guard is not to be.
+            self.lift_guard(pool);
+        }
         self.blocks.sort_unstable();
         while self.blocks.len() > wanted {
             pool.give_back(self.blocks.pop().expect("more than wanted"), 1);
@@ -344,8 +375,8 @@ impl Nursery {
     }
 
     /// The blocks that hold nothing.
-    pub(crate) fn unused(&self) -> &[u32] {
-        &self.blocks[self.taken..]
+    pub(crate) fn unused(&self) -> impl Iterator<Item = &u32> {
+        self.blocks[self.taken..].iter().chain(&self.guarded)
     }
 }
 

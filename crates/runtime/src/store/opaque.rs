@@ -51,7 +51,7 @@ pub struct StoreOpaque {
 impl StoreOpaque {
     pub(crate) fn new(engine: &Engine) -> Result<StoreOpaque> {
         let heap = Heap::new(engine.heap_config(), engine.types().table().clone())?;
-        let abi = StoreWords { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0 };
+        let abi = StoreWords::new(heap.cage_base());
         let words = Box::into_raw(Box::new(Words { abi, store: std::ptr::null_mut() }));
         // SAFETY: the mutator context lives as long as the heap; the interruption is detached before that ends.
         let interrupt = unsafe { InterruptState::new(heap.mutator_context()) };

@@ -425,7 +425,7 @@ impl World {
         cage.make_writable(1 << 12..1 << 16).unwrap();
         let mut builtins = vec![std::ptr::null(); Builtin::ALL.len()].into_boxed_slice();
         builtins[Builtin::Raise as usize] = raise as *const u8;
-        let store = StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0 };
+        let store = StoreContext::new(cage.base());
         let layout = image.module().context.clone();
         let mut world = Box::new(World {
             store: Box::new(store.into()),

@@ -1,6 +1,7 @@
 //! The embedding API, with modules in the text format, under every collector and reference model.
 
 mod calls;
+mod collections;
 mod gc;
 mod host;
 mod linking;

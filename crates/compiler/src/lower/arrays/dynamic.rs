@@ -114,6 +114,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(fast);
         self.b.ins().istore32(flags, next, mutator, run);
         let address = self.b.ins().iadd(cage, cursor);
+        self.note_reference(address);
         if self.env.has_inline_lengths() {
             self.write_inline_header(type_id, length, address);
         } else {

@@ -68,6 +68,7 @@ impl Lowering<'_, '_> {
                 _ => (self.b.ins().iconst(POINTER, 0), self.b.ins().iconst(types::I32, nowhere(is_downward))),
             };
             let variables = self.strip_variables[number];
+            self.note_guarded(base);
             self.b.def_var(variables.base, base);
             self.b.def_var(variables.end, end);
         }
@@ -172,6 +173,7 @@ impl Lowering<'_, '_> {
         self.b.set_cold_block(found);
         self.b.switch_to_block(found);
         let variables = self.strip_variables[to.strip];
+        self.note_guarded(base);
         self.b.def_var(variables.base, base);
         self.b.def_var(variables.end, end);
     }

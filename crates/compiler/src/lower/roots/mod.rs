@@ -138,10 +138,10 @@ fn is_safepoint(terminator: Option<&Terminator>) -> bool {
     matches!(terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
 }
 
-/// Whether a builtin does the operation's work with its operands in hand, so that they must be found while it runs.
-/// The operands of a call are the callee's business.
-fn holds_operands(op: &Op) -> bool {
-    !matches!(op, Op::Call(_))
+/// Whether an operation that collects reads its operands behind that: it allocates, then fills what it has allocated. The operands of
+/// any other are read before, and are the business of what it calls.
+fn reads_operands_behind(op: &Op) -> bool {
+    matches!(op, Op::StructNew(_) | Op::ArrayNew(_) | Op::ArrayNewFixed(_) | Op::ExceptionNew(_))
 }
 
 /// The traced references of a function, numbered. Checked and refined forms of a reference are the same one.
@@ -348,7 +348,7 @@ impl Crossings {
                 };
                 let temperature = temperatures.get(&inst).copied();
                 if let Some(temperature) = temperature {
-                    if holds_operands(&data.op) {
+                    if reads_operands_behind(&data.op) {
                         data.args.iter().for_each(|&arg| insert(&mut live, arg));
                     }
                     crossings.record(SafepointKey::Inst(inst), temperature, &live);

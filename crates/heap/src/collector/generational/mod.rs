@@ -107,6 +107,7 @@ impl Generational {
         roots: &mut dyn Roots,
     ) -> Result<u32, AllocationError> {
         self.core.check_size(bytes, contents)?;
+        self.core.toggle_poll();
         self.tick(roots);
         let object = match self.try_allocate(bytes, contents) {
             Some(object) => object,
@@ -201,9 +202,6 @@ impl Generational {
         self.tick(roots);
         if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
             self.collect_young(0, roots);
-        }
-        if self.core.config.stress_polls {
-            self.core.context.raise_poll();
         }
     }
 

@@ -41,10 +41,7 @@ impl StoreBuffer {
     /// Empties the buffer into the list. Where the list is too long then, even without duplicates, it is emptied too, and `mark`
     /// called for each slot.
     pub(super) fn flush(&mut self, context: &mut Context, mark: impl FnMut(u32)) {
-        let words = *context.store_buffer();
-        let count = self.pushed(words).len();
-        self.slots.extend_from_slice(&self.buffer[..count]);
-        self.reset(context);
+        self.empty(context);
         if self.slots.len() > LONGEST {
             self.slots.sort_unstable();
             self.slots.dedup();
@@ -54,9 +51,17 @@ impl StoreBuffer {
         }
     }
 
-    /// Takes all slots, in no order, possibly several times each.
+    /// Moves what the buffer holds to the list, however long that becomes.
+    fn empty(&mut self, context: &mut Context) {
+        let words = *context.store_buffer();
+        let count = self.pushed(words).len();
+        self.slots.extend_from_slice(&self.buffer[..count]);
+        self.reset(context);
+    }
+
+    /// Takes all slots for which no card has been marked, in no order, possibly several times each.
     pub(super) fn take(&mut self, context: &mut Context) -> Vec<u32> {
-        self.flush(context, |_| {});
+        self.empty(context);
         std::mem::take(&mut self.slots)
     }
 
@@ -102,6 +107,25 @@ mod tests {
             assert!(slots.iter().copied().eq((0..10_000).map(|slot| 4 * slot)));
             buffer.recycle(slots);
             assert_eq!(buffer.iter(&context).count(), 0);
+        }
+    }
+
+    #[test]
+    fn no_slot_is_lost_however_many_there_are() {
+        // Around the lengths at which the buffer, and the list, are full.
+        for count in [CAPACITY, LONGEST / 2, LONGEST, LONGEST + CAPACITY, 2 * LONGEST] {
+            for count in [count - 1, count, count + 1] {
+                let mut context = Context::new();
+                let mut buffer = StoreBuffer::new(&mut context);
+                let mut found = Vec::with_capacity(count);
+                for number in 0..count as u32 {
+                    push(&mut buffer, &mut context, 8 * number, &mut |slot| found.push(slot));
+                }
+                found.extend(buffer.take(&mut context));
+                found.sort_unstable();
+                found.dedup();
+                assert_eq!(found.len(), count);
+            }
         }
     }
 

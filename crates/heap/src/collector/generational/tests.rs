@@ -150,3 +150,36 @@ fn refused_memory_leaves_a_consistent_heap() {
     }
     assert!(failed > 40, "memory was refused in {failed} programs");
 }
+
+/// Access rights of an address, as the system lists them: `rw-p`, `---p`.
+#[cfg(target_os = "linux")]
+fn access(address: usize) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| {
+        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let [start, end] = [start, end].map(|bound| usize::from_str_radix(bound, 16).unwrap());
+        (start..end).contains(&address)
+    });
+    line.expect("a mapped address").split(' ').nth(1).unwrap().to_owned()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn where_the_heap_is_verified_nothing_is_left_to_find_where_an_object_was() {
+    for zeroing in Zeroing::ALL {
+        let config = HeapConfig { verify: true, zeroing: Some(*zeroing), ..HeapConfig::default() };
+        let mut model = Model::new(&config);
+        let place = |model: &Model| model.heap.core.pool.cage.address(model.roots[0].0) as usize;
+        model.roots[0] = model.heap.allocate_struct(model.node, &mut model.roots).unwrap();
+        let before = place(&model);
+        assert_eq!(access(before), "rw-p");
+        model.heap.collect(Cause::Requested, &mut model.roots);
+        assert_ne!(place(&model), before, "the object has moved");
+        assert_eq!((access(before).as_str(), access(place(&model)).as_str()), ("---p", "rw-p"), "{zeroing:?}");
+        // The memory serves again.
+        for _ in 0..3 {
+            model.heap.collect(Cause::Requested, &mut model.roots);
+        }
+        assert_eq!(access(before), "rw-p", "{zeroing:?}");
+    }
+}

@@ -47,6 +47,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         roots: &mut dyn Roots,
     ) -> Result<Reference, AllocationError> {
         self.core.check_size(bytes, contents)?;
+        self.core.toggle_poll();
         self.tick(roots);
         let class = self.core.small.classes.of(bytes);
         let size = self.charge_for(class, bytes, contents);
@@ -137,9 +138,6 @@ impl<M: ReferenceModel> MarkSweep<M> {
         self.tick(roots);
         if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
             self.collect(Cause::Limit, roots);
-        }
-        if self.core.config.stress_polls {
-            self.core.context.raise_poll();
         }
     }
 

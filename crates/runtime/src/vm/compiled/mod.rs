@@ -106,8 +106,7 @@ impl Run {
         let size = Layout::from_size_align(layout.bytes as usize, 16).unwrap();
         // SAFETY: never of size 0.
         let context = unsafe { std::alloc::alloc_zeroed(size) };
-        let store =
-            Store { context: StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0 }, run: std::ptr::null() };
+        let store = Store { context: StoreContext::new(heap.cage_base()), run: std::ptr::null() };
         let info = &image.module().info;
         let memories = info.memories[info.imported_memories as usize..].iter();
         let tables = info.defined_tables.iter();

@@ -48,7 +48,7 @@ fn every_machine_type_passes_both_ways() {
         let image = CodeImage::publish(module).unwrap();
         let mut builtins = vec![std::ptr::null::<u8>(); Builtin::ALL.len()];
         builtins[Builtin::Raise as usize] = raise as *const u8;
-        let mut store = StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0 };
+        let mut store = StoreContext::new(std::ptr::null());
         let head = ContextHead {
             magic: HOST_MAGIC,
             func_refs: 0,

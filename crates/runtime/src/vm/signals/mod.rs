@@ -92,10 +92,26 @@ fn continuation_of(fault: &Fault) -> Option<Continuation> {
     let activation = unsafe { activation::current().as_ref()? };
     let image = registry::find(fault.pc)?;
     let code = image.trap_at(fault.pc).or_else(|| overflows_stack(fault).then_some(TrapCode::StackOverflow))?;
+    // SAFETY: the store lives while its code runs, and nobody writes this word.
+    let cage = unsafe { (*activation.store).cage } as usize;
+    if !is_cause(code, fault.address, cage..cage + image.module().plan.null_guard_bytes as usize) {
+        return None;
+    }
     // SAFETY: the innermost activation's compiled code stands at this fault.
     let frames = unsafe { frames::capture_fault(activation.store, fault.pc, fault.fp) };
     activation.set_pending(Unwind::Trap(activation::TrapRecord { code, message: None, frames }));
     Some(activation.landing())
+}
+
+/// Whether the access of an address (`None`: the fault was another) is what the instruction traps for. Null is found out by the access
+/// of the cage's first bytes; any other address was reached by a reference into memory that the collector has given up, and no trap.
+fn is_cause(code: TrapCode, address: Option<usize>, null: Range<usize>) -> bool {
+    match code {
+        TrapCode::NullReference | TrapCode::IndirectCallToNull | TrapCode::CastFailure => {
+            address.is_none_or(|address| null.contains(&address))
+        }
+        _ => true,
+    }
 }
 
 /// Whether the fault is an access of the stack beyond its end.
@@ -105,4 +121,19 @@ fn overflows_stack(fault: &Fault) -> bool {
         return false;
     };
     low != high && address >= low.saturating_sub(STACK_GUARD_BYTES) && address < fault.sp + os::page_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_beyond_the_null_page_is_no_trap() {
+        let null = 0x10_0000..0x11_0000;
+        for code in [TrapCode::NullReference, TrapCode::IndirectCallToNull, TrapCode::CastFailure] {
+            assert!(is_cause(code, Some(0x10_0008), null.clone()) && is_cause(code, None, null.clone()));
+            assert!(!is_cause(code, Some(0x11_0000), null.clone()) && !is_cause(code, Some(0), null.clone()));
+        }
+        assert!(is_cause(TrapCode::MemoryOutOfBounds, Some(0), null));
+    }
 }

@@ -1,0 +1,138 @@
+//! References in compiled code over collections, where few other tests keep one: operands of bulk instructions, immutable globals in
+//! deep nests of loops, slots of old objects by the million.
+
+use legato::{Config, Engine, Instance, Module, Store};
+
+/// Calls the export `run` of a module in text form, on a heap with these settings besides a small nursery.
+fn run(settings: &[(&str, &str)], text: &str) -> anyhow::Result<i32> {
+    let mut config = Config::new();
+    config.compiler_verifier(true).heap_option("nursery", "64K")?;
+    for (key, value) in settings {
+        config.heap_option(key, value)?;
+    }
+    let engine = Engine::new(&config)?;
+    let mut store = Store::new(&engine, ());
+    let instance = Instance::new(&mut store, &Module::new(&engine, text)?, &[])?;
+    instance.get_typed_func::<(), i32>(&mut store, "run")?.call(&mut store, ())
+}
+
+const LAYOUTS: [&[(&str, &str)]; 5] = [
+    &[],
+    &[("collector", "mark-sweep")],
+    &[("arrays", "zrays"), ("first-n", "64"), ("leaf", "256"), ("first-n-grows", "off"), ("stress", "3")],
+    &[("arrays", "zrays"), ("first-n", "0"), ("leaf", "256"), ("stress", "3")],
+    &[("arrays", "arraylets"), ("leaf", "256"), ("stress", "3")],
+];
+
+/// Types, and a function that allocates so much that the nursery is collected.
+const COMMON: &str = r#"
+    (type $s (struct (field $n (mut i32))))
+    (type $a (array (mut i32)))
+    (type $b (array (mut i8)))
+    (type $v (array (mut anyref)))
+    (func $collect (local $i i32)
+      (loop $l (drop (array.new_default $a (i32.const 100)))
+        (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 1000)))))"#;
+
+#[test]
+fn bulk_instructions_find_their_operands_behind_a_collection() {
+    let text = format!(
+        r#"(module {COMMON}
+          (elem $items anyref (item (struct.new $s (i32.const 3))) (item (ref.i31 (i32.const 4))))
+          (data $bytes "abcdefgh")
+          (func (export "run") (result i32)
+            (local $v (ref null $v)) (local $w (ref null $v)) (local $a (ref null $a)) (local $b (ref null $b)) (local $s (ref null $s))
+            (local.set $v (array.new_default $v (i32.const 1000)))
+            (local.set $w (array.new_default $v (i32.const 1000)))
+            (local.set $a (array.new_default $a (i32.const 1000)))
+            (local.set $b (array.new_default $b (i32.const 1000)))
+            (local.set $s (struct.new $s (i32.const 5)))
+            (call $collect)
+            (array.init_elem $v $items (local.get $v) (i32.const 900) (i32.const 0) (i32.const 2))
+            (call $collect)
+            (array.copy $v $v (local.get $w) (i32.const 500) (local.get $v) (i32.const 900) (i32.const 2))
+            (call $collect)
+            (array.fill $v (local.get $w) (i32.const 700) (local.get $s) (i32.const 200))
+            (call $collect)
+            (array.fill $a (local.get $a) (i32.const 100) (i32.const 6) (i32.const 800))
+            (call $collect)
+            (array.init_data $b $bytes (local.get $b) (i32.const 400) (i32.const 1) (i32.const 7))
+            (call $collect)
+            (struct.get $s $n (ref.cast (ref $s) (array.get $v (local.get $w) (i32.const 500))))
+            (i31.get_s (ref.cast (ref i31) (array.get $v (local.get $w) (i32.const 501))))
+            (i32.add (i32.mul (i32.const 10)))
+            (struct.get $s $n (ref.cast (ref $s) (array.get $v (local.get $w) (i32.const 899))))
+            (i32.add (i32.mul (i32.const 10)))
+            (array.get $a (local.get $a) (i32.const 899))
+            (i32.add (i32.mul (i32.const 10)))
+            (array.get_u $b (local.get $b) (i32.const 406))
+            (i32.add (i32.mul (i32.const 100)))))"#
+    );
+    for layout in LAYOUTS {
+        let result = run(layout, &text).unwrap_or_else(|error| panic!("{layout:?}: {error:?}"));
+        assert_eq!(result, 3 + 10 * (4 + 5 + 6) + 100 * i32::from(b'h'), "{layout:?}");
+    }
+}
+
+#[test]
+fn an_immutable_global_in_a_deep_nest_of_loops_is_read_anew() {
+    const DEPTH: usize = 10;
+    let mut body =
+        String::from("(local.set $sum (i32.add (local.get $sum) (struct.get $s $n (global.get $constant))))");
+    for level in (0..DEPTH).rev() {
+        let call = if level == 0 { "(call_indirect $t (type $f) (i32.const 0))" } else { "" };
+        body = format!(
+            "(local.set $i{level} (i32.const 0)) (loop $l{level} {call} {body}
+               (br_if $l{level} (i32.lt_u (local.tee $i{level} (i32.add (local.get $i{level}) (i32.const 1))) (i32.const 2))))"
+        );
+    }
+    let locals: String = (0..DEPTH).map(|level| format!("(local $i{level} i32)")).collect();
+    let text = format!(
+        r#"(module {COMMON} (type $f (func)) (table $t 1 funcref) (elem (i32.const 0) $collect)
+          (global $constant (ref $s) (struct.new $s (i32.const 7)))
+          (func (export "run") (result i32) (local $sum i32) {locals} {body} (local.get $sum)))"#
+    );
+    for layout in LAYOUTS {
+        let result = run(layout, &text).unwrap_or_else(|error| panic!("{layout:?}: {error:?}"));
+        assert_eq!(result, 7 << DEPTH, "{layout:?}");
+    }
+}
+
+#[test]
+fn a_million_stores_of_young_into_old_objects_are_remembered() {
+    // 2^18 old objects with 4 slots each, all of them stored to once, and one a second time: one slot more than the longest list.
+    let text = r#"(module
+      (type $n (struct (field $n i32)))
+      (type $o (struct (field $next (ref null $o)) (field $a (mut (ref null $n))) (field $b (mut (ref null $n)))
+        (field $c (mut (ref null $n))) (field $d (mut (ref null $n)))))
+      (import "host" "gc" (func $gc))
+      (func $sum (param $n (ref null $n)) (result i32) (struct.get $n $n (local.get $n)))
+      (func (export "run") (result i32) (local $i i32) (local $list (ref null $o)) (local $o (ref null $o)) (local $young (ref null $n)) (local $sum i32)
+        (loop $build
+          (local.set $list (struct.new $o (local.get $list) (ref.null $n) (ref.null $n) (ref.null $n) (ref.null $n)))
+          (br_if $build (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 262144))))
+        (call $gc)
+        (local.set $young (struct.new $n (i32.const 1)))
+        (local.set $o (local.get $list))
+        (loop $store
+          (struct.set $o $a (local.get $o) (local.get $young))
+          (struct.set $o $b (local.get $o) (local.get $young))
+          (struct.set $o $c (local.get $o) (local.get $young))
+          (struct.set $o $d (local.get $o) (local.get $young))
+          (br_if $store (i32.eqz (ref.is_null (local.tee $o (struct.get $o $next (local.get $o)))))))
+        (struct.set $o $a (local.get $list) (local.get $young))
+        (call $gc)
+        (local.set $o (local.get $list))
+        (loop $read
+          (local.set $sum (i32.add (local.get $sum) (i32.add
+            (i32.add (call $sum (struct.get $o $a (local.get $o))) (call $sum (struct.get $o $b (local.get $o))))
+            (i32.add (call $sum (struct.get $o $c (local.get $o))) (call $sum (struct.get $o $d (local.get $o)))))))
+          (br_if $read (i32.eqz (ref.is_null (local.tee $o (struct.get $o $next (local.get $o)))))))
+        (local.get $sum)))"#;
+    let engine = Engine::new(Config::new().heap_option("verify", "on").unwrap()).unwrap();
+    let mut store = Store::new(&engine, ());
+    let gc = legato::Func::wrap(&mut store, |mut caller: legato::Caller<'_, ()>| caller.gc());
+    let instance = Instance::new(&mut store, &Module::new(&engine, text).unwrap(), &[gc.into()]).unwrap();
+    let run = instance.get_typed_func::<(), i32>(&mut store, "run").unwrap();
+    assert_eq!(run.call(&mut store, ()).unwrap(), 1 << 20);
+}
