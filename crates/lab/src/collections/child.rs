@@ -62,10 +62,10 @@ impl Question {
     /// The module.
     ///
     /// # Errors
-    /// If a saved one cannot be read.
+    /// If a saved one cannot be read, or is no module.
     pub fn wasm(&self) -> anyhow::Result<Vec<u8>> {
         if let Some(module) = &self.module {
-            return Ok(std::fs::read(module)?);
+            return Ok(wat::parse_bytes(&std::fs::read(module)?)?.into_owned());
         }
         Ok(program::generate(self.seed, &mut self.steps()))
     }

@@ -62,7 +62,7 @@ pub struct Options {
     /// besides a known one.
     #[arg(long, value_delimiter = ',', value_name = "INSTRUCTION,...")]
     pub without: Vec<String>,
-    /// Run a saved program.
+    /// Run a saved program, or the text of a module with the same imports and exports.
     #[arg(long, value_name = "FILE")]
     pub module: Option<PathBuf>,
     /// Print what the calls of each program did.
