@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::names::*;
 use super::types::{Array, Field, Kind};
-use wasm_encoder::Instruction as I;
+use wasm_encoder::{BlockType, Instruction as I, ValType};
 
 impl Body<'_> {
     /// Works on a range of an array, between whose making, operands and reading there may be collections.
@@ -112,6 +112,36 @@ impl Body<'_> {
         self.index(array);
         self.field_value(array.element(), 2);
         self.emit(I::ArraySet(array.index()));
+    }
+
+    /// Stores one reference, mostly to a new object, in every element of an array, mostly an old one: as many entries for
+    /// what remembers such stores.
+    pub fn scatter(&mut self) {
+        let array = self.one_of(&[Array::Nodes, Array::Leaves, Array::Anys, Array::Externs]);
+        let Field::Ref(kind, _) = array.element() else { return };
+        let (target, value) = (self.local_of(Kind::Array(array)), self.local_of(kind));
+        let index = self.local(ValType::I32);
+        if self.chance(15) {
+            let length = 1000 + self.below(12_000) as u32;
+            self.make_array(array, length, 1);
+            self.emit(I::LocalSet(target));
+            self.emit(I::Call(GC));
+        } else {
+            self.value(Kind::Array(array), false, 1);
+            self.emit(I::LocalSet(target));
+        }
+        self.make(kind, 1);
+        self.emit_all([I::LocalSet(value), I::LocalGet(target), I::ArrayLen, I::LocalSet(index)]);
+        self.emit(I::Loop(BlockType::Empty));
+        self.emit_all([I::LocalGet(index), I::I32Const(1), I::I32Sub, I::LocalSet(index)]);
+        self.emit_all([I::LocalGet(target), I::LocalGet(index), I::LocalGet(value)]);
+        if !array.element().is_defaultable() {
+            self.emit(I::RefAsNonNull);
+        }
+        self.emit_all([I::ArraySet(array.index()), I::LocalGet(index), I::BrIf(0), I::End]);
+        self.safepoint();
+        self.emit(I::LocalGet(target));
+        self.fold(Kind::Array(array), 2);
     }
 
     /// Writes a field.

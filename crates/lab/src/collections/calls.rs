@@ -2,7 +2,8 @@
 
 use super::body::Body;
 use super::names::*;
-use super::types::{Field, Kind, Signature};
+use super::signatures::Signature;
+use super::types::{Field, Kind};
 use wasm_encoder::{BlockType, Catch, Instruction as I, ValType};
 
 /// How a function is reached.

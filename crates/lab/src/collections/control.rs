@@ -2,7 +2,8 @@
 
 use super::body::Body;
 use super::names::*;
-use super::types::{Array, Field, Kind, Signature};
+use super::signatures::Signature;
+use super::types::{Array, Field, Kind};
 use wasm_encoder::{BlockType, Instruction as I, ValType};
 
 /// The deepest nest of loops.

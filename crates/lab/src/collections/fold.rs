@@ -2,7 +2,8 @@
 
 use super::body::Body;
 use super::names::*;
-use super::types::{Field, Kind, Signature};
+use super::signatures::Signature;
+use super::types::{Field, Kind};
 use wasm_encoder::Instruction as I;
 
 impl Body<'_> {

@@ -3,7 +3,8 @@
 
 use super::body::Body;
 use super::names::*;
-use super::types::{Array, Field, Kind, Signature};
+use super::signatures::Signature;
+use super::types::{Array, Field, Kind};
 use wasm_encoder::{BlockType, Instruction as I, ValType};
 
 /// Elements of an array that a walk looks at.

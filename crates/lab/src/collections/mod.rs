@@ -21,6 +21,7 @@ mod program;
 mod reduce;
 mod rows;
 mod run;
+mod signatures;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -76,7 +77,7 @@ pub struct Options {
 /// Which heap configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rows {
-    /// The default with a small nursery, and three others.
+    /// The default with a small nursery, and two others.
     Some,
     /// All.
     All,

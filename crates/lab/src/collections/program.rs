@@ -2,7 +2,8 @@
 
 use super::body::{Body, Steps};
 use super::names::*;
-use super::types::{Array, Field, Kind, Signature, Types};
+use super::signatures::Signature;
+use super::types::{Array, Field, Kind, Types};
 use crate::random::Random;
 use std::borrow::Cow;
 use wasm_encoder::{

@@ -40,13 +40,13 @@ pub const ROWS: [&str; 30] = [
 ];
 
 /// Rows besides the first that a program runs under.
-const SOME: usize = 3;
+const SOME: usize = 2;
 
-/// The rows for the program of a seed: the first, and three that follow from the seed. Every row has its turn.
+/// The rows for the program of a seed: the first, and some that follow from the seed. Every row has its turn.
 pub fn selection(seed: u64) -> Vec<String> {
     let others = ROWS.len() - 1;
     let first = seed as usize % others;
-    // Two more at distances that change from round to round.
+    // The others lie at distances that change from round to round.
     let mut random = Random::new(seed / others as u64);
     let mut rows = vec![ROWS[0].to_string()];
     let mut position = first;

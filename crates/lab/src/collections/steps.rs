@@ -12,7 +12,7 @@ const DEEPEST: u32 = 4;
 type Choice = (usize, fn(&mut Body));
 
 /// Steps without steps in them.
-const SIMPLE: [Choice; 20] = [
+const SIMPLE: [Choice; 21] = [
     (6, |body| body.assign()),
     (8, |body| body.slot_use()),
     (5, |body| body.value_use()),
@@ -28,6 +28,7 @@ const SIMPLE: [Choice; 20] = [
     (5, |body| body.call_generated()),
     (4, |body| body.call_host()),
     (1, |body| body.trap()),
+    (2, |body| body.scatter()),
     (3, |body| body.equal()),
     (3, |body| body.branch_on_cast()),
     (3, |body| body.branch_on_null()),
