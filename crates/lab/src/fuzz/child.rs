@@ -91,10 +91,13 @@ fn describe(observation: &Observation) -> String {
 /// # Errors
 /// If the system refuses.
 pub fn start(options: &Options) -> anyhow::Result<Child<Message>> {
-    let mut arguments: Vec<OsString> = ["fuzz", "--child", "--budget"].map(OsString::from).to_vec();
-    arguments.extend([options.budget.to_string().into(), "--save".into(), options.save.clone().into()]);
+    let mut arguments = ["fuzz", "--child", "--budget"].map(OsString::from).to_vec();
+    arguments.push(options.budget.to_string().into());
+    arguments.push("--save".into());
+    arguments.push(options.save.clone().into());
     if !options.heap.is_empty() {
-        arguments.extend(["--heap".into(), options.heap.join(",").into()]);
+        arguments.push("--heap".into());
+        arguments.push(options.heap.join(",").into());
     }
     if options.verbose {
         arguments.push("--verbose".into());
