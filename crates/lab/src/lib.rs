@@ -6,6 +6,8 @@
 //! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `allocation` compares
 //!   programs that allocate, and their pauses, with wasmtime and V8; `fuzz` runs generated modules in Legato and wasmtime
 //!   and compares what they do.
+//! * [`collections`] runs generated programs that allocate under all heap configurations, and compares them with one that
+//!   never collects; [`children`] are the processes in which they, and those of `fuzz`, may crash.
 //! * [`views`] measures what host code pays for an array as one slice.
 //! * [`zeroing`] measures what zeroing costs under each strategy.
 //! * [`arrays`] measures what the layouts of arrays cost and save.
@@ -16,6 +18,8 @@
 pub const FAILED: i32 = 2;
 
 pub mod arrays;
+pub mod children;
+pub mod collections;
 pub mod contestants;
 pub mod engines;
 pub mod generate;

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 #[cfg(feature = "peers")]
 use legato_lab::{allocation, fuzz, peers};
-use legato_lab::{arrays, contestants, views, zeroing};
+use legato_lab::{arrays, collections, contestants, views, zeroing};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -39,6 +39,11 @@ enum Command {
     /// Exits with 1 if there is a difference.
     #[cfg(feature = "peers")]
     Fuzz(fuzz::Options),
+    /// Run generated programs that allocate under all heap configurations, and compare what they do with what they do where
+    /// nothing is ever collected.
+    ///
+    /// Exits with 1 if there is a difference.
+    FuzzCollections(collections::Options),
     /// What zeroing costs under each strategy: bandwidth, microbenchmarks, and every example.
     ///
     /// Exits with 1 if something could not be measured. Needs a release build.
@@ -104,6 +109,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Worker(options) => contestants::worker::serve(&options).map(|()| true),
         #[cfg(feature = "peers")]
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::FuzzCollections(options) => collections::run(&options),
         Command::Zeroing(options) => {
             let report = zeroing::run(&options)?;
             print(&report, options.json)?;

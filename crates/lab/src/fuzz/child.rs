@@ -1,19 +1,12 @@
-//! A process that runs modules, and the parent's end of it.
-//!
-//! The parent writes a seed in a line; the child answers with lines of JSON: which engine is at work, then the verdict.
+//! What a child process does with a module, and what the parent learns of it.
 
 use super::compare::{Calls, Verdict, compare};
 use super::observation::{Observation, Outcome};
 use super::{Options, legato, module, plan, wasmtime};
-use anyhow::Context;
+use crate::children::{self, Child, Reply};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::ffi::OsString;
 use std::time::Duration;
-
-/// Bytes of stack for the thread that runs modules: more than both engines' limits.
-const STACK: usize = 256 << 20;
 
 /// What the parent learns of one module.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,15 +37,8 @@ pub enum Message {
     },
 }
 
-#[derive(Serialize, Deserialize)]
-enum Line {
-    /// The peer is at work on the module.
-    Peer,
-    /// Legato is.
-    Legato,
-    /// The answer.
-    Answer(Message),
-}
+/// What a child says when Legato is at work: before, the peer is.
+const LEGATO: &str = "legato";
 
 /// The child's part: answers until its input ends.
 ///
@@ -60,25 +46,7 @@ enum Line {
 /// If it cannot read or write, or the parent writes something else than seeds.
 pub fn serve(options: &Options) -> anyhow::Result<()> {
     let options = options.clone();
-    // Guests get as much stack as they may use, on every system.
-    let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || -> anyhow::Result<()> {
-        for line in std::io::stdin().lock().lines() {
-            let message = examine(line?.trim().parse()?, &options)?;
-            say(&Line::Answer(message))?;
-        }
-        Ok(())
-    })?;
-    match thread.join() {
-        Ok(result) => result,
-        // The panic has been printed; the parent reports it as the end of this process.
-        Err(_) => std::process::exit(101),
-    }
-}
-
-fn say(line: &Line) -> anyhow::Result<()> {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{}", serde_json::to_string(line)?)?;
-    Ok(output.flush()?)
+    children::serve(move |seed| examine(seed.parse()?, &options))
 }
 
 /// One module in both engines.
@@ -89,9 +57,8 @@ fn examine(seed: u64, options: &Options) -> anyhow::Result<Message> {
         std::fs::create_dir_all(&options.save)?;
         std::fs::write(options.save.join(format!("fuzz-{seed}.wasm")), &wasm)?;
     }
-    say(&Line::Peer)?;
     let theirs = wasmtime::observe(&wasm, &plan, options.budget)?;
-    say(&Line::Legato)?;
+    children::at(LEGATO)?;
     let ours = legato::observe(&wasm, &plan, options.budget, &options.heap)?;
     if options.verbose {
         eprintln!("seed {seed}\n  legato:\n{}  wasmtime:\n{}", describe(&ours), describe(&theirs));
@@ -119,82 +86,32 @@ fn describe(observation: &Observation) -> String {
     text
 }
 
-/// A running child.
-pub struct Child {
-    process: std::process::Child,
-    input: ChildStdin,
-    lines: Receiver<Line>,
+/// Starts a child.
+///
+/// # Errors
+/// If the system refuses.
+pub fn start(options: &Options) -> anyhow::Result<Child<Message>> {
+    let mut arguments = ["fuzz", "--child", "--budget"].map(OsString::from).to_vec();
+    arguments.push(options.budget.to_string().into());
+    arguments.push("--save".into());
+    arguments.push(options.save.clone().into());
+    if !options.heap.is_empty() {
+        arguments.push("--heap".into());
+        arguments.push(options.heap.join(",").into());
+    }
+    if options.verbose {
+        arguments.push("--verbose".into());
+    }
+    Child::start(arguments)
 }
 
-impl Child {
-    /// Starts this very program as a child.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn start(options: &Options) -> anyhow::Result<Child> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["fuzz", "--child", "--budget", &options.budget.to_string(), "--save"]).arg(&options.save);
-        if !options.heap.is_empty() {
-            command.args(["--heap", &options.heap.join(",")]);
-        }
-        if options.verbose {
-            command.arg("--verbose");
-        }
-        let mut process =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start a child")?;
-        let input = process.stdin.take().context("the child has no input")?;
-        let output = process.stdout.take().context("the child has no output")?;
-        let (sender, lines) = channel();
-        // Ends with the child's output, or when the parent no longer listens.
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let Ok(line) = serde_json::from_str(&line) else {
-                    break;
-                };
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Ok(Child { process, input, lines })
-    }
-
-    /// Has the child examine one module. After [`Message::Ended`] the child is gone.
-    ///
-    /// # Errors
-    /// If the child gave up because of an error of the harness, which it has printed.
-    pub fn ask(&mut self, seed: u64, limit: Duration) -> anyhow::Result<Message> {
-        // A child that has ended shows it below.
-        let _ = writeln!(self.input, "{seed}").and_then(|()| self.input.flush());
-        let mut by_peer = true;
-        loop {
-            match self.lines.recv_timeout(limit) {
-                Ok(Line::Peer) => by_peer = true,
-                Ok(Line::Legato) => by_peer = false,
-                Ok(Line::Answer(message)) => return Ok(message),
-                Err(RecvTimeoutError::Timeout) => {
-                    let what = format!("gave no answer within {} s", limit.as_secs());
-                    self.end();
-                    return Ok(Message::Ended { what, by_peer });
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let status = self.process.wait()?;
-                    anyhow::ensure!(status.code() != Some(crate::FAILED), "the child failed at seed {seed}");
-                    return Ok(Message::Ended { what: format!("ended the process: {status}"), by_peer });
-                }
-            }
-        }
-    }
-
-    fn end(&mut self) {
-        // Fails only if the child has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        self.end();
-    }
+/// Has a child examine one module. After [`Message::Ended`] the child is gone.
+///
+/// # Errors
+/// If the child gave up because of an error of the harness, which it has printed.
+pub fn ask(child: &mut Child<Message>, seed: u64, limit: Duration) -> anyhow::Result<Message> {
+    Ok(match child.ask(&seed.to_string(), limit)? {
+        Reply::Answer(message) => message,
+        Reply::Ended { what, at } => Message::Ended { what, by_peer: at != LEGATO },
+    })
 }

@@ -16,7 +16,7 @@ mod plan;
 mod subject;
 mod wasmtime;
 
-use child::{Child, Message};
+use child::Message;
 use compare::Calls;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -105,15 +105,15 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
 /// Runs every `jobs`-th module in child processes: one as long as it lives, another after it.
 fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
     let mut summary = Summary::default();
-    let mut child: Option<Child> = None;
+    let mut child = None;
     for index in (job..options.count).step_by(jobs as usize) {
         let seed = options.seed.wrapping_add(index);
         let running = match &mut child {
             Some(child) => child,
-            None => child.insert(Child::start(options)?),
+            None => child.insert(child::start(options)?),
         };
         summary.modules += 1;
-        let difference = match running.ask(seed, Duration::from_secs(options.timeout))? {
+        let difference = match child::ask(running, seed, Duration::from_secs(options.timeout))? {
             Message::Same { calls } => {
                 summary.calls += calls;
                 continue;
