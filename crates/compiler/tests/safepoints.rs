@@ -30,7 +30,7 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of references, and a
 /// reference `$r`.
-const USES: [(&str, &str); 52] = [
+const USES: [(&str, &str); 53] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),
@@ -78,6 +78,10 @@ const USES: [(&str, &str); 52] = [
         "(drop (block (result anyref) (br_on_cast_fail 0 anyref (ref $s) (local.get $r)) (drop) (ref.null any)))",
     ),
     ("i31.get", "(drop (i31.get_s (ref.cast (ref null i31) (local.get $r))))"),
+    (
+        "an i31 that may be null",
+        "(local.set $c (ref.null i31)) (if (ref.test i31ref (local.get $r)) (then (local.set $c (ref.cast i31ref (local.get $r))))) (call $collect) (call $keep (local.get $c))",
+    ),
     ("ref.i31", "(local.set $r (ref.i31 (local.get $i)))"),
     ("extern.convert_any", "(drop (extern.convert_any (local.get $r)))"),
     ("any.convert_extern", "(local.set $r (any.convert_extern (extern.convert_any (local.get $r))))"),
@@ -116,7 +120,7 @@ fn module() -> String {
         .map(|(title, what)| {
             format!(
                 r#"(func (export "{title}") (param $i i32) (param $r anyref)
-                  (local $o (ref null $s)) (local $n (ref null $a)) (local $m (ref null $b)) (local $w (ref null $v))
+                  (local $o (ref null $s)) (local $n (ref null $a)) (local $m (ref null $b)) (local $w (ref null $v)) (local $c i31ref)
                   (local.set $o (struct.new $s (local.get $r) (local.get $i)))
                   (local.set $n (array.new $a (i32.const 3) (i32.const 10)))
                   (local.set $m (array.new_default $b (local.get $i)))

@@ -20,7 +20,7 @@ pub(super) enum SlotAccess {
 pub(in crate::lower) struct Notes {
     /// Values that hold traced references, with the MIR value they are, where they are one.
     pub(super) references: FxHashMap<ir::Value, Option<Value>>,
-    /// Values that are computed from references, but are none, nor addresses of objects.
+    /// Values that may be computed from references, but are none that the collector traces, nor addresses of objects.
     pub(super) numbers: FxHashSet<ir::Value>,
     /// Addresses within objects that lie in variables over safepoints, because another variable says whether they are still good.
     pub(super) guarded: FxHashSet<ir::Value>,
@@ -51,20 +51,22 @@ impl Lowering<'_, '_> {
     pub(in crate::lower) fn note_value(&mut self, value: Value) {
         let Some(notes) = &mut self.notes else { return };
         let Some(lowered) = self.values[value.index()] else { return };
-        if !matches!(self.mir.value_type(value), ValueType::Ref(_)) {
-            notes.numbers.insert(lowered);
-            return;
-        }
-        let is_noted = match self.mir.values[value.index()].def {
-            // Null is no object, and a form is the value that it is a form of.
-            ValueDef::Result(inst, _) => {
-                let op = &self.mir.insts[inst.index()].op;
-                !matches!(op, Op::Const(_)) && !is_form(op)
-            }
-            _ => true,
+        let op = match self.mir.values[value.index()].def {
+            ValueDef::Result(inst, _) => Some(&self.mir.insts[inst.index()].op),
+            _ => None,
         };
-        if is_noted && self.env.is_traced(self.mir.value_type(value)) {
-            notes.references.insert(lowered, Some(unrefined(self.mir, value)));
+        match self.mir.value_type(value) {
+            // A form is the value that it is a form of.
+            ValueType::Ref(_) if op.is_some_and(is_form) => {}
+            // Null is no object.
+            ty if self.env.is_traced(ty) && !matches!(op, Some(Op::Const(_))) => {
+                notes.references.insert(lowered, Some(unrefined(self.mir, value)));
+            }
+            ValueType::Ref(ty) if self.env.is_traced(ValueType::Ref(ty)) => {}
+            // Functions and small integers do not move either.
+            _ => {
+                notes.numbers.insert(lowered);
+            }
         }
     }
 
