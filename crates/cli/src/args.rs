@@ -102,6 +102,11 @@ pub struct EngineArgs {
     /// Tune the garbage-collected heap: KEY=VALUE,... (see --help)
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = HEAP_HELP)]
     pub heap: Vec<(String, String)>,
+
+    /// Have the compiler check its own work: its intermediate forms, and that generated code finds every reference where the
+    /// collector has moved it. Slow
+    #[arg(long)]
+    pub verify_code: bool,
 }
 
 /// Options for watching the collector.

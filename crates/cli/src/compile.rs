@@ -48,6 +48,7 @@ pub fn engine(config: &mut Config, args: &EngineArgs) -> Result<Engine> {
     for (key, value) in &args.heap {
         config.heap_option(key, value).map_err(|error| UsageError(format!("--heap {key}={value}: {error:#}")))?;
     }
+    config.compiler_verifier(args.verify_code);
     Engine::new(config).map_err(|error| {
         // With options given, their combination is the likely reason; without, it is the system.
         if args.heap.is_empty() { error } else { UsageError(format!("--heap: {error:#}")).into() }

@@ -131,6 +131,20 @@ fn traps_say_where() {
 }
 
 #[test]
+fn the_compiler_checks_its_work_if_asked() {
+    let lab = Lab::new();
+    lab.file("list.wat", include_str!("../../../examples/wat/list.wat"));
+    let checked = lab.legato(&["run", "--verify-code", "list.wat"]);
+    assert_eq!(
+        (checked.status, checked.out.as_str()),
+        (0, include_str!("../../../examples/wat/list.expected")),
+        "{checked:?}"
+    );
+    let compiled = lab.legato(&["compile", "--verify-code", "list.wat", "-o", "list.legato"]);
+    assert_eq!(compiled.status, 0, "{compiled:?}");
+}
+
+#[test]
 fn deep_recursion_takes_the_stack_it_is_given() {
     let lab = Lab::new();
     let text = r#"(module (func $sum (export "sum") (param i32) (result i32)

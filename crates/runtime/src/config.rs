@@ -84,7 +84,8 @@ impl Config {
         self
     }
 
-    /// Whether the compiler checks its own intermediate forms: slow, for tests. Off by default.
+    /// Whether the compiler checks its own intermediate forms, and in generated code that no reference is used behind a safepoint at which
+    /// the collector may have moved its object: slow, for tests and fuzzing. Off by default.
     pub fn compiler_verifier(&mut self, on: bool) -> &mut Config {
         self.verify_compiler = on;
         self
