@@ -54,8 +54,9 @@ fn churn(config: &HeapConfig, bytes: u32) -> Result<f64, Box<dyn Error>> {
     let (time, result) = timed(|| -> Result<(), Box<dyn Error>> {
         for round in 0..rounds {
             let array = heap.allocate_array(id, bytes, &mut roots)?;
-            heap.array_fill(array, 0, 1, bytes)?;
-            // SAFETY: it has just been allocated; the heap gets these roots in every call.
+            // SAFETY: it has just been allocated.
+            unsafe { heap.array_fill(array, 0, 1, bytes)? };
+            // SAFETY: as above; the heap gets these roots in every call.
             unsafe { roots.set(round % 4, array) };
         }
         Ok(())
@@ -72,19 +73,23 @@ fn copies(config: &HeapConfig, bytes: u32) -> Result<[f64; 7], Box<dyn Error>> {
         let mut roots = RootStack::new();
         for _ in 0..2 {
             let array = heap.allocate_array(id, bytes, &mut roots)?;
-            heap.array_fill(array, 0, 1, bytes)?;
+            // SAFETY: it has just been allocated.
+            unsafe { heap.array_fill(array, 0, 1, bytes)? };
             // SAFETY: as in `churn`.
             unsafe { roots.push(array) };
         }
         for _ in 0..4 {
-            heap.array_copy(roots.get(1), 0, roots.get(0), 0, bytes)?;
+            // SAFETY: both are roots.
+            unsafe { heap.array_copy(roots.get(1), 0, roots.get(0), 0, bytes)? };
         }
-        times[0].push(timed(|| heap.array_copy(roots.get(1), 0, roots.get(0), 0, bytes)).0);
+        // SAFETY: both are roots.
+        times[0].push(timed(|| unsafe { heap.array_copy(roots.get(1), 0, roots.get(0), 0, bytes) }).0);
         for copy in 0..3 {
             let array = heap.allocate_array(id, bytes, &mut roots)?;
             // SAFETY: as in `churn`.
             unsafe { roots.push(array) };
-            times[1 + copy].push(timed(|| heap.array_copy(array, 0, roots.get(0), 0, bytes)).0);
+            // SAFETY: both are roots.
+            times[1 + copy].push(timed(|| unsafe { heap.array_copy(array, 0, roots.get(0), 0, bytes) }).0);
             times[4 + copy].push(timed(|| read(&heap, array, bytes)).0);
         }
         roots.truncate(0);

@@ -29,9 +29,9 @@ use std::sync::Arc;
 /// immediate, or not of this heap, and where an offset or index lies outside of the object.
 ///
 /// Whatever puts a reference where the collector finds it is `unsafe`, since the collector trusts what it finds: a wrong one would be
-/// followed. Reading through a stale or made-up reference panics or gives whatever lies there, from the heap's accessible memory alone
-/// (under [`verify`](HeapConfig::verify) it may fault instead). Writing numbers through one stays in that memory, too, but may overwrite
-/// objects that the collector then stumbles over: only live objects are to be written to.
+/// followed. So is all writing to objects, numbers too: through a stale or made-up reference it could overwrite other objects. Reading
+/// through one panics or gives whatever lies there, from the heap's accessible memory alone (under [`verify`](HeapConfig::verify) it may
+/// fault instead).
 pub struct Heap(pub(crate) Inner);
 
 /// A heap of one choice of axis values.
@@ -207,7 +207,10 @@ impl Heap {
     ///
     /// # Panics
     /// Where the object has no such field there, or it holds references.
-    pub fn store(&mut self, object: Reference, offset: u32, kind: StorageKind, bits: u128) {
+    ///
+    /// # Safety
+    /// `object` refers to an object of this heap that is live now.
+    pub unsafe fn store(&mut self, object: Reference, offset: u32, kind: StorageKind, bits: u128) {
         assert!(kind != StorageKind::Ref, "a number for a field of references: use store_reference");
         dispatch!(&mut self.0, heap => {
             heap.core.check_field(object, offset, kind);

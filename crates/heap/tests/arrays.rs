@@ -109,7 +109,7 @@ impl Pair {
         } else {
             let size = self.kind.bytes() as usize;
             let bytes: Vec<u8> = values.iter().flat_map(|bits| bits.to_le_bytes()[..size].to_vec()).collect();
-            self.heap.array_write_bytes(self.roots[array], start as u32, &bytes).unwrap();
+            self.heap.write_bytes(self.roots[array], start as u32, &bytes).unwrap();
         }
         self.models[array][start..start + values.len()].copy_from_slice(values);
     }
@@ -245,22 +245,22 @@ fn leaves_are_allocated_shared_and_compressed_as_the_paper_says() {
             roots.push(array);
         }
         let taken = |heap: &Heap| heap.stats().arrays.leaves_allocated;
-        heap.array_fill(roots[0], 0, 0, 1 << 20).unwrap();
+        heap.fill(roots[0], 0, 0, 1 << 20).unwrap();
         assert_eq!((taken(&heap), heap.stats().arrays.leaves_lazy), (0, 2 * (1020)));
         // One leaf for a byte, 200 for as many kilobytes, and none for their copies.
-        heap.array_set(roots[0], 900_000, 7).unwrap();
-        heap.array_fill(roots[0], 4096, 1, 200 * leaf).unwrap();
+        heap.set(roots[0], 900_000, 7).unwrap();
+        heap.fill(roots[0], 4096, 1, 200 * leaf).unwrap();
         assert_eq!(taken(&heap), 201);
-        heap.array_copy(roots[1], 0, roots[0], 0, 1 << 20).unwrap();
+        heap.copy((roots[1], 0), (roots[0], 0), 1 << 20).unwrap();
         assert_eq!((taken(&heap), heap.stats().arrays.leaves_shared), (201, 201));
         heap.verify(Some(&mut roots)).unwrap();
         // A write to either unshares one leaf.
-        heap.array_set(roots[0], 4096, 2).unwrap();
-        heap.array_set(roots[1], 4097, 3).unwrap();
+        heap.set(roots[0], 4096, 2).unwrap();
+        heap.set(roots[1], 4097, 3).unwrap();
         assert_eq!((heap.array_get(roots[0], 4097), heap.array_get(roots[1], 4096)), (1, 1));
         assert_eq!(heap.stats().arrays.leaves_unshared, 2);
         // The collector lets go of what has become zero, and counts the rest.
-        heap.array_fill(roots[0], 4096, 0, 100 * leaf).unwrap();
+        heap.fill(roots[0], 4096, 0, 100 * leaf).unwrap();
         let fresh = taken(&heap);
         heap.collect(Cause::Requested, &mut roots);
         heap.collect(Cause::Requested, &mut roots);
@@ -286,7 +286,7 @@ fn a_counted_build_counts_arrays_and_copies() {
             let array = heap.allocate_array(id, length, &mut roots).unwrap();
             roots.push(array);
         }
-        heap.array_copy(roots[0], 4000, roots[1], 0, 200).unwrap();
+        heap.copy((roots[0], 4000), (roots[1], 0), 200).unwrap();
         let counted = heap.stats().arrays.counted;
         assert_eq!((counted.allocated_bytes, counted.allocated_number_bytes), (14_496, 14_096));
         assert_eq!(

@@ -79,7 +79,7 @@ fn sparse_stores_into_a_long_old_array_are_found() {
         let indices: Vec<u32> = (0..LENGTH).step_by(9973).chain([1, 127, 128, LENGTH - 1]).collect();
         for &index in &indices {
             let node = watched.node(&mut roots);
-            watched.heap.store(node, 12, StorageKind::I32, index as u128);
+            watched.heap.put(node, 12, StorageKind::I32, index as u128);
             store_element_inline(&mut watched.heap, &plan, roots[0], StorageKind::Ref, index, node.0.into()).unwrap();
         }
         let event = watched.collect_nursery(&mut roots);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::world::World;
-use common::{all, register};
+use common::{Trusting, all, register};
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, StorageKind, array_elements_offset};
 use legato_heap::{Heap, HeapConfig, NoRoots, TypeShape, TypeTable};
 
@@ -79,7 +79,7 @@ fn array_lengths_lie_where_the_layout_says() {
         let id = register(&types, TypeShape::Array(StorageKind::I16));
         let mut heap = Heap::new(&config, types).unwrap();
         let array = heap.allocate_array(id, 77, &mut NoRoots).unwrap();
-        heap.array_write_bytes(array, 75, &[1, 2, 3, 4]).unwrap();
+        heap.write_bytes(array, 75, &[1, 2, 3, 4]).unwrap();
         let address = heap.object_address(array);
         // SAFETY: the address is that of the array's header.
         let length = unsafe { address.add(ARRAY_LENGTH_OFFSET as usize).cast::<u32>().read() };

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Held, Random, all, register};
+use common::{Held, Random, Trusting, all, register};
 use legato_heap::arrays::ArrayParams;
 use legato_heap::layout::{INLINE_LENGTH_OFFSET, StorageKind, array_elements_offset};
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, NoRoots, Reference, References, TypeId, TypeShape, TypeTable};
@@ -51,7 +51,7 @@ fn an_array_filled_from_the_left_never_has_leaves() {
         roots.push(array);
         assert_eq!(inline_length(&heap, roots[0]), FIRST_N / 4);
         for index in 0..length {
-            heap.array_set(roots[0], index, u128::from(index) + 1).unwrap();
+            heap.set(roots[0], index, u128::from(index) + 1).unwrap();
         }
         assert_eq!(inline_length(&heap, roots[0]), length);
         check_inline(&heap, roots[0], StorageKind::I32);
@@ -75,7 +75,7 @@ fn a_sparse_array_keeps_its_leaves_until_a_quarter_of_them_is_in_use() {
         for number in (first..leaves).rev() {
             assert_eq!(inline_length(&heap, roots[0]), FIRST_N, "{number}");
             assert_eq!(heap.stats().arrays.leaves_allocated, u64::from(leaves - 1 - number));
-            heap.array_set(roots[0], FIRST_N + number * LEAF + 7, 3).unwrap();
+            heap.set(roots[0], FIRST_N + number * LEAF + 7, 3).unwrap();
         }
         assert_eq!(inline_length(&heap, roots[0]), FIRST_N + leaves * LEAF);
         check_inline(&heap, roots[0], StorageKind::I8);
@@ -102,7 +102,7 @@ fn a_large_array_comes_home_in_steps() {
         roots.push(array);
         let (mut before, mut steps) = (inline_length(&heap, roots[0]), 0);
         for number in (0..leaves).rev() {
-            heap.array_set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
+            heap.set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
             let now = inline_length(&heap, roots[0]);
             assert!(4 * (now - before) <= 256 << 10, "{} bytes at once", 4 * (now - before));
             steps += u32::from(now > before);
@@ -123,7 +123,7 @@ fn a_large_array_comes_home_in_steps() {
         let array = heap.allocate_array(id, length, &mut roots).unwrap();
         roots[0] = array;
         for number in (0..leaves).rev() {
-            heap.array_set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
+            heap.set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
         }
         heap.collect(Cause::Requested, &mut NoRoots);
         heap.poll(&mut NoRoots);
@@ -131,7 +131,7 @@ fn a_large_array_comes_home_in_steps() {
         let array = heap.allocate_array(id, length, &mut NoRoots).unwrap();
         roots[0] = array;
         for number in (0..leaves).rev() {
-            heap.array_set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
+            heap.set(roots[0], (FIRST_N + number * LEAF) / 4 + 3, u128::from(number) + 1).unwrap();
         }
         while inline_length(&heap, roots[0]) < length {
             heap.poll(&mut roots);
@@ -151,9 +151,9 @@ fn zeros_take_nothing() {
         let mut roots = Held::new();
         let array = heap.allocate_array(id, 100_000, &mut roots).unwrap();
         roots.push(array);
-        heap.array_set(roots[0], FIRST_N, 0).unwrap();
-        heap.array_fill(roots[0], 0, 0, 100_000).unwrap();
-        heap.array_write_bytes(roots[0], 0, &[0; 100_000]).unwrap();
+        heap.set(roots[0], FIRST_N, 0).unwrap();
+        heap.fill(roots[0], 0, 0, 100_000).unwrap();
+        heap.write_bytes(roots[0], 0, &[0; 100_000]).unwrap();
         let stats = heap.stats().arrays;
         assert_eq!((inline_length(&heap, roots[0]), stats.leaves_allocated, stats.leaves_grown), (FIRST_N, 0, 0));
     }
@@ -168,12 +168,12 @@ fn leaves_that_growth_meets_come_home() {
         let array = heap.allocate_array(id, length, &mut roots).unwrap();
         roots.push(array);
         for leaf in [9, 10, 11, 40] {
-            heap.array_set(roots[0], (FIRST_N + leaf * LEAF) / 8, leaf.into()).unwrap();
+            heap.set(roots[0], (FIRST_N + leaf * LEAF) / 8, leaf.into()).unwrap();
         }
-        heap.array_fill(roots[0], 0, 5, (FIRST_N + 9 * LEAF) / 8).unwrap();
+        heap.fill(roots[0], 0, 5, (FIRST_N + 9 * LEAF) / 8).unwrap();
         assert_eq!(inline_length(&heap, roots[0]), (FIRST_N + 9 * LEAF) / 8);
         // A bulk operation grows over what it writes; a store behind that takes in what follows.
-        heap.array_set(roots[0], (FIRST_N + 9 * LEAF) / 8 + 1, 1).unwrap();
+        heap.set(roots[0], (FIRST_N + 9 * LEAF) / 8 + 1, 1).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         check_inline(&heap, roots[0], StorageKind::I64);
         for leaf in [9, 10, 11, 40] {
@@ -196,16 +196,16 @@ fn copies_of_dense_arrays_are_dense_and_of_sparse_ones_sparse() {
                 let array = heap.allocate_array(id, length, &mut roots).unwrap();
                 roots.push(array);
             }
-            heap.array_fill(roots[0], 0, 9, length).unwrap();
-            heap.array_copy(roots[1], 0, roots[0], 0, length).unwrap();
+            heap.fill(roots[0], 0, 9, length).unwrap();
+            heap.copy((roots[1], 0), (roots[0], 0), length).unwrap();
             assert_eq!((inline_length(&heap, roots[0]), inline_length(&heap, roots[1])), (length, length));
             let leaves = heap.stats().arrays.leaves_allocated;
-            heap.array_fill(roots[2], length - 3 * LEAF, 8, LEAF).unwrap();
-            heap.array_copy(roots[3], 0, roots[2], 0, length).unwrap();
+            heap.fill(roots[2], length - 3 * LEAF, 8, LEAF).unwrap();
+            heap.copy((roots[3], 0), (roots[2], 0), length).unwrap();
             assert_eq!(inline_length(&heap, roots[3]), FIRST_N);
             let taken = heap.stats().arrays.leaves_allocated - leaves;
             assert_eq!((taken, heap.stats().arrays.leaves_shared), if copy_on_write { (1, 1) } else { (2, 0) });
-            heap.array_set(roots[2], length - 3 * LEAF, 1).unwrap();
+            heap.set(roots[2], length - 3 * LEAF, 1).unwrap();
             assert_eq!(heap.array_get(roots[3], length - 3 * LEAF), 8);
             heap.verify(Some(&mut roots)).unwrap();
         }
@@ -228,11 +228,11 @@ fn room_that_others_have_used_is_zero() {
             assert!(zeros.iter().all(|&byte| byte == 0));
             // A byte on the left grows by a page, one far out takes a leaf: all around them is zero.
             for index in [FIRST_N, length - 1] {
-                heap.array_set(roots[0], index, 1).unwrap();
+                heap.set(roots[0], index, 1).unwrap();
             }
             heap.array_read_bytes(roots[0], 0, &mut zeros);
             assert_eq!(zeros.iter().filter(|&&byte| byte != 0).count(), 2);
-            heap.array_fill(roots[0], 0, 0xff, length).unwrap();
+            heap.fill(roots[0], 0, 0xff, length).unwrap();
             heap.collect(Cause::Requested, &mut NoRoots);
         }
     }
@@ -247,19 +247,19 @@ fn unused_room_has_no_memory() {
         let mut roots = Held::new();
         let array = heap.allocate_array(id, 4 << 20, &mut roots).unwrap();
         roots.push(array);
-        heap.array_fill(roots[0], 0, 1, 4 << 20).unwrap();
+        heap.fill(roots[0], 0, 1, 4 << 20).unwrap();
         heap.collect(Cause::Requested, &mut NoRoots);
         roots.clear();
         let array = heap.allocate_array(id, 4 << 20, &mut roots).unwrap();
         roots.push(array);
-        heap.array_set(roots[0], 3 << 20, 1).unwrap();
+        heap.set(roots[0], 3 << 20, 1).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         let sparse = heap.stats();
         assert!(sparse.live_bytes < 64 << 10, "{} bytes live", sparse.live_bytes);
-        heap.array_fill(roots[0], 0, 1, 4 << 20).unwrap();
+        heap.fill(roots[0], 0, 1, 4 << 20).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         assert!(heap.stats().live_bytes >= 4 << 20);
-        heap.array_fill(roots[0], 1 << 20, 0, 2 << 20).unwrap();
+        heap.fill(roots[0], 1 << 20, 0, 2 << 20).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         let live = heap.stats().live_bytes;
         assert!((2 << 20..(2 << 20) + (64 << 10)).contains(&live), "{live} bytes live");

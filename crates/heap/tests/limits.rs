@@ -122,7 +122,7 @@ fn large_objects_reuse_fragmented_space() {
         // 60 objects of 4 blocks; every second one dies.
         for _ in 0..60 {
             let new = heap.allocate_array(bytes, 120 << 10, &mut roots).unwrap();
-            heap.array_fill(new, 0, 0xab, 120 << 10).unwrap();
+            heap.fill(new, 0, 0xab, 120 << 10).unwrap();
             roots.push(new);
         }
         let mut odd = false;

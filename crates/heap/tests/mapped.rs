@@ -3,7 +3,7 @@
 mod common;
 
 use common::world::{STEPS, World};
-use common::{Held, Random, all, register};
+use common::{Held, Random, Trusting, all, register};
 use legato_heap::arrays::ArrayParams;
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
@@ -109,7 +109,7 @@ fn only_touched_pages_count() {
         // Twenty arrays of 16 MiB fit a heap of 64, as long as their pages are not touched.
         for _ in 0..20 {
             let array = heap.allocate_array(bytes, 16 << 20, &mut roots).unwrap();
-            heap.array_set(array, (5 << 20) - 12, 7).unwrap();
+            heap.set(array, (5 << 20) - 12, 7).unwrap();
             roots.push(array);
         }
         heap.collect(Cause::Requested, &mut roots);
@@ -120,7 +120,7 @@ fn only_touched_pages_count() {
         assert!(stats.live_bytes <= 1 << 20 && stats.used_bytes <= 8 << 20, "{stats:?}");
         // Touching them takes memory; the next count sees it.
         for &array in &roots[..2] {
-            heap.array_fill(array, 0, 1, 16 << 20).unwrap();
+            heap.fill(array, 0, 1, 16 << 20).unwrap();
         }
         heap.collect(Cause::Requested, &mut roots);
         let stats = heap.stats();
@@ -140,13 +140,13 @@ fn pages_of_zeros_go_back() {
         let (mut heap, bytes) = heap_of_bytes(&mapped(64 << 10, config));
         let mut roots = Held::nulls(1);
         roots[0] = heap.allocate_array(bytes, 8 << 20, &mut roots).unwrap();
-        heap.array_fill(roots[0], 0, 0xee, 8 << 20).unwrap();
+        heap.fill(roots[0], 0, 0xee, 8 << 20).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         let full = heap.stats();
         assert!(full.mapped_memory_bytes >= 8 << 20 && full.mapped_zeros_bytes == 0, "{full:?}");
         // All zeros but for the header and one byte in the middle.
-        heap.array_fill(roots[0], 0, 0, 8 << 20).unwrap();
-        heap.array_set(roots[0], (4 << 20) - 12, 9).unwrap();
+        heap.fill(roots[0], 0, 0, 8 << 20).unwrap();
+        heap.set(roots[0], (4 << 20) - 12, 9).unwrap();
         heap.collect(Cause::Requested, &mut roots);
         let stats = heap.stats();
         assert!(stats.mapped_memory_bytes <= 2 * MOST_PAGE, "{stats:?}");
@@ -170,7 +170,7 @@ fn arrays_are_zero_whatever_lay_there() {
             // Some blocks become dense, some sparse, some remain untouched.
             let start = random.below(length as usize) as u32;
             let part = random.below((length - start) as usize + 1) as u32;
-            heap.array_fill(array, start, 0xff, part).unwrap();
+            heap.fill(array, start, 0xff, part).unwrap();
             let slot = random.below(roots.len());
             roots[slot] = array;
         }
@@ -188,7 +188,7 @@ fn a_full_heap_says_so_and_goes_on() {
         let error = loop {
             match heap.allocate_array(bytes, 1 << 20, &mut roots) {
                 Ok(array) => {
-                    heap.array_fill(array, 0, 1, 1 << 20).unwrap();
+                    heap.fill(array, 0, 1, 1 << 20).unwrap();
                     roots.push(array);
                 }
                 Err(error) => break error,

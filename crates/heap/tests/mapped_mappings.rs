@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Held, register};
+use common::{Held, Trusting, register};
 use legato_heap::layout::StorageKind;
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, TypeShape, TypeTable};
 
@@ -27,14 +27,14 @@ fn shared_pages_take_few_mappings_and_leave_none() {
     let mut roots = Held::nulls(1);
     roots[0] = heap.allocate_array(id, BYTES, &mut roots).unwrap();
     for start in (0..BYTES).step_by(2 * RUN as usize) {
-        heap.array_fill(roots[0], start, 3, RUN).unwrap();
+        heap.fill(roots[0], start, 3, RUN).unwrap();
     }
     let settled = mappings();
     for round in 0..3 {
         let mut most = 0;
         while roots.len() < 40 {
             let array = heap.allocate_array(id, BYTES, &mut roots).unwrap();
-            heap.array_copy(array, 0, roots[0], 0, BYTES).unwrap();
+            heap.copy((array, 0), (roots[0], 0), BYTES).unwrap();
             roots.push(array);
             most = most.max(mappings() - settled);
         }

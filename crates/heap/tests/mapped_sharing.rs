@@ -176,14 +176,14 @@ fn with_source(config: &HeapConfig, bytes: u32) -> (Heap, TypeId, Held) {
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(config, types).unwrap();
     let source = heap.allocate_array(id, bytes, &mut NoRoots).unwrap();
-    heap.array_fill(source, 0, 5, bytes).unwrap();
+    heap.fill(source, 0, 5, bytes).unwrap();
     (heap, id, Held(vec![source]))
 }
 
 /// Copies the first root whole to a new array, which becomes the last one.
 fn copy_first(heap: &mut Heap, id: TypeId, roots: &mut Held, bytes: u32) {
     let new = heap.allocate_array(id, bytes, roots).unwrap();
-    heap.array_copy(new, 0, roots[0], 0, bytes).unwrap();
+    heap.copy((new, 0), (roots[0], 0), bytes).unwrap();
     roots.push(new);
 }
 
@@ -202,7 +202,7 @@ fn copies_of_one_array_take_no_memory() {
         assert!(stats.mapped_memory_bytes < 3 * BYTES as u64 && stats.used_bytes < 4 * BYTES as u64, "{stats:?}");
         // Whoever writes gets a page of its own.
         for (number, &array) in roots.iter().enumerate() {
-            heap.array_fill(array, 1 << 20, number as u128, 10 << 12).unwrap();
+            heap.fill(array, 1 << 20, number as u128, 10 << 12).unwrap();
         }
         heap.collect(Cause::Requested, &mut roots);
         let written = heap.stats().mapped_memory_bytes - stats.mapped_memory_bytes;
@@ -227,7 +227,7 @@ fn what_every_array_has_written_is_let_go() {
         }
         // The first half of the file's pages is needed by nobody, the second one by two arrays still.
         for which in [0, 2, 3] {
-            heap.array_fill(roots[which], 0, 6 + which as u128, BYTES / if which == 0 { 1 } else { 2 }).unwrap();
+            heap.fill(roots[which], 0, 6 + which as u128, BYTES / if which == 0 { 1 } else { 2 }).unwrap();
         }
         heap.collect(Cause::Requested, &mut roots);
         let stats = heap.stats();
@@ -240,7 +240,7 @@ fn what_every_array_has_written_is_let_go() {
         copy_first(&mut heap, id, &mut roots, BYTES);
         let third = roots[2];
         let new = heap.allocate_array(id, BYTES, &mut roots).unwrap();
-        heap.array_copy(new, 0, third, 0, BYTES).unwrap();
+        heap.copy((new, 0), (third, 0), BYTES).unwrap();
         roots.push(new);
         for _ in 0..roots.len() {
             heap.collect(Cause::Requested, &mut roots);
@@ -272,7 +272,7 @@ fn an_array_outlives_those_it_shares_with() {
         for _ in 0..6 {
             let new = heap.allocate_array(id, BYTES, &mut roots).unwrap();
             assert!((12..BYTES).step_by(4096).all(|at| heap.load(new, at, StorageKind::I8) == 0));
-            heap.array_fill(new, 0, 9, BYTES).unwrap();
+            heap.fill(new, 0, 9, BYTES).unwrap();
             roots.push(new);
         }
         assert!((12..BYTES).all(|at| heap.load(roots[0], at, StorageKind::I8) == 5));
@@ -288,7 +288,7 @@ fn an_array_that_changes_before_every_copy_is_left_alone() {
     let config = mapped(HeapConfig { collector: Collector::Generational, ..HeapConfig::default() });
     let (mut heap, id, mut roots) = with_source(&config, BYTES);
     for round in 0..100 {
-        heap.array_fill(roots[0], 0, round, BYTES).unwrap();
+        heap.fill(roots[0], 0, round, BYTES).unwrap();
         copy_first(&mut heap, id, &mut roots, BYTES);
     }
     for (round, &copy) in (0..).zip(&roots[1..]) {
@@ -316,7 +316,7 @@ fn shared_references_are_traced_on_both_sides() {
         };
         let put = |heap: &mut Heap, roots: &mut Held, which: usize, index: u32, number: u32| {
             let new = heap.allocate_struct(node, roots).unwrap();
-            heap.store(new, 8, StorageKind::I32, number.into());
+            heap.put(new, 8, StorageKind::I32, number.into());
             heap.set(roots[which], index, new.0.into()).unwrap();
         };
         for index in 0..LENGTH {

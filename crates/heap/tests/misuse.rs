@@ -1,5 +1,5 @@
-//! The safe methods, misused: panics, or rubbish that is read, but no access outside of the heap's memory, and no damage that a collection
-//! stumbles over.
+//! Methods, misused: panics, or rubbish that is read, but no access outside of the heap's memory, and no damage that a collection stumbles
+//! over. The `unsafe` ones are given live objects, of wrong kinds and at wrong places.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn scene(config: &HeapConfig) -> Scene {
             3 => u32::MAX >> (index % 31),
             _ => 0x8000_0000 | index,
         };
-        heap.array_set(roots[2], index, bits.into()).unwrap();
+        heap.set(roots[2], index, bits.into()).unwrap();
     }
     Scene { heap, roots, structure, exception, references }
 }
@@ -79,28 +79,36 @@ fn numbers_are_no_references() {
         let Scene { mut heap, mut roots, references, .. } = scene(&config);
         let [structure, exception, words, array] = [roots[0], roots[1], roots[2], roots[3]];
         // What there is can be written.
-        heap.store(structure, 8, I32, 1);
-        heap.store(structure, 24, F32, 1);
-        heap.store(exception, 8, I32, 7);
-        heap.store(exception, 16, I32, 7);
+        heap.put(structure, 8, I32, 1);
+        heap.put(structure, 24, F32, 1);
+        heap.put(exception, 8, I32, 7);
+        heap.put(exception, 16, I32, 7);
         // References are not made of numbers.
-        refused("use store_reference", || heap.store(structure, 12, Ref, 0x1234_5678));
+        // SAFETY: the objects are live.
+        refused("use store_reference", || unsafe { heap.store(structure, 12, Ref, 0x1234_5678) });
         for kind in [I32, F32, I64] {
-            refused("has no field", || heap.store(structure, 12, kind, 0x1234_5678));
-            refused("has no field", || heap.store(exception, 12, kind, 0x1234_5678));
+            // SAFETY: the objects are live.
+            unsafe {
+                refused("has no field", || heap.store(structure, 12, kind, 0x1234_5678));
+                refused("has no field", || heap.store(exception, 12, kind, 0x1234_5678));
+            }
         }
         for (offset, kind) in [(8, I64), (9, I32), (4, I32), (0, I32), (28, I32), (1 << 30, I32), (u32::MAX, I32)] {
-            refused("has no field", || heap.store(structure, offset, kind, 0x1234_5678));
+            // SAFETY: the objects are live.
+            refused("has no field", || unsafe { heap.store(structure, offset, kind, 0x1234_5678) });
         }
         // Neither a length nor a host value's slot is a field.
-        refused("has no field", || heap.store(words, 8, I32, 1 << 30));
-        refused("has no field", || heap.store(words, 12, I32, 1));
-        refused("has no field", || heap.store(roots[6], 8, I32, 9));
-        refused("an array of references", || heap.array_set(array, 3, 0x1234_5678).unwrap());
-        refused("an array of references", || heap.array_fill(array, 0, 0x1234_5678, LENGTH).unwrap());
-        refused("an array of references", || heap.array_write_bytes(array, 0, &[1; 8]).unwrap());
-        refused("an array of references", || heap.array_copy(array, 0, words, 0, 9).unwrap());
-        refused("an array of references", || heap.array_copy(words, 0, array, 0, 9).unwrap());
+        // SAFETY: the objects are live.
+        unsafe {
+            refused("has no field", || heap.store(words, 8, I32, 1 << 30));
+            refused("has no field", || heap.store(words, 12, I32, 1));
+            refused("has no field", || heap.store(roots[6], 8, I32, 9));
+            refused("an array of references", || heap.array_set(array, 3, 0x1234_5678).unwrap());
+            refused("an array of references", || heap.array_fill(array, 0, 0x1234_5678, LENGTH).unwrap());
+            refused("an array of references", || heap.array_write_bytes(array, 0, &[1; 8]).unwrap());
+            refused("an array of references", || heap.array_copy(array, 0, words, 0, 9).unwrap());
+            refused("an array of references", || heap.array_copy(words, 0, array, 0, 9).unwrap());
+        }
         refused("an array of references", || _ = heap.view(&mut [array], true, &mut roots));
         let bytes = vec![1; 4 * LENGTH as usize];
         refused("an array of references", || heap.copy_back(&mut [array], &bytes, &mut roots).unwrap());
@@ -122,13 +130,17 @@ fn ranges_end_with_the_array() {
         let Scene { mut heap, roots, .. } = scene(&config);
         let words = roots[2];
         for (start, length) in [(LENGTH, 1), (0, LENGTH + 1), (u32::MAX, 1), (1, u32::MAX), (u32::MAX, u32::MAX)] {
-            refused("of an array of", || heap.array_fill(words, start, 1, length).unwrap());
-            refused("of an array of", || heap.array_copy(words, start, words, 0, length).unwrap());
-            refused("of an array of", || heap.array_copy(words, 0, words, start, length).unwrap());
+            // SAFETY: the objects are live.
+            unsafe {
+                refused("of an array of", || heap.array_fill(words, start, 1, length).unwrap());
+                refused("of an array of", || heap.array_copy(words, start, words, 0, length).unwrap());
+                refused("of an array of", || heap.array_copy(words, 0, words, start, length).unwrap());
+            }
         }
         refused("of an array of", || _ = heap.array_get(words, LENGTH));
         refused("of an array of", || heap.array_read_bytes(words, LENGTH, &mut [0; 4]));
-        refused("no whole elements", || heap.array_write_bytes(words, 0, &[0; 5]).unwrap());
+        // SAFETY: the objects are live.
+        refused("no whole elements", || unsafe { heap.array_write_bytes(words, 0, &[0; 5]) }.unwrap());
     }
 }
 

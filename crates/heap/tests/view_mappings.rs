@@ -170,7 +170,7 @@ fn where_the_system_has_no_mappings_left_elements_are_copied() {
     // Leaf by leaf in turn, so that no two of one array are neighbours.
     for index in (0..LEAVES).rev() {
         for &array in &*roots {
-            heap.array_set(array, index * leaf, 7).unwrap();
+            heap.set(array, index * leaf, 7).unwrap();
         }
     }
     let before = mappings();
@@ -220,7 +220,7 @@ fn a_heap_without_mappings_fails_softly_and_goes_on_later() {
             match view {
                 // SAFETY: the view of an array that lives.
                 Some(address) => unsafe { address.as_ptr().add(39 * leaf as usize).write(3) },
-                None => heap.array_set(roots[index], 39 * leaf, 3).unwrap(),
+                None => heap.set(roots[index], 39 * leaf, 3).unwrap(),
             }
             assert_eq!(heap.array_get(roots[index], 39 * leaf), 3);
         }
@@ -230,5 +230,5 @@ fn a_heap_without_mappings_fails_softly_and_goes_on_later() {
         heap.verify(Some(&mut roots)).unwrap();
     }
     let array = heap.allocate_array(id, 40 * leaf, &mut roots).unwrap();
-    heap.array_fill(array, 0, 1, 40 * leaf).unwrap();
+    heap.fill(array, 0, 1, 40 * leaf).unwrap();
 }

@@ -106,7 +106,7 @@ fn both_sides_see_what_the_other_writes() {
                     // A store of the guest, seen by native code, whose writes the guest sees.
                     for _ in 0..if length == 0 { 0 } else { 5 } {
                         let (index, bits) = (random.below(length as usize), u128::from(random.next()));
-                        native.heap.array_set(native.roots[root], index as u32, bits).unwrap();
+                        native.heap.set(native.roots[root], index as u32, bits).unwrap();
                         model[index * size..][..size].copy_from_slice(&bits.to_le_bytes()[..size]);
                     }
                     native.with(root, |bytes| {
@@ -137,7 +137,7 @@ fn a_view_stays_where_it_is_until_its_array_dies() {
         let stats = native.heap.stats().arrays;
         assert_eq!((stats.views_made, stats.views_alive, stats.view_bytes), (1, 1, 8 * u64::from(native.leaf)));
         for number in 0..4 {
-            native.heap.array_set(native.roots[root], number, 1 << number).unwrap();
+            native.heap.set(native.roots[root], number, 1 << number).unwrap();
             native.heap.collect(Cause::Requested, &mut native.roots);
             assert_eq!(native.view(root, number % 2 == 0), Some(address));
             // SAFETY: the view of an array that lives.
@@ -202,24 +202,24 @@ fn leaves_with_a_view_are_neither_compressed_nor_shared_nor_given_up() {
         // SAFETY: the view of an array that lives.
         let read = || unsafe { std::slice::from_raw_parts(address, bytes as usize) };
         let (array, copy, zero) = (native.roots[viewed], native.roots[other], native.roots[zeros]);
-        native.heap.array_fill(array, 0, 3, bytes).unwrap();
+        native.heap.fill(array, 0, 3, bytes).unwrap();
         assert!(read().iter().all(|&byte| byte == 3));
         // From it, then a change on either side; to it.
-        native.heap.array_copy(copy, 0, array, 0, bytes).unwrap();
-        native.heap.array_set(copy, 9, 4).unwrap();
+        native.heap.copy((copy, 0), (array, 0), bytes).unwrap();
+        native.heap.set(copy, 9, 4).unwrap();
         // SAFETY: as above.
         unsafe { address.add(7).write(5) };
         assert_eq!([array, copy].map(|of| native.heap.array_get(of, 9)), [3, 4]);
         assert_eq!([array, copy].map(|of| native.heap.array_get(of, 7)), [5, 3]);
         native.verify();
-        native.heap.array_copy(array, 0, copy, 0, bytes).unwrap();
+        native.heap.copy((array, 0), (copy, 0), bytes).unwrap();
         assert_eq!((read()[7], read()[9]), (3, 4));
-        native.heap.array_copy(array, 0, zero, 0, bytes).unwrap();
+        native.heap.copy((array, 0), (zero, 0), bytes).unwrap();
         assert!(read().iter().all(|&byte| byte == 0));
         native.verify();
         // A copy of shared leaves gets a view of its own.
-        native.heap.array_fill(copy, 0, 6, bytes).unwrap();
-        native.heap.array_copy(zero, 0, copy, 0, bytes).unwrap();
+        native.heap.fill(copy, 0, 6, bytes).unwrap();
+        native.heap.copy((zero, 0), (copy, 0), bytes).unwrap();
         native.verify();
         native.with(zeros, |bytes| bytes[0] = 1);
         assert_eq!([copy, zero].map(|of| native.heap.array_get(of, 0)), [6, 1]);

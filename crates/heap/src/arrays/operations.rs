@@ -18,10 +18,14 @@ impl Heap {
     /// # Panics
     /// As for [`array_fill`](Self::array_fill).
     ///
+    /// # Safety
+    /// As for [`array_fill`](Self::array_fill).
+    ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
-    pub fn array_set(&mut self, array: Reference, index: u32, bits: u128) -> Result<(), AllocationError> {
-        self.array_fill(array, index, bits, 1)
+    pub unsafe fn array_set(&mut self, array: Reference, index: u32, bits: u128) -> Result<(), AllocationError> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.array_fill(array, index, bits, 1) }
     }
 
     /// Writes a reference to the element at `index`, with the store barrier. Never collects.
@@ -80,10 +84,19 @@ impl Heap {
     /// # Panics
     /// Where the array holds references, or has fewer elements.
     ///
+    /// # Safety
+    /// `array` refers to an object of this heap that is live now.
+    ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`] where an array that does not lie in one piece needs memory and there is none: see
     /// [`array_make_room`](Self::array_make_room). A part of the elements may have been written.
-    pub fn array_fill(&mut self, array: Reference, start: u32, bits: u128, length: u32) -> Result<(), AllocationError> {
+    pub unsafe fn array_fill(
+        &mut self,
+        array: Reference,
+        start: u32,
+        bits: u128,
+        length: u32,
+    ) -> Result<(), AllocationError> {
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.number_elements(array, start, length);
             let (from, to) = elements.checked(start, length);
@@ -122,9 +135,12 @@ impl Heap {
     /// # Panics
     /// Where an array holds references, or has fewer elements, or their elements differ in size.
     ///
+    /// # Safety
+    /// Both arrays refer to objects of this heap that are live now.
+    ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
-    pub fn array_copy(
+    pub unsafe fn array_copy(
         &mut self,
         destination: Reference,
         destination_start: u32,
@@ -297,9 +313,12 @@ impl Heap {
     /// # Panics
     /// Where the array holds references, or has fewer elements, or the bytes are no whole elements.
     ///
+    /// # Safety
+    /// `array` refers to an object of this heap that is live now.
+    ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
-    pub fn array_write_bytes(
+    pub unsafe fn array_write_bytes(
         &mut self,
         array: Reference,
         start_element: u32,

@@ -53,6 +53,7 @@ pub trait Trusting {
     fn set(&mut self, array: Reference, index: u32, bits: u128) -> Result<(), AllocationError>;
     /// Copies elements, whatever they are.
     fn copy(&mut self, to: (Reference, u32), from: (Reference, u32), length: u32) -> Result<(), AllocationError>;
+    fn write_bytes(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<(), AllocationError>;
     fn write_references(&mut self, array: Reference, start: u32, all: &[Reference]) -> Result<(), AllocationError>;
     fn make_room(
         &mut self,
@@ -71,7 +72,8 @@ impl Trusting for Heap {
         match kind {
             // SAFETY: see above.
             StorageKind::Ref => unsafe { self.store_reference(object, offset, Reference(bits as u32)) },
-            _ => self.store(object, offset, kind, bits),
+            // SAFETY: see above.
+            _ => unsafe { self.store(object, offset, kind, bits) },
         }
     }
 
@@ -79,7 +81,8 @@ impl Trusting for Heap {
         match self.array_element_kind(array) {
             // SAFETY: see above.
             StorageKind::Ref => unsafe { self.array_fill_references(array, start, Reference(bits as u32), length) },
-            _ => self.array_fill(array, start, bits, length),
+            // SAFETY: see above.
+            _ => unsafe { self.array_fill(array, start, bits, length) },
         }
     }
 
@@ -87,7 +90,8 @@ impl Trusting for Heap {
         match self.array_element_kind(array) {
             // SAFETY: see above.
             StorageKind::Ref => unsafe { self.array_set_reference(array, index, Reference(bits as u32)) },
-            _ => self.array_set(array, index, bits),
+            // SAFETY: see above.
+            _ => unsafe { self.array_set(array, index, bits) },
         }
     }
 
@@ -100,8 +104,14 @@ impl Trusting for Heap {
         match self.array_element_kind(to) {
             // SAFETY: see above.
             StorageKind::Ref => unsafe { self.array_copy_references(to, to_start, from, from_start, length) },
-            _ => self.array_copy(to, to_start, from, from_start, length),
+            // SAFETY: see above.
+            _ => unsafe { self.array_copy(to, to_start, from, from_start, length) },
         }
+    }
+
+    fn write_bytes(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<(), AllocationError> {
+        // SAFETY: see above.
+        unsafe { self.array_write_bytes(array, start, bytes) }
     }
 
     fn write_references(&mut self, array: Reference, start: u32, all: &[Reference]) -> Result<(), AllocationError> {

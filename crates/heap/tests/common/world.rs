@@ -282,7 +282,7 @@ impl World {
             let references: Vec<_> = values.iter().map(|(_, bits)| Reference(*bits as u32)).collect();
             self.heap.write_references(array, 0, &references)
         } else {
-            self.heap.array_write_bytes(array, 0, &bytes)
+            self.heap.write_bytes(array, 0, &bytes)
         };
         if self.allocated(written.map(|()| array)).is_some() {
             let slots = (0..).zip(values).map(|(index, (value, _))| (index, kind, value)).collect();

@@ -63,7 +63,8 @@ pub(super) unsafe extern "C" fn allocate_array(context: *mut u8, ty: u32, length
 
 /// `Builtin::ArrayNew`.
 pub(super) unsafe extern "C" fn array_new(context: *mut u8, ty: u32, bits: u64, length: u32) -> i64 {
-    // SAFETY: a builtin; the elements are written at once. They are no references, as the builtin's contract says.
+    // SAFETY: a builtin; the elements are written at once. They are no references, as the builtin's contract says. The array is new,
+    // and `make_room` returns where it is then.
     unsafe {
         run(context, |store, _| {
             let mut pieces = Pieces::of_array(length, element_kind(store, ty).bytes() as usize);
@@ -161,7 +162,8 @@ unsafe fn write_data(
         let start = start + piece.start as u32;
         // SAFETY: the array is live by the contract, and what is returned from here on is where it is then.
         array = unsafe { make_room(store, array, start, piece.len() as u32, [])?.0 };
-        store.heap.array_write_bytes(array, start, &bytes[piece.start * size..piece.end * size])?;
+        // SAFETY: as above.
+        unsafe { store.heap.array_write_bytes(array, start, &bytes[piece.start * size..piece.end * size])? };
     }
     Ok(array)
 }

@@ -196,6 +196,7 @@ impl Rooted<ArrayRef> {
         );
         // SAFETY: the array is rooted.
         let object = unsafe { opaque.array_make_room(object, start, (bytes.len() / size) as u32)? };
-        opaque.array_write_bytes(object, start, bytes)
+        // SAFETY: the array is rooted, and its reference has been updated by the only call since that may have collected.
+        unsafe { opaque.array_write_bytes(object, start, bytes) }
     }
 }

@@ -33,7 +33,8 @@ impl ExnRef {
         let object = opaque.allocate_struct(stored.exception)?;
         let bits = lower_all(opaque, payload, types, "payload value")?;
         let layout = opaque.heap.types().layout(stored.exception).expect("an exception has a layout").clone();
-        opaque.heap.store(object, layout.offsets[0], StorageKind::I32, id.into());
+        // SAFETY: the exception has just been allocated.
+        unsafe { opaque.heap.store(object, layout.offsets[0], StorageKind::I32, id.into()) };
         for ((bits, &ty), &offset) in bits.into_iter().zip(types).zip(&layout.offsets[1..]) {
             // SAFETY: the exception is new, and nothing has been allocated since the bits of the checked values were found.
             unsafe { fields::store_bits(opaque, object, offset, wasm::StorageType::Value(ty), bits) };

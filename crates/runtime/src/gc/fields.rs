@@ -43,7 +43,8 @@ pub(crate) unsafe fn store_bits(
     match store.engine.types().storage_kind(ty) {
         // SAFETY: passed on to the caller.
         StorageKind::Ref => unsafe { store.heap.store_reference(object, offset, Reference(bits as u32)) },
-        kind => store.heap.store(object, offset, kind, bits),
+        // SAFETY: passed on to the caller.
+        kind => unsafe { store.heap.store(object, offset, kind, bits) },
     }
 }
 

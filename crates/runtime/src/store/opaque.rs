@@ -138,14 +138,19 @@ impl StoreOpaque {
             StorageKind::Ref => unsafe {
                 self.heap.array_fill_references(array, start, Reference(bits as u32), length)
             },
-            _ => self.heap.array_fill(array, start, bits, length),
+            // SAFETY: passed on to the caller.
+            _ => unsafe { self.heap.array_fill(array, start, bits, length) },
         };
         filled.map_err(allocation_error)
     }
 
     /// Writes bytes over elements of an array for which there is room.
-    pub(crate) fn array_write_bytes(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<()> {
-        self.heap.array_write_bytes(array, start, bytes).map_err(allocation_error)
+    ///
+    /// # Safety
+    /// The array is live.
+    pub(crate) unsafe fn array_write_bytes(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<()> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.heap.array_write_bytes(array, start, bytes) }.map_err(allocation_error)
     }
 
     /// The address of the first element of an array of numbers, where all of them can be had in one piece. See
