@@ -103,8 +103,8 @@ pub struct EngineArgs {
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = HEAP_HELP)]
     pub heap: Vec<(String, String)>,
 
-    /// Have the compiler check its own work: its intermediate forms, and that generated code finds every reference where the
-    /// collector has moved it. Slow
+    /// Have the compiler check its own work: its intermediate forms, and that generated code finds every reference
+    /// where the collector has moved it. Slow
     #[arg(long)]
     pub verify_code: bool,
 }
@@ -169,7 +169,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = size)]
     pub stack: usize,
 
-    /// The most memory that linear memories and tables may have together; --stack limits the stack, --heap max=SIZE objects
+    /// The most memory that linear memories and tables may have together; --stack limits the stack, --heap max=SIZE
+    /// objects
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_memory: Option<usize>,
 

@@ -24,8 +24,8 @@ pub fn compile(args: &CompileArgs) -> Result<()> {
     write(&args.output, &code).with_context(|| format!("cannot write {}", args.output.display()))
 }
 
-/// Writes beside the file and renames, so that a program that is running from the old file keeps it, and no half-written one
-/// is ever seen. Devices and the like are written to directly.
+/// Writes beside the file and renames, so that a program that is running from the old file keeps it, and no
+/// half-written one is ever seen. Devices and the like are written to directly.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if path.exists() && !path.is_file() {
         return Ok(fs::write(path, bytes)?);

@@ -80,7 +80,8 @@ impl Watch {
 }
 
 impl Page {
-    /// Opens the file before the program runs, so that it does not run in vain. An old report stays until there is a new one.
+    /// Opens the file before the program runs, so that it does not run in vain. An old report stays until there is a
+    /// new one.
     fn open(path: &Path) -> Result<Page> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.with_context(|| format!("cannot write the report {} (--gc-report)", path.display()))?;

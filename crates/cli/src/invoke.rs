@@ -5,7 +5,8 @@ use legato::{AsContext, Instance, Store, Val, ValType};
 
 use crate::exit::UsageError;
 
-/// Calls the exported function `name` with `args` and returns its results as text, one on each line. A reactor is initialised first.
+/// Calls the exported function `name` with `args` and returns its results as text, one on each line. A reactor is
+/// initialised first.
 ///
 /// # Errors
 ///
@@ -43,7 +44,8 @@ pub fn invoke<T: 'static>(store: &mut Store<T>, instance: &Instance, name: &str,
     Ok(results.iter().map(|result| show(&*store, result) + "\n").collect())
 }
 
-/// The value that `text` stands for: integers in decimal or, after 0x, in hexadecimal, signed or not; `null` for references.
+/// The value that `text` stands for: integers in decimal or, after 0x, in hexadecimal, signed or not; `null` for
+/// references.
 fn parse(ty: &ValType, text: &str) -> Option<Val> {
     Some(match ty {
         ValType::I32 => {

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use legato::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 
-/// Lets all memories and tables together grow to a number of bytes, if there is one. The stack has an option of its own.
+/// Lets all memories and tables together grow to a number of bytes, if there is one. The stack has an option of its
+/// own.
 #[derive(Debug)]
 pub struct MemoryLimit(StoreLimits);
 

@@ -48,8 +48,8 @@ pub fn outcome(result: &Result<()>) -> String {
     }
 }
 
-/// Prints an error that is not the guest's own end, and says what exit status it means. A guest that ended itself only has
-/// a status.
+/// Prints an error that is not the guest's own end, and says what exit status it means. A guest that ended itself only
+/// has a status.
 pub fn failure(error: &Error) -> i32 {
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return exit.process_exit_code();

@@ -21,7 +21,8 @@ use crate::{compile, invoke, limits::MemoryLimit, report};
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
 
-/// How long a guest that was told to stop may take, if it sits in a call of the host, before the process ends without it.
+/// How long a guest that was told to stop may take, if it sits in a call of the host, before the process ends without
+/// it.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// What host functions work on.

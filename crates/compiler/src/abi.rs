@@ -21,11 +21,11 @@
 //!   see [`BuiltinSignature::preserve_all`]) convention `(context, params...)`, records the exit like an exit
 //!   trampoline, calls the runtime's function through the `builtins` table in the context with the platform's C
 //!   convention, and calls `raise` where the result says so ([`BuiltinSignature::fails_on`]).
-//! * *Cold trampoline* of a builtin, for cold paths of compiled code: `PreserveAll` convention `(context)`; the arguments lie in
-//!   [`ContextHead::cold_cells`], and so does the result.
-//! * *Outlined loop*: a loop of a function as a piece of code of its own, `PreserveAll` convention `(context)`. It finds values in the cells,
-//!   and leaves there the number of the way out and what is used behind it. No safepoint, and no Wasm function of its own: its frame
-//!   and its caller's are one to a backtrace.
+//! * *Cold trampoline* of a builtin, for cold paths of compiled code: `PreserveAll` convention `(context)`; the
+//!   arguments lie in [`ContextHead::cold_cells`], and so does the result.
+//! * *Outlined loop*: a loop of a function as a piece of code of its own, `PreserveAll` convention `(context)`. It
+//!   finds values in the cells, and leaves there the number of the way out and what is used behind it. No safepoint,
+//!   and no Wasm function of its own: its frame and its caller's are one to a backtrace.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,8 @@ pub const VALUE_CELL_BYTES: u32 = 16;
 pub struct ContextHead {
     /// [`CONTEXT_MAGIC`] or [`HOST_MAGIC`].
     pub magic: u32,
-    /// Cage offset of the instance's array of [`FuncRef`] records (index: module function index... of those that escape).
+    /// Cage offset of the instance's array of [`FuncRef`] records (index: module function index... of those that
+    /// escape).
     pub func_refs: u32,
     /// The store's context.
     pub store: *mut StoreContext,
@@ -51,8 +52,8 @@ pub struct ContextHead {
     pub types: *const u8,
     /// The runtime's builtin functions, indexed by [`Builtin`].
     pub builtins: *const *const u8,
-    /// Where cold calls leave their arguments, and the builtin's trampoline its result, in the first; and what loops taken out of functions
-    /// get and leave.
+    /// Where cold calls leave their arguments, and the builtin's trampoline its result, in the first; and what loops
+    /// taken out of functions get and leave.
     pub cold_cells: [u64; COLD_CELLS],
 }
 
@@ -89,12 +90,14 @@ pub struct StoreContext {
     pub last_exit_pc: usize,
     /// The address that compiled code's frames must not reach below, whatever
     /// [`MutatorContext::stack_limit`](legato_heap::MutatorContext::stack_limit) says for the moment: functions with
-    /// frames too large for the reserve below the limit compare with it before they take their frame, and trap. 0: never.
+    /// frames too large for the reserve below the limit compare with it before they take their frame, and trap. 0:
+    /// never.
     pub stack_floor: usize,
     /// The cage's base address: a fault in the inaccessible bytes from there on is the dereference of null.
     pub cage: *const u8,
-    /// The runtime's: frame pointer of the youngest frame that holds no young reference and has not run since the last nursery
-    /// collection, and neither has any older one; 0 where there is none. The return address into it has been replaced.
+    /// The runtime's: frame pointer of the youngest frame that holds no young reference and has not run since the last
+    /// nursery collection, and neither has any older one; 0 where there is none. The return address into it has been
+    /// replaced.
     pub watermark_fp: usize,
     /// The return address that has been replaced.
     pub watermark_return: usize,
@@ -149,7 +152,8 @@ pub struct FuncImport {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryHead {
-    /// Base address. Constant for the memory's life when the memory is [`MemoryPlan::Static`](crate::module::MemoryPlan).
+    /// Base address. Constant for the memory's life when the memory is
+    /// [`MemoryPlan::Static`](crate::module::MemoryPlan).
     pub base: *mut u8,
     /// Current length in bytes.
     pub bytes: usize,
@@ -163,8 +167,9 @@ pub struct TableHead {
     pub base: *mut u32,
     /// Current length in elements.
     pub length: usize,
-    /// Address of the table's first card: a byte for each `1 << TABLE_CARD_LOG2` elements, 1 where a reference to a young object may have
-    /// been stored since the last nursery collection. Compiled code marks it where the heap's plan has a barrier.
+    /// Address of the table's first card: a byte for each `1 << TABLE_CARD_LOG2` elements, 1 where a reference to a
+    /// young object may have been stored since the last nursery collection. Compiled code marks it where the heap's
+    /// plan has a barrier.
     pub cards: *mut u8,
 }
 
@@ -264,8 +269,8 @@ pub struct BuiltinSignature {
     pub params: &'static [AbiType],
     /// The result, if any.
     pub result: Option<AbiType>,
-    /// The builtin has recorded a trap or exception, to be raised by its trampoline, when its `I64` result is this value
-    /// (for `I32` results the runtime's function returns 64 bits and the trampoline keeps the low 32).
+    /// The builtin has recorded a trap or exception, to be raised by its trampoline, when its `I64` result is this
+    /// value (for `I32` results the runtime's function returns 64 bits and the trampoline keeps the low 32).
     pub fails_on: Option<i64>,
     /// Compiled with `PreserveAll`: for cold paths in hot loops; has no result.
     pub preserve_all: bool,
@@ -319,8 +324,8 @@ builtins! {
     Raise();
     /// Records a trap by [`TrapCode`](crate::artifact::TrapCode) and unwinds. Never returns.
     Trap(I32);
-    /// Throws an exception (`throw` and `throw_ref`). Takes the `exnref`; null is a trap. Never returns, or resumes at a
-    /// handler.
+    /// Throws an exception (`throw` and `throw_ref`). Takes the `exnref`; null is a trap. Never returns, or resumes at
+    /// a handler.
     ThrowRef(I32) [gc];
     /// A poll that found the interrupt word set, or the stack limit passed: may collect, may trap.
     Poll() [fails, cold, gc];
@@ -340,12 +345,12 @@ builtins! {
     ArrayInitData(I32, I32, I32, I32, I32) [fails];
     /// `array.init_elem`: array (not null), start, element segment, offset, length. Checks all bounds.
     ArrayInitElem(I32, I32, I32, I32, I32) [fails, gc];
-    /// The leaf to store to where a spine's pointer leads to one that must not be written: array (not null, with leaves), index of
-    /// the element, 1 where all bits to be stored are zero (otherwise 0). Result: the leaf's cage offset; where zero is to be
-    /// stored, it may be the zero leaf's. Never collects.
+    /// The leaf to store to where a spine's pointer leads to one that must not be written: array (not null, with
+    /// leaves), index of the element, 1 where all bits to be stored are zero (otherwise 0). Result: the leaf's cage
+    /// offset; where zero is to be stored, it may be the zero leaf's. Never collects.
     LeafForStore(I32, I32, I32) -> I32 [fails];
-    /// `array.fill`: array (not null), start, value as raw bits, length. Checks all bounds. It and the other bulk builtins on
-    /// arrays may collect where the heap's plan has leaves.
+    /// `array.fill`: array (not null), start, value as raw bits, length. Checks all bounds. It and the other bulk
+    /// builtins on arrays may collect where the heap's plan has leaves.
     ArrayFill(I32, I32, I64, I32) [fails];
     /// `array.copy`: destination, start, source, start, length; neither is null. Checks all bounds.
     ArrayCopy(I32, I32, I32, I32, I32) [fails];

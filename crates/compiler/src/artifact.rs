@@ -21,8 +21,8 @@ pub struct CompiledModule {
     pub code: Vec<u8>,
     /// One entry for each defined function, in module order, ascending by offset.
     pub functions: Vec<CompiledFunction>,
-    /// The builtin trampolines, one range for each [`Builtin`](crate::abi::Builtin) in order of the enum; empty for those
-    /// that the module does not call. They lie in this module's own code.
+    /// The builtin trampolines, one range for each [`Builtin`](crate::abi::Builtin) in order of the enum; empty for
+    /// those that the module does not call. They lie in this module's own code.
     pub builtins: Vec<CodeRange>,
     /// Trampolines for the signatures of imported, exported and escaping functions.
     pub trampolines: Vec<Trampolines>,
@@ -243,6 +243,7 @@ pub struct CallSite {
 pub struct Handler {
     /// The module's tag index, or `None`: catches every exception.
     pub tag: Option<u32>,
-    /// Offset of the landing pad. It receives the `exnref` as the first payload register (`rax`, `x0`); the second is ignored.
+    /// Offset of the landing pad. It receives the `exnref` as the first payload register (`rax`, `x0`); the second is
+    /// ignored.
     pub landing: u32,
 }

@@ -9,8 +9,8 @@ use crate::passes::{Fields, Inliner};
 use crate::translate::{Allocations, translate_function};
 use crate::{CompileError, CompileOptions, mir, passes};
 
-/// Compiles a module in binary form, ahead of time and as a whole. The result depends on the bytes and the options alone, not on
-/// `options.parallel`.
+/// Compiles a module in binary form, ahead of time and as a whole. The result depends on the bytes and the options
+/// alone, not on `options.parallel`.
 ///
 /// Errors: the first place in the declarations or, if those are valid, the first function that is invalid or not
 /// supported; or what the code generator refuses.
@@ -21,8 +21,8 @@ pub fn compile(wasm: &[u8], options: &CompileOptions) -> Result<CompiledModule, 
     generator.link(code)
 }
 
-/// Calls `work` for every item, with scratch memory that it may keep, in parallel where `options` say so. The results are in the
-/// order of the items. If several fail, the error is that of the first one, so that it is always the same.
+/// Calls `work` for every item, with scratch memory that it may keep, in parallel where `options` say so. The results
+/// are in the order of the items. If several fail, the error is that of the first one, so that it is always the same.
 fn each<I: Send, S: Default, T: Send>(
     items: Vec<I>,
     options: &CompileOptions,
@@ -77,8 +77,8 @@ pub fn translate_module(
     with_functions(parsed, options, Ok)
 }
 
-/// Calls `work` for every function of a module in MIR, with what `options` say done to it. Each is freed as soon as `work` is done
-/// with it: a large module's functions take more memory than its code.
+/// Calls `work` for every function of a module in MIR, with what `options` say done to it. Each is freed as soon as
+/// `work` is done with it: a large module's functions take more memory than its code.
 fn with_functions<T: Send>(
     parsed: &ParsedModule<'_>,
     options: &CompileOptions,

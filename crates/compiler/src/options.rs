@@ -27,7 +27,7 @@ pub struct CompileOptions {
     pub optimize: bool,
     /// Compiles functions on several threads. The result is the same.
     pub parallel: bool,
-    /// Runs the verifiers of MIR (after every pass), of generated code (before Cranelift optimises it) and of Cranelift: slow, for tests and
-    /// fuzzing.
+    /// Runs the verifiers of MIR (after every pass), of generated code (before Cranelift optimises it) and of
+    /// Cranelift: slow, for tests and fuzzing.
     pub verify: bool,
 }

@@ -1,5 +1,6 @@
-//! First N bytes that grow, under compiled code's feet: exact traps on arrays in one piece and on spines that have grown not at all, in
-//! part, or altogether, with WebAssembly's check of the index and with the program's own, in and outside of loops.
+//! First N bytes that grow, under compiled code's feet: exact traps on arrays in one piece and on spines that have
+//! grown not at all, in part, or altogether, with WebAssembly's check of the index and with the program's own, in and
+//! outside of loops.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;

@@ -1,5 +1,6 @@
-//! The program's own bounds checks, on arrays whose first N bytes grow under compiled code's feet: each form of the comparison, for
-//! numbers of several sizes and for references, with everything that a check and an access share with their surroundings.
+//! The program's own bounds checks, on arrays whose first N bytes grow under compiled code's feet: each form of the
+//! comparison, for numbers of several sizes and for references, with everything that a check and an access share with
+//! their surroundings.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -11,8 +12,8 @@ use support::{growing_heaps, lengths};
 use world::{Instance, Polls, with_world};
 
 const NULL: Result<Vec<i32>, TrapCode> = Err(TrapCode::NullReference);
-/// What functions return where an index is refused: `REFUSED` where it is not below the length, `NEGATIVE` where it is negative, if they
-/// tell.
+/// What functions return where an index is refused: `REFUSED` where it is not below the length, `NEGATIVE` where it is
+/// negative, if they tell.
 const REFUSED: i32 = -1000;
 const NEGATIVE: i32 = -2000;
 
@@ -35,8 +36,8 @@ const SUM: usize = 24;
 const SCATTER: usize = 25;
 const NEW_AND_GET: usize = 26;
 
-/// The comparisons of an index with a length, and whether they hold within the bounds. The signed ones come behind a check for
-/// negative numbers.
+/// The comparisons of an index with a length, and whether they hold within the bounds. The signed ones come behind a
+/// check for negative numbers.
 const COMPARISONS: [(&str, bool, bool); 6] = [
     ("i32.lt_u (local.get $i) (array.len (local.get $a))", true, false),
     ("i32.ge_u (local.get $i) (array.len (local.get $a))", false, false),

@@ -318,7 +318,8 @@ fn growing_allocation() {
     check_under("growing_allocation", &module, &build.returns(&[dynamic, known]), growing().into_iter().take(1));
 }
 
-/// A branch on whether an index is negative, to a block that throws, and another on whether it reaches the array's length.
+/// A branch on whether an index is negative, to a block that throws, and another on whether it reaches the array's
+/// length.
 fn guard(build: &mut Build, array: Value, index: Value, outside: Block) {
     let [above, inside] = [(); 2].map(|()| build.function.add_block());
     let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);

@@ -1,5 +1,5 @@
-//! What the passes make of small functions: each module in `tests/passes` beside the MIR that is expected of it. After a change that is
-//! meant, `LEGATO_BLESS=1 cargo test --test passes` writes the files anew; look at the difference.
+//! What the passes make of small functions: each module in `tests/passes` beside the MIR that is expected of it. After
+//! a change that is meant, `LEGATO_BLESS=1 cargo test --test passes` writes the files anew; look at the difference.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Whole programs through the front end, with times. `LEGATO_PROGRAMS` names a folder of modules (searched two levels deep);
-//! without it a generated program has to do.
+//! Whole programs through the front end, with times. `LEGATO_PROGRAMS` names a folder of modules (searched two levels
+//! deep); without it a generated program has to do.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Every instruction that takes a reference, right behind a call that may collect: the checker of generated code finds the reference
-//! loaded anew under every heap, and in the stack map where the instruction is a safepoint itself.
+//! Every instruction that takes a reference, right behind a call that may collect: the checker of generated code finds
+//! the reference loaded anew under every heap, and in the stack map where the instruction is a safepoint itself.
 
 mod support;
 
@@ -28,8 +28,8 @@ const TYPES: &str = r#"
     (elem declare func $same)
 "#;
 
-/// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of references, and a
-/// reference `$r`.
+/// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
+/// references, and a reference `$r`.
 const USES: [(&str, &str); 53] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),

@@ -11,8 +11,8 @@ use legato_heap::plan::{AccessPlan, ArrayPlan, CountingPlan};
 use support::{divided, is_possible, plans, spine_plans};
 use world::{Instance, Polls, with_world};
 
-/// An element type: its name in text form, the name of its loads, and how it comes from a value of type `boundary` and goes back to
-/// one. The engine executes no vector instructions: vectors cross the boundary as they are.
+/// An element type: its name in text form, the name of its loads, and how it comes from a value of type `boundary` and
+/// goes back to one. The engine executes no vector instructions: vectors cross the boundary as they are.
 struct Kind {
     storage: &'static str,
     boundary: &'static str,

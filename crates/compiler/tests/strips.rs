@@ -1,5 +1,5 @@
-//! Loops that walk through arrays of spines and leaves: across every boundary, in both directions, over one array under two names,
-//! with collections that move it in the middle, and with traps at exactly the right index.
+//! Loops that walk through arrays of spines and leaves: across every boundary, in both directions, over one array under
+//! two names, with collections that move it in the middle, and with traps at exactly the right index.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;

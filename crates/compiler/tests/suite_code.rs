@@ -1,5 +1,6 @@
-//! The official suite through the whole compiler: every valid module becomes code that Cranelift's verifier accepts, under
-//! every reference model, and where arrays grow; the bytes are the same however often and on however many threads it is compiled.
+//! The official suite through the whole compiler: every valid module becomes code that Cranelift's verifier accepts,
+//! under every reference model, and where arrays grow; the bytes are the same however often and on however many threads
+//! it is compiled.
 
 mod support;
 

@@ -1,5 +1,6 @@
-//! Loops with two versions, under compiled code's feet: whatever the version in which an access is made, and wherever the first is left for the
-//! second, a program does what it does on contiguous arrays, its traps and what it has done before them included.
+//! Loops with two versions, under compiled code's feet: whatever the version in which an access is made, and wherever
+//! the first is left for the second, a program does what it does on contiguous arrays, its traps and what it has done
+//! before them included.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -330,8 +331,8 @@ const FALL: usize = 12;
 /// What a run of the program shows: for each call its outcome, and all that can be seen afterwards.
 type Shown = Vec<(Result<Vec<i32>, TrapCode>, Result<Vec<i32>, TrapCode>)>;
 
-/// Makes arrays of `length` elements, writes to them at `poked`, and calls a function: with numbers within the arrays, up to their
-/// end, beyond it, and before them.
+/// Makes arrays of `length` elements, writes to them at `poked`, and calls a function: with numbers within the arrays,
+/// up to their end, beyond it, and before them.
 fn run(instance: &mut Instance, length: i32, poked: &[i32], function: usize) -> Shown {
     instance.call(NEW, &[length], 0).unwrap();
     for (number, &index) in poked.iter().enumerate() {

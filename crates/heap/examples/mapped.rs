@@ -1,10 +1,10 @@
-//! What mapped arrays cost and save, without any compiled code: `cargo run --release -p legato-heap --example mapped -- [key=value
-//! ...]`, with the keys of the heap's configuration (`arrays=contiguous` to compare).
+//! What mapped arrays cost and save, without any compiled code: `cargo run --release -p legato-heap --example mapped --
+//! [key=value ...]`, with the keys of the heap's configuration (`arrays=contiguous` to compare).
 //!
-//! For arrays of several sizes, prints the time in microseconds (the median of some rounds) that it takes to allocate one and write
-//! it whole while as many die, to copy it to one that has been written, and to a new one: for the first, second and third time,
-//! without and with reading the copy afterwards. Beside them, what the C library takes to copy as much between
-//! buffers that have been written.
+//! For arrays of several sizes, prints the time in microseconds (the median of some rounds) that it takes to allocate
+//! one and write it whole while as many die, to copy it to one that has been written, and to a new one: for the first,
+//! second and third time, without and with reading the copy afterwards. Beside them, what the C library takes to copy
+//! as much between buffers that have been written.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable};

@@ -1,9 +1,9 @@
 //! How fast the generational heap allocates and copies, without any compiled code: `cargo run --release -p legato-heap
 //! --example scavenge -- [key=value ...]`, with the keys of the heap's configuration.
 //!
-//! Keeps a window of live binary trees of 1023 nodes, of 24 bytes each, and builds more: of these, all or one in 16 replaces the
-//! oldest of the window, the others die at once. Prints the throughput of copying and the pauses of nursery
-//! collections.
+//! Keeps a window of live binary trees of 1023 nodes, of 24 bytes each, and builds more: of these, all or one in 16
+//! replaces the oldest of the window, the others die at once. Prints the throughput of copying and the pauses of
+//! nursery collections.
 
 use legato_heap::layout::{COLLECTOR_WORD_OFFSET, StorageKind, TYPE_ID_OFFSET};
 use legato_heap::plan::BumpRun;

@@ -1,8 +1,9 @@
 //! Reading and writing objects from the host: raw bits, with the size and bounds of each object respected.
 //!
-//! Elements of arrays are read and written in `arrays`. Every access is checked against the object's own size, so that a wrong offset is a
-//! panic here and not a corrupted heap, and against the heap's accessible memory: a reference to an object that has died, or to none, reads
-//! whatever lies there now, a made-up type and length included. The store barrier is the caller's.
+//! Elements of arrays are read and written in `arrays`. Every access is checked against the object's own size, so that
+//! a wrong offset is a panic here and not a corrupted heap, and against the heap's accessible memory: a reference to an
+//! object that has died, or to none, reads whatever lies there now, a made-up type and length included. The store
+//! barrier is the caller's.
 
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET};

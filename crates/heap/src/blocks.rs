@@ -1,12 +1,12 @@
 //! The block pool: cuts the cage into 32 KiB blocks, with a side table of what each is used for.
 //!
 //! Free blocks are kept as runs in address order, coalesced when blocks are given back and taken first-fit; beyond
-//! the highest block ever taken the pool grows, committing memory in steps. A *dirty* block may hold old contents; a clean
-//! one reads as zero. Free dirty blocks beyond what the next cycle is expected to need are returned to the operating
-//! system, which cleans them.
+//! the highest block ever taken the pool grows, committing memory in steps. A *dirty* block may hold old contents; a
+//! clean one reads as zero. Free dirty blocks beyond what the next cycle is expected to need are returned to the
+//! operating system, which cleans them.
 //!
-//! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts taken
-//! blocks, not side tables (under 2 %).
+//! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts
+//! taken blocks, not side tables (under 2 %).
 
 use crate::cage::{CAGE_BYTES, Cage, NULL_GUARD_BYTES};
 use crate::error::HeapError;
@@ -81,11 +81,12 @@ pub(crate) struct BlockInfo {
     /// `Handles`: whether the block is on the list of blocks with free handles.
     pub(crate) queued: bool,
     /// `Small`: bytes from the block's start up to which cells have been swept and handed out. Beyond it a cell is
-    /// allocated where it is marked; before it, where its header is not zero. `Nursery`: bytes from the start up to which the
-    /// marked objects alone are allocated; beyond, objects lie one after the other.
+    /// allocated where it is marked; before it, where its header is not zero. `Nursery`: bytes from the start up to
+    /// which the marked objects alone are allocated; beyond, objects lie one after the other.
     pub(crate) swept: u32,
-    /// Heads: blocks of the object. `Leaves`: blocks of the leaf. Tails: the first block. `Handles`: free handles outside of the run.
-    /// `Nursery`: bytes from the start up to which objects lie; not kept up to date for the block being allocated in.
+    /// Heads: blocks of the object. `Leaves`: blocks of the leaf. Tails: the first block. `Handles`: free handles
+    /// outside of the run. `Nursery`: bytes from the start up to which objects lie; not kept up to date for the block
+    /// being allocated in.
     pub(crate) extent: u32,
 }
 
@@ -167,8 +168,8 @@ impl BlockPool {
         Ok(())
     }
 
-    /// Makes the zero leaf of `bytes` at [`ZERO_LEAF`], in blocks beyond the maximum, and sets `reserve` blocks aside for leaves.
-    /// Nothing has been taken before.
+    /// Makes the zero leaf of `bytes` at [`ZERO_LEAF`], in blocks beyond the maximum, and sets `reserve` blocks aside
+    /// for leaves. Nothing has been taken before.
     ///
     /// # Errors
     /// [`HeapError::System`] where the system refuses memory.
@@ -204,7 +205,8 @@ impl BlockPool {
         &self.infos[block as usize]
     }
 
-    /// A block's entry, to be changed. The kind changes by [`take`](Self::take) and [`give_back`](Self::give_back) alone.
+    /// A block's entry, to be changed. The kind changes by [`take`](Self::take) and [`give_back`](Self::give_back)
+    /// alone.
     #[inline(always)]
     pub(crate) fn info_mut(&mut self, block: u32) -> &mut BlockInfo {
         &mut self.infos[block as usize]
@@ -234,8 +236,9 @@ impl BlockPool {
         Some(first)
     }
 
-    /// Takes `count` consecutive blocks. Their entries carry the kind (the first one's `first`, the others' `rest`) and whether
-    /// they are dirty. `None` where the maximum is reached, no gap is long enough, or the system refuses memory.
+    /// Takes `count` consecutive blocks. Their entries carry the kind (the first one's `first`, the others' `rest`) and
+    /// whether they are dirty. `None` where the maximum is reached, no gap is long enough, or the system refuses
+    /// memory.
     pub(crate) fn take(&mut self, count: u32, first: BlockKind, rest: BlockKind) -> Option<u32> {
         if count > self.available() {
             return None;

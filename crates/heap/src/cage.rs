@@ -11,7 +11,8 @@
 //! Guards cost address space alone. 72 GiB for each heap leave room for some 1,800 heaps in a process of 47 bits.
 //! The first [`NULL_GUARD_BYTES`] of the cage itself are never committed: a null dereference faults there.
 //!
-//! The memory is private. Where native views map leaves a second time, blocks of leaves are those of a file: [`shared`].
+//! The memory is private. Where native views map leaves a second time, blocks of leaves are those of a file:
+//! [`shared`].
 
 mod shared;
 

@@ -1,9 +1,9 @@
-//! The card table: one byte for each 512 bytes of the cage, in the guard below the cage, so that compiled code marks a card
-//! with a shift and one store at a constant distance from the cage's base. 1 is dirty, 0 clean.
+//! The card table: one byte for each 512 bytes of the cage, in the guard below the cage, so that compiled code marks a
+//! card with a shift and one store at a constant distance from the cage's base. 1 is dirty, 0 clean.
 //!
-//! A store of a reference marks the card of the object's header (structs) or of the element (arrays of references). A dirty card
-//! therefore stands for the structs that start in it, whole, and for the elements inside of it. Cards of young memory mean
-//! nothing; a block's cards are cleared when it is taken from the pool.
+//! A store of a reference marks the card of the object's header (structs) or of the element (arrays of references). A
+//! dirty card therefore stands for the structs that start in it, whole, and for the elements inside of it. Cards of
+//! young memory mean nothing; a block's cards are cleared when it is taken from the pool.
 
 use crate::blocks::{BLOCK_BYTES, block_start};
 use crate::cage::{CAGE_BYTES, Cage};
@@ -66,8 +66,8 @@ impl Cage {
         unsafe { std::ptr::write_bytes(card, 0, (count * CARDS_PER_BLOCK) as usize) };
     }
 
-    /// The group of cards that begins at `offset`, a multiple of [`GROUP_BYTES`], which are clean afterwards: an entry is 0 where
-    /// the card was clean. The table is accessible.
+    /// The group of cards that begins at `offset`, a multiple of [`GROUP_BYTES`], which are clean afterwards: an entry
+    /// is 0 where the card was clean. The table is accessible.
     #[inline(always)]
     pub(crate) fn take_cards(&self, offset: u32) -> [u8; GROUP] {
         debug_assert!(offset.is_multiple_of(GROUP_BYTES));

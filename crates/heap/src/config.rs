@@ -53,8 +53,8 @@ pub struct HeapConfig {
     pub growth: f64,
     /// Walk and check the whole heap after each collection (before it, too, under `stress`). Panics where an
     /// invariant is broken. Cells of dead objects are cleared at once, so that a reference that the roots missed
-    /// shows soon. Memory that a collection has emptied may be made inaccessible: whoever reads through such a reference then ends the
-    /// process with a fault, where otherwise whatever lies there would be read.
+    /// shows soon. Memory that a collection has emptied may be made inaccessible: whoever reads through such a
+    /// reference then ends the process with a fault, where otherwise whatever lies there would be read.
     pub verify: bool,
     /// Collect at every n-th allocation or poll. Allocation then always takes the slow path.
     pub stress: Option<u32>,
@@ -192,8 +192,8 @@ impl HeapConfig {
         Ok(())
     }
 
-    /// What a code generator must know. Depends on the axes alone, so that code compiled for one heap runs on every heap of
-    /// an equal plan.
+    /// What a code generator must know. Depends on the axes alone, so that code compiled for one heap runs on every
+    /// heap of an equal plan.
     pub fn access_plan(&self) -> AccessPlan {
         let references = match self.references {
             References::Direct => ReferencePlan::Direct,

@@ -1,4 +1,5 @@
-//! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host values, totals.
+//! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
+//! values, totals.
 
 use crate::arrays::bulk::Elements;
 use crate::arrays::leaves::LeafTally;
@@ -26,14 +27,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory, though the
-/// one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more frequent
-/// collections before it fails.
+/// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory,
+/// though the one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more
+/// frequent collections before it fails.
 const LEAST_FREE: u64 = 64;
 /// Binary logarithm of the smallest leaf's bytes.
 const LEAST_LEAF_LOG2: u8 = 8;
-/// The part of the heap that is set aside for leaves that stores need: a store cannot collect, and polls ask for a collection before
-/// the reserve is used up.
+/// The part of the heap that is set aside for leaves that stores need: a store cannot collect, and polls ask for a
+/// collection before the reserve is used up.
 const LEAF_RESERVE: u32 = 64;
 /// The most that is set aside, in blocks.
 const MOST_LEAF_RESERVE: u32 = 32;
@@ -148,7 +149,8 @@ impl<M: ReferenceModel> Core<M> {
     /// Bytes of an array of `length` elements. Panics for other types.
     ///
     /// # Errors
-    /// [`AllocationError::TooLarge`] where they do not fit 32 bits, [`AllocationError::TooLong`] where it has too many elements.
+    /// [`AllocationError::TooLarge`] where they do not fit 32 bits, [`AllocationError::TooLong`] where it has too many
+    /// elements.
     pub(crate) fn array_bytes(&self, id: TypeId, length: u32) -> Result<u32, AllocationError> {
         let record = self.types.record(id);
         assert!(record.kind == TypeKind::Array as u32, "{id:?} is no array");
@@ -181,7 +183,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Bytes that a new object counts for if it is large: its blocks, or what of them is touched at once; 0 if it is small.
+    /// Bytes that a new object counts for if it is large: its blocks, or what of them is touched at once; 0 if it is
+    /// small.
     pub(crate) fn large_size(&self, bytes: u32, contents: Contents) -> u64 {
         match contents {
             Contents::Room => self.mapped.memory_of_room(bytes).into(),
@@ -262,8 +265,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Makes the object at `array`, which has just been allocated, an array of `length` elements; false where it was to have leaves and
-    /// there are none.
+    /// Makes the object at `array`, which has just been allocated, an array of `length` elements; false where it was to
+    /// have leaves and there are none.
     pub(crate) fn finish_array(
         &mut self,
         array: u32,
@@ -311,8 +314,8 @@ impl<M: ReferenceModel> Core<M> {
         slot
     }
 
-    /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code takes both ways of its
-    /// polls in any order.
+    /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code
+    /// takes both ways of its polls in any order.
     pub(crate) fn toggle_poll(&mut self) {
         if !self.config.stress_polls {
             return;
@@ -365,7 +368,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Frees every unmarked object that has blocks of its own. With `thorough`, all memory is looked for that can be given back.
+    /// Frees every unmarked object that has blocks of its own. With `thorough`, all memory is looked for that can be
+    /// given back.
     pub(crate) fn sweep_large(&mut self, thorough: bool) -> Survivors {
         let large = large::collected(&mut self.pool, &mut self.model);
         let mapped = self.mapped.collected(&mut self.pool, &mut self.model, thorough);

@@ -1,6 +1,6 @@
-//! Host values: an object of type [`TypeTable::EXTERNAL`](crate::TypeTable::EXTERNAL) holds the index of a slot outside of the
-//! heap. After a collection, the slots of dead objects are emptied; the values are dropped when the collection is over,
-//! since their destructors are foreign code.
+//! Host values: an object of type [`TypeTable::EXTERNAL`](crate::TypeTable::EXTERNAL) holds the index of a slot outside
+//! of the heap. After a collection, the slots of dead objects are emptied; the values are dropped when the collection
+//! is over, since their destructors are foreign code.
 
 use std::any::Any;
 

@@ -1,5 +1,5 @@
-//! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made, and looked
-//! at once for each call; everything below is generic over it.
+//! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made,
+//! and looked at once for each call; everything below is generic over it.
 
 use crate::collector::Collector;
 use crate::collector::generational::Generational;
@@ -28,10 +28,10 @@ use std::sync::Arc;
 /// method that takes roots is called. The methods that read and write objects panic where a reference is null, an
 /// immediate, or not of this heap, and where an offset or index lies outside of the object.
 ///
-/// Whatever puts a reference where the collector finds it is `unsafe`, since the collector trusts what it finds: a wrong one would be
-/// followed. So is all writing to objects, numbers too: through a stale or made-up reference it could overwrite other objects. Reading
-/// through one panics or gives whatever lies there, from the heap's accessible memory alone (under [`verify`](HeapConfig::verify) it may
-/// fault instead).
+/// Whatever puts a reference where the collector finds it is `unsafe`, since the collector trusts what it finds: a
+/// wrong one would be followed. So is all writing to objects, numbers too: through a stale or made-up reference it
+/// could overwrite other objects. Reading through one panics or gives whatever lies there, from the heap's accessible
+/// memory alone (under [`verify`](HeapConfig::verify) it may fault instead).
 pub struct Heap(pub(crate) Inner);
 
 /// A heap of one choice of axis values.
@@ -85,8 +85,8 @@ impl Heap {
         dispatch!(&self.0, heap => heap.core.pool.cage.base())
     }
 
-    /// The context that compiled code and the heap share. Constant for the heap's life; other threads may access its atomic
-    /// words.
+    /// The context that compiled code and the heap share. Constant for the heap's life; other threads may access its
+    /// atomic words.
     pub fn mutator_context(&self) -> *mut MutatorContext {
         dispatch!(&self.0, heap => heap.core.context.address())
     }
@@ -113,12 +113,12 @@ impl Heap {
         dispatch!(&mut self.0, heap => heap.allocate_array(id, length, Contents::Zeroed, roots))
     }
 
-    /// Allocates an array of `length` elements whose contents are whatever the memory held. May collect. Panics where the type is
-    /// no array.
+    /// Allocates an array of `length` elements whose contents are whatever the memory held. May collect. Panics where
+    /// the type is no array.
     ///
     /// # Safety
-    /// The caller writes every element before the next call that may collect. (Elements of references hold no references
-    /// until then.)
+    /// The caller writes every element before the next call that may collect. (Elements of references hold no
+    /// references until then.)
     ///
     /// # Errors
     /// As for [`allocate_array`](Self::allocate_array).
@@ -131,8 +131,8 @@ impl Heap {
         dispatch!(&mut self.0, heap => heap.allocate_array(id, length, Contents::Unwritten, roots))
     }
 
-    /// Puts a host value behind a reference, an object of type [`TypeTable::EXTERNAL`]. The value is dropped at the end of
-    /// the first collection that finds the object dead, or with the heap. May collect.
+    /// Puts a host value behind a reference, an object of type [`TypeTable::EXTERNAL`]. The value is dropped at the end
+    /// of the first collection that finds the object dead, or with the heap. May collect.
     ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`]; the value is dropped then.
@@ -144,11 +144,12 @@ impl Heap {
         dispatch!(&mut self.0, heap => heap.allocate_external(value, roots))
     }
 
-    /// Allocates a zeroed record of `bytes` that never moves and lives as long as the heap; returns its offset in the cage, a
-    /// multiple of 8. Its contents are not traced. Never collects.
+    /// Allocates a zeroed record of `bytes` that never moves and lives as long as the heap; returns its offset in the
+    /// cage, a multiple of 8. Its contents are not traced. Never collects.
     ///
     /// # Errors
-    /// [`AllocationError::OutOfMemory`] where the maximum is reached; whoever wants to try harder collects and calls again.
+    /// [`AllocationError::OutOfMemory`] where the maximum is reached; whoever wants to try harder collects and calls
+    /// again.
     pub fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
         dispatch!(&mut self.0, heap => heap.allocate_immortal(bytes))
     }
@@ -196,14 +197,15 @@ impl Heap {
         dispatch!(&self.0, heap => heap.core.pool.cage.address(heap.core.object(reference)))
     }
 
-    /// Reads the value of `kind` at `offset` bytes from the object's start: its bits, zero-extended. For elements of arrays, see
-    /// [`array_get`](Self::array_get).
+    /// Reads the value of `kind` at `offset` bytes from the object's start: its bits, zero-extended. For elements of
+    /// arrays, see [`array_get`](Self::array_get).
     pub fn load(&self, reference: Reference, offset: u32, kind: StorageKind) -> u128 {
         dispatch!(&self.0, heap => heap.core.load(reference, offset, kind))
     }
 
-    /// Writes the low bits of `bits` to the field of `kind`, a number, at `offset` bytes from the start of a struct or exception. For
-    /// references see [`store_reference`](Self::store_reference), for elements of arrays [`array_set`](Self::array_set).
+    /// Writes the low bits of `bits` to the field of `kind`, a number, at `offset` bytes from the start of a struct or
+    /// exception. For references see [`store_reference`](Self::store_reference), for elements of arrays
+    /// [`array_set`](Self::array_set).
     ///
     /// # Panics
     /// Where the object has no such field there, or it holds references.
@@ -218,8 +220,8 @@ impl Heap {
         })
     }
 
-    /// Writes a reference to the field at `offset` bytes from the start of a struct or exception, with the store barrier. For elements
-    /// of arrays, see [`array_set_reference`](Self::array_set_reference).
+    /// Writes a reference to the field at `offset` bytes from the start of a struct or exception, with the store
+    /// barrier. For elements of arrays, see [`array_set_reference`](Self::array_set_reference).
     ///
     /// # Panics
     /// Where the object has no field of references there.
@@ -234,8 +236,8 @@ impl Heap {
         })
     }
 
-    /// The cold path of the store barrier [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer): empties the
-    /// buffer.
+    /// The cold path of the store barrier [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer): empties
+    /// the buffer.
     pub fn flush_store_buffer(&mut self) {
         dispatch!(&mut self.0, heap => heap.flush_store_buffer())
     }

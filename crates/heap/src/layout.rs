@@ -1,7 +1,8 @@
 //! How objects lie in memory: plain arithmetic shared by the heap, the compiler and the embedder.
 //!
 //! Every object starts with an 8-byte header (type id, collector word). Arrays add a 4-byte length.
-//! Offsets are in bytes from the start of the object. Arrays that do not lie in one piece are described by [`SpineLayout`].
+//! Offsets are in bytes from the start of the object. Arrays that do not lie in one piece are described by
+//! [`SpineLayout`].
 
 mod spine;
 
@@ -17,11 +18,11 @@ pub const TYPE_ID_OFFSET: u32 = 0;
 pub const COLLECTOR_WORD_OFFSET: u32 = 4;
 /// Offset of an array's `u32` length, in elements.
 pub const ARRAY_LENGTH_OFFSET: u32 = 8;
-/// The most elements that an array can have: no length is negative as a signed number, so compiled code may compare indexes with
-/// inline lengths where the program has compared them, signed, with lengths.
+/// The most elements that an array can have: no length is negative as a signed number, so compiled code may compare
+/// indexes with inline lengths where the program has compared them, signed, with lengths.
 pub const MOST_ELEMENTS: u32 = i32::MAX as u32;
-/// Offset of an array's `u32` inline length, in elements, where arrays have one ([`SpineLayout::grows`]): so many lie behind each
-/// other right after the header. It takes the place of the collector word.
+/// Offset of an array's `u32` inline length, in elements, where arrays have one ([`SpineLayout::grows`]): so many lie
+/// behind each other right after the header. It takes the place of the collector word.
 pub const INLINE_LENGTH_OFFSET: u32 = COLLECTOR_WORD_OFFSET;
 /// Every object starts at a multiple of this.
 pub const OBJECT_ALIGNMENT: u32 = 8;

@@ -2,8 +2,9 @@
 //!
 //! A [`Heap`] owns a reserved 4 GiB cage of address space and the objects in it, which are named by 32-bit
 //! [`Reference`]s. How it works is chosen along axes when it is made ([`HeapConfig`]): the collector, the reference
-//! model, the layout of arrays. A code generator learns what to emit from the [`AccessPlan`], plain data that depends on the configuration
-//! alone; the embedder describes its types in a [`TypeTable`] and enumerates its roots through [`Roots`].
+//! model, the layout of arrays. A code generator learns what to emit from the [`AccessPlan`], plain data that depends
+//! on the configuration alone; the embedder describes its types in a [`TypeTable`] and enumerates its roots through
+//! [`Roots`].
 //!
 //! ```
 //! use legato_heap::layout::StorageKind;

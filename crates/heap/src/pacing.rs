@@ -1,10 +1,12 @@
-//! When to collect the whole heap: when what is live and what has been handed out reach the limit that the axis `sizing` sets.
+//! When to collect the whole heap: when what is live and what has been handed out reach the limit that the axis
+//! `sizing` sets.
 
 use crate::config::HeapConfig;
 use crate::sizing::HeapSize;
 use std::time::{Duration, Instant};
 
-/// Bytes handed out, and when that is enough. What is handed out counts at once, whether the mutator has used it or not.
+/// Bytes handed out, and when that is enough. What is handed out counts at once, whether the mutator has used it or
+/// not.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     sizing: HeapSize,
@@ -69,7 +71,8 @@ impl Pacer {
         self.pauses += pause;
     }
 
-    /// Sets the next limit after a full collection that found `live` bytes, and has stopped the mutator for `pause` so far.
+    /// Sets the next limit after a full collection that found `live` bytes, and has stopped the mutator for `pause` so
+    /// far.
     pub(crate) fn collected(&mut self, live: u64, pause: Duration) {
         self.live = live;
         self.allocated_before += std::mem::take(&mut self.allocated);

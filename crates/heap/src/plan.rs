@@ -36,8 +36,8 @@ pub struct AccessPlan {
 pub enum ReferencePlan {
     /// The reference is the object's offset in the cage.
     Direct,
-    /// The reference is the cage offset of a handle: one `u32` that holds the object's offset (Handles Revisited, section 3,
-    /// thin handles). The object's collector word holds the offset of its handle.
+    /// The reference is the cage offset of a handle: one `u32` that holds the object's offset (Handles Revisited,
+    /// section 3, thin handles). The object's collector word holds the offset of its handle.
     ThinHandles,
 }
 
@@ -52,14 +52,15 @@ pub enum ArrayPlan {
 
 /// How compiled code reaches the elements of arrays that are divided into a spine and leaves.
 ///
-/// A load masks the pointer's [`TAINT`](crate::layout::TAINT) where `copy_on_write` says that there may be one, and reads from the zero leaf like from
-/// any other. A store to a leaf that must not be written calls
+/// A load masks the pointer's [`TAINT`](crate::layout::TAINT) where `copy_on_write` says that there may be one, and
+/// reads from the zero leaf like from any other. A store to a leaf that must not be written calls
 /// [`Heap::leaf_for_store`](crate::Heap::leaf_for_store) for the one to write to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct SpinePlan {
     /// Where the parts lie.
     pub layout: SpineLayout,
-    /// The cage offset of the zero leaf, where pointers may lead to it. Without `copy_on_write` it must be told by this offset.
+    /// The cage offset of the zero leaf, where pointers may lead to it. Without `copy_on_write` it must be told by this
+    /// offset.
     pub zero_leaf: Option<u32>,
     /// Whether pointers may be tainted. Those to the zero leaf are, then.
     pub copy_on_write: bool,
@@ -155,27 +156,28 @@ pub struct InlineRun {
     pub cell_bytes: u32,
 }
 
-/// What a store of a reference into an object must do besides. Stores into an object that no safepoint has passed since its
-/// allocation need no barrier.
+/// What a store of a reference into an object must do besides. Stores into an object that no safepoint has passed since
+/// its allocation need no barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum BarrierPlan {
     /// Nothing: the collector stops the mutator and traces everything.
     None,
-    /// Where the value stored is young, sets the byte of the card that the object's header (structs) or the element (arrays)
-    /// lies in to 1.
+    /// Where the value stored is young, sets the byte of the card that the object's header (structs) or the element
+    /// (arrays) lies in to 1.
     Cards(RememberedPlan),
-    /// Structs: where the value stored is young and the object old, pushes the slot's cage offset to the sequential store
-    /// buffer, and calls the cold path when that is full. Arrays: as for `Cards`. The number is the offset of the
+    /// Structs: where the value stored is young and the object old, pushes the slot's cage offset to the sequential
+    /// store buffer, and calls the cold path when that is full. Arrays: as for `Cards`. The number is the offset of the
     /// [`StoreBufferWords`] in the [`MutatorContext`].
     StoreBuffer(RememberedPlan, u32),
 }
 
 /// Where the tables of a remembered set lie: for cage offset `o`, the age at
-/// `cage base - ages_below + (o >> block_log2)` and the card at `cage base - cards_below + (o >> card_log2)`, a byte each.
+/// `cage base - ages_below + (o >> block_log2)` and the card at `cage base - cards_below + (o >> card_log2)`, a byte
+/// each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct RememberedPlan {
-    /// Distance in bytes from the table of ages up to the cage's base. An age is not 0 where objects are young; null is old, and
-    /// an immediate may be taken for either.
+    /// Distance in bytes from the table of ages up to the cage's base. An age is not 0 where objects are young; null is
+    /// old, and an immediate may be taken for either.
     pub ages_below: u32,
     /// Binary logarithm of a block's bytes.
     pub block_log2: u8,
@@ -195,7 +197,8 @@ pub struct BumpRun {
     pub limit: u32,
 }
 
-/// The sequential store buffer as compiled code sees it: `u32` cage offsets of slots are written from `cursor` up to `limit`.
+/// The sequential store buffer as compiled code sees it: `u32` cage offsets of slots are written from `cursor` up to
+/// `limit`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoreBufferWords {

@@ -4,8 +4,8 @@ use crate::reference::Reference;
 
 /// Receives root slots from a [`Roots`].
 pub trait RootVisitor {
-    /// Visits one slot. A moving collector updates it. Returns whether the slot now leads to an object that the next nursery
-    /// collection may move or free: see [`Roots::visit_young_roots`].
+    /// Visits one slot. A moving collector updates it. Returns whether the slot now leads to an object that the next
+    /// nursery collection may move or free: see [`Roots::visit_young_roots`].
     fn visit(&mut self, slot: &mut Reference) -> bool;
 }
 
@@ -14,20 +14,23 @@ pub trait RootVisitor {
 /// # Safety
 /// The collector follows what it is shown, and moves or frees what it is not shown. Therefore:
 ///
-/// - Every slot that [`visit_roots`](Self::visit_roots) or [`visit_young_roots`](Self::visit_young_roots) visits holds null, an
-///   immediate, or a reference to an object of the heap that asks: one that the heap has returned, or that was read from a live object,
-///   since the last collection, or that was visited in the same slot by every collection since.
+/// - Every slot that [`visit_roots`](Self::visit_roots) or [`visit_young_roots`](Self::visit_young_roots) visits holds
+///   null, an immediate, or a reference to an object of the heap that asks: one that the heap has returned, or that was
+///   read from a live object, since the last collection, or that was visited in the same slot by every collection
+///   since.
 /// - Both methods visit the same slots, but for those that `visit_young_roots` may leave out.
 ///
-/// What is not visited need not be memory-safe to lose: references that were not roots are *stale* after a collection. Reading through one
-/// panics or reads something else; passing one to an `unsafe` method that asks for a live object breaks that method's contract.
+/// What is not visited need not be memory-safe to lose: references that were not roots are *stale* after a collection.
+/// Reading through one panics or reads something else; passing one to an `unsafe` method that asks for a live object
+/// breaks that method's contract.
 pub unsafe trait Roots {
-    /// Calls `visitor` for every slot that may hold a reference to an object of the heap. Null and immediates are allowed. Called
-    /// several times for each collection where the heap is verified.
+    /// Calls `visitor` for every slot that may hold a reference to an object of the heap. Null and immediates are
+    /// allowed. Called several times for each collection where the heap is verified.
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor);
 
-    /// As [`visit_roots`](Self::visit_roots), for a nursery collection: slots may be left out that have not been written since the last
-    /// visit by this method for which the visitor returned false. Leaves none out unless implemented otherwise.
+    /// As [`visit_roots`](Self::visit_roots), for a nursery collection: slots may be left out that have not been
+    /// written since the last visit by this method for which the visitor returned false. Leaves none out unless
+    /// implemented otherwise.
     fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
         self.visit_roots(visitor);
     }
@@ -76,8 +79,8 @@ impl RootStack {
     /// Puts a reference on top.
     ///
     /// # Safety
-    /// It is null, an immediate, or an object that is live now; and until it is taken off, this stack is among the roots in every call of
-    /// a method of that object's heap that takes roots, and of no other heap's.
+    /// It is null, an immediate, or an object that is live now; and until it is taken off, this stack is among the
+    /// roots in every call of a method of that object's heap that takes roots, and of no other heap's.
     pub unsafe fn push(&mut self, reference: Reference) {
         self.slots.push(reference);
     }
@@ -116,7 +119,8 @@ impl RootStack {
     }
 }
 
-// SAFETY: whoever has pushed a reference has said that it was good then, and that no collection has gone by without this stack.
+// SAFETY: whoever has pushed a reference has said that it was good then, and that no collection has gone by without
+// this stack.
 unsafe impl Roots for RootStack {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         for slot in &mut self.slots {

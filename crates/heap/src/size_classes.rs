@@ -1,8 +1,8 @@
 //! The size classes of small objects.
 //!
-//! Multiples of 8 up to 112 bytes, then steps of about an eighth, each rounded up to the largest cell of which equally many fit
-//! a block; from 2 KiB on, the cells that divide a block into 14 to 2 parts. An object wastes at most 12 % of its cell up to
-//! 2 KiB (except for the step from 8 to 16 bytes below 32), and nothing of note at a block's end.
+//! Multiples of 8 up to 112 bytes, then steps of about an eighth, each rounded up to the largest cell of which equally
+//! many fit a block; from 2 KiB on, the cells that divide a block into 14 to 2 parts. An object wastes at most 12 % of
+//! its cell up to 2 KiB (except for the step from 8 to 16 bytes below 32), and nothing of note at a block's end.
 
 use crate::blocks::BLOCK_BYTES;
 use crate::plan::MAX_SIZE_CLASSES;

@@ -1,8 +1,8 @@
 //! The table that types are registered in: append-only memory shared by any number of heaps.
 //!
-//! Records lie in a reservation that is committed as it grows, so that its base address never changes and compiled code may
-//! hold it. Registration takes a lock; every look-up is free of locks: a [`TypeId`] is known only to those who learnt
-//! it after its record was written.
+//! Records lie in a reservation that is committed as it grows, so that its base address never changes and compiled code
+//! may hold it. Registration takes a lock; every look-up is free of locks: a [`TypeId`] is known only to those who
+//! learnt it after its record was written.
 
 use crate::error::HeapError;
 use crate::layout::{HEADER_BYTES, StorageKind, StructLayout};
@@ -75,8 +75,8 @@ impl TypeTable {
     /// Registers a type. Every call makes a new type, also for equal descriptions: identity is the embedder's matter.
     ///
     /// # Errors
-    /// [`HeapError::InvalidType`] where the supertype is unknown, of another kind or no prefix of the type, or where a struct
-    /// is too large; [`HeapError::TypeTableFull`], [`HeapError::System`].
+    /// [`HeapError::InvalidType`] where the supertype is unknown, of another kind or no prefix of the type, or where a
+    /// struct is too large; [`HeapError::TypeTableFull`], [`HeapError::System`].
     pub fn register(&self, info: TypeInfo) -> Result<TypeId, HeapError> {
         let described = describe(&info)?;
         if let Some(supertype) = info.supertype {
@@ -100,8 +100,8 @@ impl TypeTable {
         }
         let record = TypeRecord { display_length, info: end.count as u32, ..described.record };
         let address = self.memory.base().wrapping_add(end.offset as usize);
-        // SAFETY: the record's range has just been committed, nobody knows its id yet, and the lock is held. A supertype's
-        // display is complete, and fresh memory is zero beyond the entries written.
+        // SAFETY: the record's range has just been committed, nobody knows its id yet, and the lock is held. A
+        // supertype's display is complete, and fresh memory is zero beyond the entries written.
         unsafe {
             address.cast::<TypeRecord>().write(record);
             let display = address.add(TypeRecord::DISPLAY_OFFSET as usize).cast::<u32>();
@@ -141,8 +141,8 @@ impl TypeTable {
         unsafe { self.record_unchecked(id) }
     }
 
-    /// Where the fields of a struct, exception (the tag's id first) or external lie; `None` for other types. Panics where
-    /// `id` is not of this table.
+    /// Where the fields of a struct, exception (the tag's id first) or external lie; `None` for other types. Panics
+    /// where `id` is not of this table.
     pub fn layout(&self, id: TypeId) -> Option<&StructLayout> {
         self.known(id).layout.as_ref()
     }
@@ -183,8 +183,8 @@ impl TypeTable {
         if id.0 < FIRST || !id.0.is_multiple_of(8) || record_end > end {
             return None;
         }
-        // An id that names the middle of a record reads some other word as the index; the entry's own id then disagrees.
-        // SAFETY: the range lies below the published end, so it is committed and constant.
+        // An id that names the middle of a record reads some other word as the index; the entry's own id then
+        // disagrees. SAFETY: the range lies below the published end, so it is committed and constant.
         let index = unsafe { self.record_unchecked(id) }.info;
         let (chunk, index) = chunk_of(index as usize);
         let entry = self.chunks.get(chunk)?.get()?.get(index)?.get()?;

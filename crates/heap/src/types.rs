@@ -3,9 +3,9 @@
 //! A [`TypeId`] is the byte offset of the type's [`TypeRecord`] in the table's memory, so that compiled code reaches a
 //! record with one addition. Records never move and are never removed while the table lives.
 //!
-//! A record ends in its *display*: the type ids of its supertypes from the root (depth 0) down to itself. A cast to type
-//! `T` of depth `d` succeeds where `display[d] == T`. Every display has at least [`MIN_DISPLAY`] entries (the unused
-//! ones are 0), so that a check for a shallower target needs no look at the length.
+//! A record ends in its *display*: the type ids of its supertypes from the root (depth 0) down to itself. A cast to
+//! type `T` of depth `d` succeeds where `display[d] == T`. Every display has at least [`MIN_DISPLAY`] entries (the
+//! unused ones are 0), so that a check for a shallower target needs no look at the length.
 
 use crate::layout::StorageKind;
 
@@ -17,8 +17,8 @@ pub struct TypeId(pub u32);
 /// The fewest entries of a display. A target at this depth or deeper must compare [`TypeRecord::display_length`] first.
 pub const MIN_DISPLAY: u32 = 8;
 
-/// What kind of thing a type describes. The discriminant is stored in [`TypeRecord::kind`], where compiled code compares
-/// it for casts to the abstract types.
+/// What kind of thing a type describes. The discriminant is stored in [`TypeRecord::kind`], where compiled code
+/// compares it for casts to the abstract types.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TypeKind {
@@ -46,8 +46,9 @@ pub struct TypeRecord {
     pub info: u32,
     /// Structs: object size in bytes. Arrays: element size in bytes.
     pub bytes: u32,
-    /// Structs: bit `i` is set where the word at byte `8 + 4 * i` of the object is a traced reference. Arrays: 1 where the
-    /// elements are traced references. `u64::MAX` with [`Self::many_references`] set means: see the full description.
+    /// Structs: bit `i` is set where the word at byte `8 + 4 * i` of the object is a traced reference. Arrays: 1 where
+    /// the elements are traced references. `u64::MAX` with [`Self::many_references`] set means: see the full
+    /// description.
     pub reference_map: u64,
     /// 1 where `reference_map` cannot hold the struct's references.
     pub many_references: u32,

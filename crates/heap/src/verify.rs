@@ -1,10 +1,10 @@
 //! Walks the heap and checks every invariant that can be checked. Trusts nothing but the side tables' sizes.
 //!
-//! Here is what holds under every collector: an allocated object has a registered type with objects, fits its cell and belongs
-//! to its class; a traced slot or root is null, an immediate, or leads to the start of an allocated object; host slots and
-//! their objects agree; a large object's blocks belong to it; blocks with cells or leaves to be swept are queued once; a spine's pointers lead to leaves of
-//! its own, or tainted to shared ones. Each collector's own `verify`
-//! module says which offsets hold allocated objects, and adds what it promises besides.
+//! Here is what holds under every collector: an allocated object has a registered type with objects, fits its cell and
+//! belongs to its class; a traced slot or root is null, an immediate, or leads to the start of an allocated object;
+//! host slots and their objects agree; a large object's blocks belong to it; blocks with cells or leaves to be swept
+//! are queued once; a spine's pointers lead to leaves of its own, or tainted to shared ones. Each collector's own
+//! `verify` module says which offsets hold allocated objects, and adds what it promises besides.
 
 use crate::arrays::leaves::{leaf_of, strips};
 use crate::arrays::parts::{Parts, Place as PartPlace};
@@ -163,7 +163,8 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         Ok((id, record, bytes, length))
     }
 
-    /// Checks an allocated object; `slot` is called with the offset of each traced slot and the object that it leads to.
+    /// Checks an allocated object; `slot` is called with the offset of each traced slot and the object that it leads
+    /// to.
     pub(crate) fn check_object(
         &mut self,
         object: u32,
@@ -216,8 +217,8 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         self.core.types.reference_offsets(id).iter().try_for_each(|&offset| check(offset))
     }
 
-    /// The pointers of a spine lead to the zero leaf, to allocated leaves of the right kind that are its own unless tainted, and to
-    /// its remainder.
+    /// The pointers of a spine lead to the zero leaf, to allocated leaves of the right kind that are its own unless
+    /// tainted, and to its remainder.
     fn check_leaves(&mut self, parts: &Parts, record: &TypeRecord) -> Check {
         let core = self.core;
         let (Some((object, spine)), Some(mode)) = (parts.spine(), core.spines) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! Mapped arrays: they hold what a program stores, their memory comes and goes by pages, their address space is used again.
+//! Mapped arrays: they hold what a program stores, their memory comes and goes by pages, their address space is used
+//! again.
 
 mod common;
 
@@ -204,8 +205,8 @@ fn a_full_heap_says_so_and_goes_on() {
     }
 }
 
-/// Allocates `count` arrays, of sizes and lifetimes over several orders of magnitude, whose sizes drift up and down in phases.
-/// Nothing but their headers is touched.
+/// Allocates `count` arrays, of sizes and lifetimes over several orders of magnitude, whose sizes drift up and down in
+/// phases. Nothing but their headers is touched.
 fn churn(config: &HeapConfig, count: u32) {
     let (mut heap, bytes) = heap_of_bytes(config);
     let mut random = Random(11);

@@ -1,5 +1,5 @@
-//! How many mappings of the process shared pages take: few at a time, and none in the end. The only test of its process, which it
-//! counts the mappings of.
+//! How many mappings of the process shared pages take: few at a time, and none in the end. The only test of its
+//! process, which it counts the mappings of.
 #![cfg(target_os = "linux")]
 
 mod common;

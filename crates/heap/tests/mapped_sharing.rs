@@ -53,8 +53,8 @@ impl Pair {
     }
 }
 
-/// Random copies, fills, stores and deaths among arrays of one element kind. Many copies are to new arrays, as these alone come to
-/// share pages.
+/// Random copies, fills, stores and deaths among arrays of one element kind. Many copies are to new arrays, as these
+/// alone come to share pages.
 fn run(config: &HeapConfig, kind: StorageKind, seed: u64, steps: usize) -> Heap {
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(kind));

@@ -1,5 +1,5 @@
-//! Methods, misused: panics, or rubbish that is read, but no access outside of the heap's memory, and no damage that a collection stumbles
-//! over. The `unsafe` ones are given live objects, of wrong kinds and at wrong places.
+//! Methods, misused: panics, or rubbish that is read, but no access outside of the heap's memory, and no damage that a
+//! collection stumbles over. The `unsafe` ones are given live objects, of wrong kinds and at wrong places.
 
 mod common;
 

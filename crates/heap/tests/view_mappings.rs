@@ -1,5 +1,5 @@
-//! What views leave behind in the process: nothing. In a binary of its own, with one test at a time, as it counts what the whole
-//! process has.
+//! What views leave behind in the process: nothing. In a binary of its own, with one test at a time, as it counts what
+//! the whole process has.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -21,9 +21,9 @@ const INITIALISE: u32 = 1;
 const CHECK: u32 = 2;
 
 /// A module whose start function initialises `globals` globals with object graphs, as a compiler of an object-oriented
-/// language emits it for a large program: about 133 instructions for each global, all in one function, with vtables from
-/// globals, strings as arrays, nested allocations, calls of constructors, null checks, casts and branches between them.
-/// Every tenth graph refers to an earlier one. The export `check` returns how many globals hold a proper graph.
+/// language emits it for a large program: about 133 instructions for each global, all in one function, with vtables
+/// from globals, strings as arrays, nested allocations, calls of constructors, null checks, casts and branches between
+/// them. Every tenth graph refers to an earlier one. The export `check` returns how many globals hold a proper graph.
 ///
 /// A compiler that is quadratic in the length of a function, or in the number of references that live across
 /// allocations, shows it here: 3,000 globals make 400,000 instructions.

@@ -1,5 +1,5 @@
-//! What gets bytes from strangers, as functions of those bytes: they return, whatever the bytes are. The test `hostile` calls them with
-//! mutations of good inputs, the manifests in `fuzz/` with whatever `cargo fuzz` comes upon.
+//! What gets bytes from strangers, as functions of those bytes: they return, whatever the bytes are. The test `hostile`
+//! calls them with mutations of good inputs, the manifests in `fuzz/` with whatever `cargo fuzz` comes upon.
 
 use legato::{Engine, Module, Precompiled};
 use legato_wasi::{Access, Errno, GuestMemory, Rights, WasiCtx, WasiCtxBuilder};
@@ -26,7 +26,8 @@ pub fn loader(data: &[u8]) {
 
 fn load(data: &[u8]) {
     let engine = Engine::default();
-    // SAFETY: what is loaded is described and dropped: no code of it runs. That its data is not trusted is what is tested.
+    // SAFETY: what is loaded is described and dropped: no code of it runs. That its data is not trusted is what is
+    // tested.
     if let Ok(module) = unsafe { Module::deserialize(&engine, data) } {
         module.imports().for_each(|import| _ = black_box(import.ty().to_string()));
         module.exports().for_each(|export| _ = black_box(export.ty().to_string()));
@@ -50,11 +51,12 @@ fn resealed(data: &[u8]) -> Vec<u8> {
     data
 }
 
-/// Calls what WASI does with paths, one call for each line: a digit that chooses the call, a byte of flags, and one or two paths with a
-/// tabulator between them. The guest has one directory, with links in it that lead out and in circles.
+/// Calls what WASI does with paths, one call for each line: a digit that chooses the call, a byte of flags, and one or
+/// two paths with a tabulator between them. The guest has one directory, with links in it that lead out and in circles.
 ///
 /// # Panics
-/// If the guest has seen or changed anything outside of its directory; or where the system gives no temporary directory.
+/// If the guest has seen or changed anything outside of its directory; or where the system gives no temporary
+/// directory.
 pub fn wasi_paths(data: &[u8]) {
     let outside = tempfile::tempdir().expect("a temporary directory");
     furnish(outside.path()).expect("files in a temporary directory");

@@ -1,13 +1,13 @@
 //! Experiments with Legato: what it is measured by, and what it is checked against.
 //!
-//! * [`generate`] builds modules that are hard for a compiler; [`mutate`] builds modules that are wrong; [`hostile`] is what gets bytes from
-//!   strangers.
+//! * [`generate`] builds modules that are hard for a compiler; [`mutate`] builds modules that are wrong; [`hostile`] is
+//!   what gets bytes from strangers.
 //! * [`measure`], [`stats`], [`report`] and [`tables`] are the instruments: alternating runs, medians and intervals.
-//! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `allocation` compares
-//!   programs that allocate, and their pauses, with wasmtime and V8; `fuzz` runs generated modules in Legato and wasmtime
-//!   and compares what they do.
-//! * [`collections`] runs generated programs that allocate under all heap configurations, and compares them with one that
-//!   never collects; [`children`] are the processes in which they, and those of `fuzz`, may crash.
+//! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `allocation`
+//!   compares programs that allocate, and their pauses, with wasmtime and V8; `fuzz` runs generated modules in Legato
+//!   and wasmtime and compares what they do.
+//! * [`collections`] runs generated programs that allocate under all heap configurations, and compares them with one
+//!   that never collects; [`children`] are the processes in which they, and those of `fuzz`, may crash.
 //! * [`views`] measures what host code pays for an array as one slice.
 //! * [`zeroing`] measures what zeroing costs under each strategy.
 //! * [`arrays`] measures what the layouts of arrays cost and save.

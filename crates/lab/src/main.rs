@@ -39,8 +39,8 @@ enum Command {
     /// Exits with 1 if there is a difference.
     #[cfg(feature = "peers")]
     Fuzz(fuzz::Options),
-    /// Run generated programs that allocate under all heap configurations, and compare what they do with what they do where
-    /// nothing is ever collected.
+    /// Run generated programs that allocate under all heap configurations, and compare what they do with what they do
+    /// where nothing is ever collected.
     ///
     /// Exits with 1 if there is a difference.
     FuzzCollections(collections::Options),
@@ -48,7 +48,8 @@ enum Command {
     ///
     /// Exits with 1 if something could not be measured. Needs a release build.
     Zeroing(zeroing::Options),
-    /// What the layouts of arrays cost and save, against contiguous arrays: programs, parameters, copies, single accesses.
+    /// What the layouts of arrays cost and save, against contiguous arrays: programs, parameters, copies, single
+    /// accesses.
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
     Arrays(arrays::Options),

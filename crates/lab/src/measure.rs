@@ -60,8 +60,8 @@ pub fn process(command: &mut std::process::Command) -> anyhow::Result<Time> {
     Ok(Time { wall: wall.as_secs_f64(), user: duration(usage.ru_utime).as_secs_f64() })
 }
 
-/// The order in which so many contestants run in a round (from 0), so that nobody has an advantage by its place: every two
-/// rounds begin with another contestant, and the second of them goes backwards.
+/// The order in which so many contestants run in a round (from 0), so that nobody has an advantage by its place: every
+/// two rounds begin with another contestant, and the second of them goes backwards.
 pub fn turn(round: usize, contestants: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..contestants).collect();
     order.rotate_left(round / 2 % contestants.max(1));
@@ -81,8 +81,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Runs `a` and `b` in alternation, `pairs` times each, after one run of each that does not count. Every second pair
-    /// runs in the other order, so that whoever goes first has no advantage.
+    /// Runs `a` and `b` in alternation, `pairs` times each, after one run of each that does not count. Every second
+    /// pair runs in the other order, so that whoever goes first has no advantage.
     ///
     /// # Errors
     /// The first error of `a` or `b`.

@@ -55,8 +55,8 @@ pub const ARRAYS: [Program; 11] = [
     java("wheel", &["6000000"]),
 ];
 
-/// Those of [`ARRAYS`] most of whose array memory is never used, like that of the benchmarks `xalan` and `compress` (Z-Rays,
-/// section 7.2.1).
+/// Those of [`ARRAYS`] most of whose array memory is never used, like that of the benchmarks `xalan` and `compress`
+/// (Z-Rays, section 7.2.1).
 pub const SPARSE: [&str; 3] = ["kotlin/documents", "java/lzw", "java/wheel"];
 
 /// The program whose pauses are measured: a cache that is always full.

@@ -52,10 +52,9 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Ratio {
     Ratio { median: median(&ratios), low, high }
 }
 
-/// The geometric mean, over programs, of the median ratio of each, as the result's `median`. The ratios were measured in
-/// pairs: one list of them for each program. The interval is the
-/// bootstrap's over the pairs within each program: it tells how well these programs were measured, not how well they stand
-/// for others. NaN of nothing.
+/// The geometric mean, over programs, of the median ratio of each, as the result's `median`. The ratios were measured
+/// in pairs: one list of them for each program. The interval is the bootstrap's over the pairs within each program: it
+/// tells how well these programs were measured, not how well they stand for others. NaN of nothing.
 pub fn geometric_mean(programs: &[Vec<f64>]) -> Ratio {
     if programs.is_empty() || programs.iter().any(Vec::is_empty) {
         return Ratio { median: f64::NAN, low: f64::NAN, high: f64::NAN };

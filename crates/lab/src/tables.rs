@@ -57,7 +57,8 @@ pub enum Unit {
 pub struct Row {
     /// What was measured.
     pub subject: String,
-    /// Medians with 95 % intervals, one for each column; not a number where there is no result. Empty if nothing has one.
+    /// Medians with 95 % intervals, one for each column; not a number where there is no result. Empty if nothing has
+    /// one.
     pub cells: Vec<Ratio>,
     /// The single runs behind each cell.
     pub runs: Vec<Vec<f64>>,
@@ -77,8 +78,8 @@ pub struct Verdict {
 }
 
 impl Report {
-    /// A report on this machine, with notes where its figures are not worth quoting. `rounds` is how often each thing is to be
-    /// measured.
+    /// A report on this machine, with notes where its figures are not worth quoting. `rounds` is how often each thing
+    /// is to be measured.
     pub(crate) fn new(rounds: usize) -> Report {
         let mut report =
             Report { machine: Machine::this(), tables: Vec::new(), verdicts: Vec::new(), notes: Vec::new() };
@@ -140,8 +141,8 @@ impl Table {
         runs.filter(|runs| !runs.is_empty()).cloned().collect()
     }
 
-    /// Adds what all rows say together: geometric means of ratios, and sums of seconds and bytes; where there is no ratio, the mean
-    /// and the maximum of the medians.
+    /// Adds what all rows say together: geometric means of ratios, and sums of seconds and bytes; where there is no
+    /// ratio, the mean and the maximum of the medians.
     pub(crate) fn conclude(&mut self) {
         if self.rows.iter().all(|row| row.cells.is_empty()) {
             return;

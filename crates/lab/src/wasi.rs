@@ -1,7 +1,8 @@
 //! The little of WASI preview 1 that a program needs which computes and prints.
 //!
-//! Both engines of a comparison are given these very functions, so that the host's share is the same and no engine's own
-//! WASI enters the figures. Output is collected, random numbers come from a fixed seed; all else is an import that traps.
+//! Both engines of a comparison are given these very functions, so that the host's share is the same and no engine's
+//! own WASI enters the figures. Output is collected, random numbers come from a fixed seed; all else is an import that
+//! traps.
 
 use crate::random::Random;
 use std::time::{SystemTime, UNIX_EPOCH};

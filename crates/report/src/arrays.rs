@@ -4,7 +4,8 @@ use legato_heap::HeapStats;
 
 use crate::page::units::{bytes, count};
 
-/// A name and a sentence for each thing that there is to say: of leaves, of arrays by pages, of views, of counted accesses.
+/// A name and a sentence for each thing that there is to say: of leaves, of arrays by pages, of views, of counted
+/// accesses.
 pub(crate) fn describe(heap: &HeapStats) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     let arrays = &heap.arrays;

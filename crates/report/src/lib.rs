@@ -1,9 +1,9 @@
-//! Watching the collectors of Legato: all that a heap tells, it tells one [`GcObserver`](legato_heap::GcObserver), and here
-//! are the observers to give it.
+//! Watching the collectors of Legato: all that a heap tells, it tells one [`GcObserver`](legato_heap::GcObserver), and
+//! here are the observers to give it.
 //!
 //! * [`GcLog`] writes one line for each collection.
-//! * [`GcRecorder`] remembers what happened, and yields a [`Record`] at any time: percentiles of the pauses, minimum mutator
-//!   utilisation, allocation rate and the like as [`Statistics`], which serialise.
+//! * [`GcRecorder`] remembers what happened, and yields a [`Record`] at any time: percentiles of the pauses, minimum
+//!   mutator utilisation, allocation rate and the like as [`Statistics`], which serialise.
 //! * [`Report`] is a record with what it belongs to: as JSON, as text, and as a page of HTML that stands by itself.
 //! * [`Fanout`] passes events to several observers.
 //!
@@ -21,8 +21,8 @@
 //! assert!(report.html().starts_with("<!DOCTYPE html>"));
 //! ```
 //!
-//! An observer is called while the mutator stands still, after the pause was measured: a slow one slows the program, but
-//! does not lengthen the pauses that are reported.
+//! An observer is called while the mutator stands still, after the pause was measured: a slow one slows the program,
+//! but does not lengthen the pauses that are reported.
 #![warn(missing_docs)]
 
 mod arrays;

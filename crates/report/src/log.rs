@@ -10,8 +10,8 @@ use legato_heap::{GcEvent, GcObserver};
 /// gc #12 nursery (nursery) at 0.345 s: 36864K -> 33120K (limit 65536K, committed 45056K), promoted 352K, zeroing 0.120 ms, pause 0.834 ms
 /// ```
 ///
-/// Each line is one write, so that lines of several threads do not mix. Where writing fails, the line is lost: a program must
-/// not end because nobody reads its log.
+/// Each line is one write, so that lines of several threads do not mix. Where writing fails, the line is lost: a
+/// program must not end because nobody reads its log.
 #[derive(Debug)]
 pub struct GcLog<W> {
     writer: W,

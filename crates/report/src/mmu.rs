@@ -1,5 +1,5 @@
-//! Minimum mutator utilisation (Cheng and Blelloch, "A Parallel, Real-Time Garbage Collector", PLDI 2001): the least share of
-//! any window of a given length that was left to the mutator.
+//! Minimum mutator utilisation (Cheng and Blelloch, "A Parallel, Real-Time Garbage Collector", PLDI 2001): the least
+//! share of any window of a given length that was left to the mutator.
 
 use std::time::Duration;
 
@@ -42,12 +42,12 @@ impl PauseTimeline {
         Duration::from_nanos(self.pauses.last().map_or(0, |last| last.before + last.end - last.start))
     }
 
-    /// The minimum mutator utilisation, from 0 to 1, over all windows of length `window` that lie between 0 and `total`, which
-    /// is at least [`end`](Self::end). `None` for an empty window and for one longer than `total`.
+    /// The minimum mutator utilisation, from 0 to 1, over all windows of length `window` that lie between 0 and
+    /// `total`, which is at least [`end`](Self::end). `None` for an empty window and for one longer than `total`.
     ///
-    /// Exact: sliding a window later while it starts outside a pause, or earlier while it starts within one, never leaves
-    /// it less paused time. So no window has more than some window that starts with a pause; and what of such a window lies
-    /// beyond `total` could as well lie before it.
+    /// Exact: sliding a window later while it starts outside a pause, or earlier while it starts within one, never
+    /// leaves it less paused time. So no window has more than some window that starts with a pause; and what of such a
+    /// window lies beyond `total` could as well lie before it.
     pub fn minimum_utilisation(&self, window: Duration, total: Duration) -> Option<f64> {
         let (window, total) = (nanoseconds(window), nanoseconds(total.max(self.end())));
         if window == 0 || window > total {

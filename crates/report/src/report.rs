@@ -40,8 +40,8 @@ impl Report {
         Report { program, outcome, configuration, machine: Machine::this(), statistics, record }
     }
 
-    /// One JSON object on one line: `program`, `outcome`, `configuration` (an object of strings), `machine` ([`Machine`]), and
-    /// the fields of [`Statistics`].
+    /// One JSON object on one line: `program`, `outcome`, `configuration` (an object of strings), `machine`
+    /// ([`Machine`]), and the fields of [`Statistics`].
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("strings and numbers alone, with string keys")
     }

@@ -1,7 +1,7 @@
 //! The figures of one heap, as JSON and as text.
 //!
-//! Names end in their unit where they have one: `_us` microseconds, `_ms` milliseconds, `_s` seconds, `_bytes`. Shares lie between
-//! 0 and 1.
+//! Names end in their unit where they have one: `_us` microseconds, `_ms` milliseconds, `_s` seconds, `_bytes`. Shares
+//! lie between 0 and 1.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,8 +59,8 @@ pub struct PauseStatistics {
     pub by_kind: BTreeMap<String, Pauses>,
 }
 
-/// A distribution of pauses, in microseconds. Percentiles are exact to one part in a thousand, the rest to a nanosecond; all
-/// are 0 where there was no pause.
+/// A distribution of pauses, in microseconds. Percentiles are exact to one part in a thousand, the rest to a
+/// nanosecond; all are 0 where there was no pause.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pauses {
     /// How many.

@@ -42,7 +42,8 @@ fn event(number: u64, kind: CollectionKind, start: Duration, pause: Duration) ->
 /// When the first collection may begin: so late that no test is still running by then, whatever holds it up.
 const BEGIN: Duration = Duration::from_secs(1000);
 
-/// One collection every 10 ms, pauses of 1 us, 2 us and so on; every hundredth is full and takes a thousand times as long.
+/// One collection every 10 ms, pauses of 1 us, 2 us and so on; every hundredth is full and takes a thousand times as
+/// long.
 fn events(count: u64) -> impl Iterator<Item = GcEvent> {
     (1..=count).map(|number| {
         let full = number % 100 == 0;
@@ -102,7 +103,8 @@ fn known_figures() {
     near(statistics.phases_us["roots"], 1290.0);
     near(statistics.phases_us["evacuate"], 6450.0);
     assert_eq!(statistics.phases_us["sweep"], 0.0);
-    // The longest pause of 2 ms fills windows of 1 and 2 ms. One of 10 ms holds it alone, one of 20 ms the one before too.
+    // The longest pause of 2 ms fills windows of 1 and 2 ms. One of 10 ms holds it alone, one of 20 ms the one before
+    // too.
     let utilisations: Vec<_> = statistics.mmu.iter().map(|point| point.utilisation.unwrap()).collect();
     near(utilisations[0], 0.0);
     near(utilisations[1], 0.0);

@@ -46,7 +46,8 @@ impl Config {
         }
     }
 
-    /// How the heap of each store works. Code is compiled for one way of reaching objects, so this belongs to the engine.
+    /// How the heap of each store works. Code is compiled for one way of reaching objects, so this belongs to the
+    /// engine.
     pub fn heap(&mut self, heap: HeapConfig) -> &mut Config {
         self.heap = heap;
         self
@@ -84,15 +85,16 @@ impl Config {
         self
     }
 
-    /// Whether the compiler checks its own intermediate forms, and in generated code that no reference is used behind a safepoint at which
-    /// the collector may have moved its object: slow, for tests and fuzzing. Off by default.
+    /// Whether the compiler checks its own intermediate forms, and in generated code that no reference is used behind a
+    /// safepoint at which the collector may have moved its object: slow, for tests and fuzzing. Off by default.
     pub fn compiler_verifier(&mut self, on: bool) -> &mut Config {
         self.verify_compiler = on;
         self
     }
 
-    /// Stack that compiled code may take, in bytes, measured from the outermost call into a store. Passing it is the trap
-    /// [`StackOverflow`](crate::Trap::StackOverflow). The thread's own stack, less a reserve for host functions, limits it too.
+    /// Stack that compiled code may take, in bytes, measured from the outermost call into a store. Passing it is the
+    /// trap [`StackOverflow`](crate::Trap::StackOverflow). The thread's own stack, less a reserve for host functions,
+    /// limits it too.
     pub fn max_wasm_stack(&mut self, bytes: usize) -> &mut Config {
         self.max_wasm_stack = bytes;
         self

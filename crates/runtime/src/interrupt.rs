@@ -17,8 +17,9 @@ impl InterruptHandle {
         InterruptHandle { state }
     }
 
-    /// Lets the store's compiled code stop with [`Trap::Interrupt`](crate::Trap::Interrupt) at its next loop or function entry,
-    /// or within a bulk instruction on a large range, a part of which is written then. If none is running, the next call stops so.
+    /// Lets the store's compiled code stop with [`Trap::Interrupt`](crate::Trap::Interrupt) at its next loop or
+    /// function entry, or within a bulk instruction on a large range, a part of which is written then. If none is
+    /// running, the next call stops so.
     pub fn interrupt(&self) {
         self.state.interrupt();
     }

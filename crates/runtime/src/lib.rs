@@ -1,7 +1,7 @@
 //! Legato: the embedding API of the WebAssembly GC runtime.
 //!
-//! An [`Engine`] compiles [`Module`]s. A [`Store`] owns a heap and the [`Instance`]s that live in it. A [`Linker`] gives modules
-//! their imports by name. Objects are held by [`Rooted`] handles.
+//! An [`Engine`] compiles [`Module`]s. A [`Store`] owns a heap and the [`Instance`]s that live in it. A [`Linker`]
+//! gives modules their imports by name. Objects are held by [`Rooted`] handles.
 //!
 //! ```
 //! use legato::{Engine, Linker, Module, Store};

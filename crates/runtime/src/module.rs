@@ -137,7 +137,8 @@ impl Module {
         Some(ExternType::of_export(&self.inner.engine, &self.inner.type_ids, self.info(), kind))
     }
 
-    /// The contents of the custom section of this name, the first where there are several. The name section is not kept so.
+    /// The contents of the custom section of this name, the first where there are several. The name section is not kept
+    /// so.
     pub fn custom_section(&self, name: &str) -> Option<&[u8]> {
         self.info().custom.iter().find(|(section, _)| section == name).map(|(_, bytes)| bytes.as_slice())
     }

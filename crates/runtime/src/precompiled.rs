@@ -6,8 +6,8 @@ use legato_heap::TypeId;
 
 use crate::{Engine, ExportType, ExternType, ImportType, serialize};
 
-/// The declarations in a precompiled file. Only data is read: nothing of the file is ever executed, so the file need not be trusted, nor
-/// be for this engine's heap or this machine.
+/// The declarations in a precompiled file. Only data is read: nothing of the file is ever executed, so the file need
+/// not be trusted, nor be for this engine's heap or this machine.
 #[derive(Debug)]
 pub struct Precompiled {
     engine: Engine,

@@ -1,4 +1,5 @@
-//! The format of precompiled modules: a magic, the version of this library, a checksum, and the compiled module as data.
+//! The format of precompiled modules: a magic, the version of this library, a checksum, and the compiled module as
+//! data.
 
 mod check;
 
@@ -28,7 +29,8 @@ fn header() -> Vec<u8> {
     header
 }
 
-/// A sum that any change of one word changes. It finds damage, not malice: whoever alters a file on purpose can sum it up anew.
+/// A sum that any change of one word changes. It finds damage, not malice: whoever alters a file on purpose can sum it
+/// up anew.
 fn checksum(data: &[u8]) -> u64 {
     // FNV-1a's steps, a word at a time; each is a bijection, so that no difference is lost again.
     let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
@@ -54,7 +56,8 @@ fn reseal(bytes: &mut [u8], start: usize) {
     bytes[start - SUM_BYTES..start].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Makes the checksum of an altered file right again, so that tests reach what lies behind it. Leaves what has no header alone.
+/// Makes the checksum of an altered file right again, so that tests reach what lies behind it. Leaves what has no
+/// header alone.
 pub(crate) fn reseal_altered(bytes: &mut [u8]) {
     let start = header().len() + SUM_BYTES;
     if bytes.len() >= start {
@@ -62,8 +65,8 @@ pub(crate) fn reseal_altered(bytes: &mut [u8]) {
     }
 }
 
-/// The module in a precompiled file, whatever engine and machine it is for. Its declarations are sound in themselves; its code
-/// and the tables of the code are as they are.
+/// The module in a precompiled file, whatever engine and machine it is for. Its declarations are sound in themselves;
+/// its code and the tables of the code are as they are.
 pub(crate) fn decode(bytes: &[u8]) -> Result<CompiledModule> {
     ensure!(is_precompiled(bytes), "not a precompiled module");
     let header = header();

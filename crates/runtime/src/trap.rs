@@ -87,8 +87,8 @@ impl From<TrapCode> for Trap {
 }
 
 /// An exception left the outermost function of a call: find it with
-/// [`Store::take_pending_exception`](crate::Store::take_pending_exception). A host function that fails with it throws the
-/// exception that became pending in it; where there is none, this is an error like any other.
+/// [`Store::take_pending_exception`](crate::Store::take_pending_exception). A host function that fails with it throws
+/// the exception that became pending in it; where there is none, this is an error like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("an exception was thrown and not caught")]
 pub struct ThrownException;

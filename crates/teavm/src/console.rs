@@ -7,8 +7,8 @@ const BUFFER: usize = 16 * 1024;
 
 /// What one Java program has of its host.
 ///
-/// The program hands over its output one UTF-16 code unit at a time; it goes out when a line ends, and what is left when the
-/// context is dropped. Output and error keep their order towards each other.
+/// The program hands over its output one UTF-16 code unit at a time; it goes out when a line ends, and what is left
+/// when the context is dropped. Output and error keep their order towards each other.
 pub struct TeaVmCtx {
     out: Lines,
     err: Lines,

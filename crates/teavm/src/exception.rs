@@ -5,8 +5,8 @@ use legato::{AnyRef, AsContextMut, ExnRef, Instance, Rooted, Val};
 /// How deep a string's characters lie: the string holds an array object, which holds the array.
 const DEPTH: u32 = 2;
 
-/// The message of a Java exception that left the program, if it has one. The program itself is asked, through its export
-/// `teavm.exceptionMessage`.
+/// The message of a Java exception that left the program, if it has one. The program itself is asked, through its
+/// export `teavm.exceptionMessage`.
 pub fn exception_message(
     mut store: impl AsContextMut,
     instance: &Instance,

@@ -1,7 +1,7 @@
 //! The host of Java programs that TeaVM compiled to Wasm GC (target `WEBASSEMBLY_GC`), without JavaScript.
 //!
-//! Such a module imports a memory, a console, a clock, mathematics and, where the program uses them, weak references. It
-//! exports its entry as `run`. [`is_teavm_module`] recognises one, [`add_to_linker`] provides what it imports.
+//! Such a module imports a memory, a console, a clock, mathematics and, where the program uses them, weak references.
+//! It exports its entry as `run`. [`is_teavm_module`] recognises one, [`add_to_linker`] provides what it imports.
 //!
 //! ```no_run
 //! use legato::{Engine, Linker, Module, Store};
@@ -21,9 +21,9 @@
 //!
 //! # Weak references
 //!
-//! The heap has no weak roots yet. A `java.lang.ref.WeakReference` therefore keeps its target alive for as long as it lives
-//! itself, and its queue is never told. Both die together: nothing is held by the host, so that nothing leaks that the
-//! program itself has let go of. Caches built on weak references grow.
+//! The heap has no weak roots yet. A `java.lang.ref.WeakReference` therefore keeps its target alive for as long as it
+//! lives itself, and its queue is never told. Both die together: nothing is held by the host, so that nothing leaks
+//! that the program itself has let go of. Caches built on weak references grow.
 
 mod console;
 mod exception;

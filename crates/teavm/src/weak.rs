@@ -1,7 +1,7 @@
 //! Weak references, which are strong for want of weak roots: see the crate's documentation.
 //!
-//! The host value that stands for a weak reference is the target itself, seen as an `externref`. So the collector traces
-//! through it, and a cycle through a weak reference dies like any other.
+//! The host value that stands for a weak reference is the target itself, seen as an `externref`. So the collector
+//! traces through it, and a cycle through a weak reference dies like any other.
 
 use anyhow::{Result, bail};
 use legato::{AnyRef, AsContext, ExternRef, HeapType, Val, ValType};

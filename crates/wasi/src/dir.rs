@@ -14,8 +14,8 @@ pub(crate) struct OpenDir {
     pub dir: Dir,
     /// The guest's name of it, if it was opened before the guest began.
     pub preopen: Option<String>,
-    /// The entries as they were when the guest last began to read them: cookies index this list, so that they stay valid
-    /// while entries come and go.
+    /// The entries as they were when the guest last began to read them: cookies index this list, so that they stay
+    /// valid while entries come and go.
     listing: Vec<Entry>,
 }
 

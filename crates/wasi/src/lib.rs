@@ -1,13 +1,14 @@
 //! WASI preview 1 for Legato: what a command line program may ask of its host.
 //!
-//! Every call of preview 1 is here except sockets: the `sock_*` calls exist, so that modules link, and answer `ENOTSUP`.
+//! Every call of preview 1 is here except sockets: the `sock_*` calls exist, so that modules link, and answer
+//! `ENOTSUP`.
 //!
 //! Access is by capability. A guest reaches the directories that [`WasiCtxBuilder::preopened_dir`] opened and nothing
-//! outside them: `cap-std` resolves every path below an open directory, so neither `..`, nor absolute paths, nor symbolic
-//! links lead out.
+//! outside them: `cap-std` resolves every path below an open directory, so neither `..`, nor absolute paths, nor
+//! symbolic links lead out.
 //!
-//! - [`WasiCtx`] holds a guest's arguments, environment, descriptors, clocks and randomness. The calls are its methods (in
-//!   `calls/`, one file per group), take the guest's memory as [`GuestMemory`] and know nothing of the engine.
+//! - [`WasiCtx`] holds a guest's arguments, environment, descriptors, clocks and randomness. The calls are its methods
+//!   (in `calls/`, one file per group), take the guest's memory as [`GuestMemory`] and know nothing of the engine.
 //! - [`add_to_linker`] ties them to an engine.
 //! - A call that ends the guest ([`I32Exit`], [`RaisedSignal`]) surfaces as an error of the call into the guest.
 

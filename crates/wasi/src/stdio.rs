@@ -1,9 +1,9 @@
 //! Standard input, output and error.
 //!
-//! Guests often write a byte or a word at a time. Output is therefore gathered until a line ends, but never longer than it
-//! takes to notice: a write that comes [`PATIENCE`] after the last flush goes out at once, so that prompts and progress
-//! dots appear. Output and error keep their order towards each other (whoever writes flushes the other first), and both
-//! are flushed before the guest reads, waits or ends.
+//! Guests often write a byte or a word at a time. Output is therefore gathered until a line ends, but never longer than
+//! it takes to notice: a write that comes [`PATIENCE`] after the last flush goes out at once, so that prompts and
+//! progress dots appear. Output and error keep their order towards each other (whoever writes flushes the other first),
+//! and both are flushed before the guest reads, waits or ends.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};

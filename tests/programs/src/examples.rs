@@ -27,8 +27,8 @@ pub fn text_programs() -> Vec<Program> {
 
 /// The programs compiled from `language` (`kotlin` or `java`): compiles what has changed first.
 ///
-/// Without a JDK and Maven there are none, and the reason is printed; where the environment variable `CI` is set, that is
-/// a failure.
+/// Without a JDK and Maven there are none, and the reason is printed; where the environment variable `CI` is set, that
+/// is a failure.
 pub fn compiled_programs(language: &str) -> Vec<Program> {
     static BUILT: OnceLock<bool> = OnceLock::new();
     let built = *BUILT.get_or_init(|| {

@@ -34,7 +34,8 @@ const STRESS: &[(&str, &str)] = &[("verify", "on"), ("stress", "20011")];
 /// The same for the many rows of the zeroing strategies, less often: each collection is verified, which takes the time.
 const SPARSE_STRESS: &[(&str, &str)] = &[("verify", "on"), ("stress", "60013")];
 const ZEROING: [&str; 5] = ["hot-path", "bulk", "non-temporal", "concurrent", "adaptive"];
-/// Verification walks the whole heap at each nursery collection: a smaller nursery would make the tests slow, not sharper.
+/// Verification walks the whole heap at each nursery collection: a smaller nursery would make the tests slow, not
+/// sharper.
 const NURSERIES: [&str; 2] = ["2M", "appel"];
 
 const SMALL_ZRAYS: &[(&str, &str)] =

@@ -199,8 +199,8 @@ impl Script {
     }
 }
 
-/// The suite's messages are contained in the engine's, but for what an engine does not find out when the hardware finds the
-/// fault: which kind of reference was null, which table element.
+/// The suite's messages are contained in the engine's, but for what an engine does not find out when the hardware finds
+/// the fault: which kind of reference was null, which table element.
 fn expect_message(error: &anyhow::Error, message: &str) -> Result<()> {
     let general = match message {
         "null structure reference"

@@ -31,8 +31,8 @@ pub const SKIPPED: &[Skipped] = &[Skipped {
     reason: "executes SIMD instructions, which this engine rejects at compile time",
 }];
 
-/// Whether the scripts of this group were written before modules could have several memories, and assert that such modules are
-/// refused. The same assertions, brought up to date, stand in the 3.0 folder.
+/// Whether the scripts of this group were written before modules could have several memories, and assert that such
+/// modules are refused. The same assertions, brought up to date, stand in the 3.0 folder.
 fn is_before_multi_memory(group: &str) -> bool {
     matches!(group, "memory64" | "function-references")
 }

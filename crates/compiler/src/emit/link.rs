@@ -62,8 +62,8 @@ impl Linker {
         Ok(CodeRange { start, length: piece.bytes.len() as u32 })
     }
 
-    /// Appends a function and the loops taken out of it. Returns where all of it lies, and where in there these loops begin. Errors: as for
-    /// [`add`](Self::add).
+    /// Appends a function and the loops taken out of it. Returns where all of it lies, and where in there these loops
+    /// begin. Errors: as for [`add`](Self::add).
     pub(super) fn add_function(&mut self, mut function: FunctionCode) -> Result<(CodeRange, u32), String> {
         let index = function.index;
         let outlined = std::mem::take(&mut function.outlined);

@@ -200,8 +200,8 @@ impl CodeGenerator {
     }
 }
 
-/// A module without functions that holds the trampolines for these signatures (and no builtin trampolines: nothing in it
-/// calls them). Errors: the host's processor is not supported.
+/// A module without functions that holds the trampolines for these signatures (and no builtin trampolines: nothing in
+/// it calls them). Errors: the host's processor is not supported.
 pub fn compile_trampolines(
     signatures: &[MachineSignature],
     options: &CompileOptions,

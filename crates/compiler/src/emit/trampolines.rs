@@ -120,8 +120,8 @@ pub(super) fn exit(target: &Target, signature: &MachineSignature) -> Result<Func
     })
 }
 
-/// Compiled code to a builtin of the runtime. With `cold` the arguments are found in the context's cells, the result goes to the first of
-/// them, and all registers are preserved.
+/// Compiled code to a builtin of the runtime. With `cold` the arguments are found in the context's cells, the result
+/// goes to the first of them, and all registers are preserved.
 pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<FunctionCode, String> {
     let description = builtin.signature();
     compile(target, |function, context| {

@@ -179,7 +179,8 @@ impl Lowering<'_, '_> {
         self.b.ins().iadd(cage, wide)
     }
 
-    /// A field of a function reference's record, given the reference. `null` is the trap where it is null, if it can be.
+    /// A field of a function reference's record, given the reference. `null` is the trap where it is null, if it can
+    /// be.
     pub(super) fn func_ref_field(
         &mut self,
         ty: ir::Type,

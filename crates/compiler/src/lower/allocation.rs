@@ -191,8 +191,8 @@ impl Lowering<'_, '_> {
         NewObject { reference, address }
     }
 
-    /// Writes the header of a new array in one piece, where headers hold inline lengths: in two halves, which takes less than to
-    /// put them together.
+    /// Writes the header of a new array in one piece, where headers hold inline lengths: in two halves, which takes
+    /// less than to put them together.
     pub(super) fn write_inline_header(&mut self, type_id: ir::Value, length: ir::Value, address: ir::Value) {
         let flags = self.flags(Region::Headers).with_aligned();
         self.b.ins().store(flags, type_id, address, TYPE_ID_OFFSET as i32);

@@ -1,8 +1,8 @@
 //! The write barrier: what a store of a reference into an object does besides, by the heap's
 //! [`BarrierPlan`](legato_heap::plan::BarrierPlan).
 //!
-//! No barrier where the value can be no object, or where the object is new: allocated in the same block with no safepoint
-//! since, so that it is certainly young.
+//! No barrier where the value can be no object, or where the object is new: allocated in the same block with no
+//! safepoint since, so that it is certainly young.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};

@@ -1,9 +1,9 @@
 //! Which bounds checks are left to the access behind them.
 //!
-//! An access that compares its index with something that is never more than the array's length - the end of a strip, an inline
-//! length - makes a bounds check right before it superfluous where that comparison holds. The check moves to the access' cold path,
-//! and the read of the length with it where nothing else needs that. Between check and access lies nothing that traps, calls or
-//! stores, so no effect changes its place.
+//! An access that compares its index with something that is never more than the array's length - the end of a strip, an
+//! inline length - makes a bounds check right before it superfluous where that comparison holds. The check moves to the
+//! access' cold path, and the read of the length with it where nothing else needs that. Between check and access lies
+//! nothing that traps, calls or stores, so no effect changes its place.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
@@ -19,8 +19,8 @@ use crate::passes::{greatest, origin};
 /// A bounds check that is left to the access behind it.
 #[derive(Clone, Copy)]
 pub(super) enum MergedCheck {
-    /// Against this length. Where arrays have inline lengths, it may have been left to an access before: it is to be read from the
-    /// array, which is not null.
+    /// Against this length. Where arrays have inline lengths, it may have been left to an access before: it is to be
+    /// read from the array, which is not null.
     Length(Value),
     /// Against the length of this array: to read that is left to the access too, with its check for null.
     LengthOf(Value, Check),
@@ -47,8 +47,8 @@ impl MergedChecks {
     }
 }
 
-/// Finds the checks to leave to accesses: to those by strips, and, where arrays have inline lengths, to all that compare with one.
-/// Each instruction is looked at once or twice.
+/// Finds the checks to leave to accesses: to those by strips, and, where arrays have inline lengths, to all that
+/// compare with one. Each instruction is looked at once or twice.
 pub(super) fn merge(
     env: &ModuleEnv,
     mir: &Function,
@@ -89,8 +89,8 @@ pub(super) fn merge(
     merger.merged
 }
 
-/// By value, how often it is used, the starts of strips included. Where arrays have inline lengths, accesses read lengths again: their
-/// checks do not count, nor do strips.
+/// By value, how often it is used, the starts of strips included. Where arrays have inline lengths, accesses read
+/// lengths again: their checks do not count, nor do strips.
 fn uses_of_lengths(
     mir: &Function,
     order: &[Block],
@@ -203,8 +203,8 @@ pub(super) fn is_harmless(op: &Op) -> bool {
 }
 
 impl ModuleEnv<'_> {
-    /// Whether an access can only reach elements that lie in one piece behind the header: where the index is known to be within the
-    /// first N bytes, or the array to be so short that it is not divided.
+    /// Whether an access can only reach elements that lie in one piece behind the header: where the index is known to
+    /// be within the first N bytes, or the array to be so short that it is not divided.
     pub(super) fn lies_inline(
         &self,
         mir: &Function,

@@ -48,8 +48,8 @@ pub(super) fn predecessors(mir: &Function, order: &[Block]) -> Vec<Vec<Block>> {
     predecessors
 }
 
-/// For each instruction whether it is a type test whose only use is the branch at the end of its own block, with nothing
-/// but free operations between. The branch then goes straight from the test's outcomes to its targets.
+/// For each instruction whether it is a type test whose only use is the branch at the end of its own block, with
+/// nothing but free operations between. The branch then goes straight from the test's outcomes to its targets.
 pub(super) fn fused_tests(mir: &Function, order: &[Block]) -> Vec<bool> {
     let mut fused = vec![false; mir.insts.len()];
     let mut candidates = Vec::new();

@@ -34,7 +34,8 @@ pub(crate) enum Symbol {
     Function(u32),
     /// The trampoline of a [`Builtin`], by its discriminant.
     Builtin(u32),
-    /// A trampoline of a [`Builtin`] that preserves all registers and takes nothing but the context: for slow paths beside hot code.
+    /// A trampoline of a [`Builtin`] that preserves all registers and takes nothing but the context: for slow paths
+    /// beside hot code.
     Cold(u32),
     /// A loop taken out of a function: the function's index in the module, the loop's number in the function.
     Outlined(u32, u32),
@@ -116,14 +117,16 @@ pub(crate) fn builtin_signature(builtin: Builtin) -> Signature {
     signature
 }
 
-/// The signature of a builtin's cold trampoline, see [`Symbol::Cold`]: the context, whose cells hold the arguments. Arguments in registers
-/// of their own would have hot code shuffle what it holds in registers, and so would the address of cells in the frame.
+/// The signature of a builtin's cold trampoline, see [`Symbol::Cold`]: the context, whose cells hold the arguments.
+/// Arguments in registers of their own would have hot code shuffle what it holds in registers, and so would the address
+/// of cells in the frame.
 pub(crate) fn cold_signature(builtin: Builtin) -> Signature {
     assert!(builtin.signature().params.len() <= COLD_CELLS, "{builtin:?} has more arguments than a cold call");
     context_signature()
 }
 
-/// The signature of what takes nothing but the context and preserves all registers: cold trampolines, and loops taken out of functions.
+/// The signature of what takes nothing but the context and preserves all registers: cold trampolines, and loops taken
+/// out of functions.
 pub(crate) fn context_signature() -> Signature {
     let mut signature = Signature::new(CallConv::PreserveAll);
     signature.params.push(AbiParam::special(POINTER, ArgumentPurpose::VMContext));

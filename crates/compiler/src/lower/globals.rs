@@ -12,7 +12,8 @@ impl Lowering<'_, '_> {
     pub(super) fn global_get(&mut self, global: GlobalIndex) -> ir::Value {
         let ty = self.env.info.globals[global.index()];
         let (base, offset) = self.global_cell(global);
-        // An immutable global has its value before any function runs, but the collector writes to the cell of a reference.
+        // An immutable global has its value before any function runs, but the collector writes to the cell of a
+        // reference.
         let is_rewritten = self.env.plan.references_change_at_safepoints && self.env.is_traced(ty.value);
         let changes = ty.mutable || is_rewritten;
         let flags = if changes { self.global_flags() } else { self.constant_flags(Region::Globals) };

@@ -1,10 +1,11 @@
 //! Which accesses are made on the edge of the program's own bounds check.
 //!
-//! Compilers to WebAssembly whose languages throw an exception for an index out of bounds compare it with the array's length themselves.
-//! WebAssembly's check behind that is proven and gone, so that no access is left to make it. Where arrays have inline lengths, the
-//! comparison with one decides for the program's as well: no inline length is more than the length, and no length more than
-//! the greatest signed number. So the branch compares with the inline length, and the access, which comes first in the block that the
-//! branch leads to, is made on the way there; the program's comparison moves to the cold path.
+//! Compilers to WebAssembly whose languages throw an exception for an index out of bounds compare it with the array's
+//! length themselves. WebAssembly's check behind that is proven and gone, so that no access is left to make it. Where
+//! arrays have inline lengths, the comparison with one decides for the program's as well: no inline length is more than
+//! the length, and no length more than the greatest signed number. So the branch compares with the inline length, and
+//! the access, which comes first in the block that the branch leads to, is made on the way there; the program's
+//! comparison moves to the cold path.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
@@ -55,7 +56,8 @@ impl Guards {
     }
 }
 
-/// Finds the guards, where arrays have inline lengths. Accesses by strips are left to these, and counted accesses alone.
+/// Finds the guards, where arrays have inline lengths. Accesses by strips are left to these, and counted accesses
+/// alone.
 pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &StripPlan) -> Guards {
     let mut guards = Guards::default();
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return guards };
@@ -114,8 +116,8 @@ impl Check {
     }
 }
 
-/// The access to the element at `index` of the array of this length that begins the block an edge leads to, if it can be made before.
-/// It is known to be within the bounds: nothing checks them in the block before it.
+/// The access to the element at `index` of the array of this length that begins the block an edge leads to, if it can
+/// be made before. It is known to be within the bounds: nothing checks them in the block before it.
 fn first_access(
     env: &ModuleEnv,
     mir: &Function,

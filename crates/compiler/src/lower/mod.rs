@@ -1,7 +1,8 @@
 //! MIR to Cranelift IR: the one place that reads the heap's [`AccessPlan`](legato_heap::AccessPlan).
 //!
-//! One file for each value of an axis (`references/`, `arrays/`) and for each group of operations. The driver here walks
-//! the blocks in reverse post-order, so that every value is lowered before its uses; an operation may split its block.
+//! One file for each value of an axis (`references/`, `arrays/`) and for each group of operations. The driver here
+//! walks the blocks in reverse post-order, so that every value is lowered before its uses; an operation may split its
+//! block.
 
 mod access;
 mod allocation;
@@ -47,8 +48,8 @@ use crate::module::TypeIndex;
 /// globals and run once.
 const LARGE_FUNCTION: usize = 12_000;
 
-/// A function with more allocations than this makes them by calls: each inline one splits its block in five, and the time
-/// of register allocation grows faster than the number of blocks.
+/// A function with more allocations than this makes them by calls: each inline one splits its block in five, and the
+/// time of register allocation grows faster than the number of blocks.
 const MOST_INLINE_ALLOCATIONS: usize = 400;
 
 /// Whether a function is to be compiled for compile time rather than for speed.

@@ -45,8 +45,8 @@ fn may_call(op: &Op) -> bool {
         Op::ArrayNew(_) | Op::ArrayNewDefault(_) | Op::ArrayNewFixed(_) => true,
         Op::ArrayNewData(..) | Op::ArrayNewElem(..) | Op::ArrayFill(_) | Op::ArrayCopy(..) => true,
         Op::ArrayInitData(..) | Op::ArrayInitElem(..) | Op::Call(_) => true,
-        // A poll calls, but only its own trampoline, on a stack that the callers have checked; a loop taken out of the function needs
-        // little more.
+        // A poll calls, but only its own trampoline, on a stack that the callers have checked; a loop taken out of the
+        // function needs little more.
         _ => false,
     }
 }

@@ -1,24 +1,26 @@
 //! Which accesses of loops walk through an array in strips.
 //!
-//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array (where these grow, all that lies in
-//! one piece), a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an address `base`, so that
-//! element `i` lies at `base + i * size`, and the index `end` where the strip ends, never beyond the array's length. While an index is
-//! below `end`, an access costs one comparison, which takes the place of the bounds check where that would come directly
-//! before ([`checks`](super::checks)). Otherwise a cold path looks up the next strip.
+//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array (where these grow, all
+//! that lies in one piece), a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an
+//! address `base`, so that element `i` lies at `base + i * size`, and the index `end` where the strip ends, never
+//! beyond the array's length. While an index is below `end`, an access costs one comparison, which takes the place of
+//! the bounds check where that would come directly before ([`checks`](super::checks)). Otherwise a cold path looks up
+//! the next strip.
 //!
-//! That an index below `end` lies in the strip, not before it, follows from the loop's shape, and is what this analysis finds out.
-//! A strip serves accesses of one array at indexes `m * p + x + k`, where `p` grows by a constant on every back-edge, `x` does not
-//! change in the loop, and `k` is a constant. One of them, the *leader*, is executed in every iteration, and `k` is nowhere less
-//! than there. It alone looks strips up. So the strip begins at or before the leader's index of that time, and the leader's
-//! index has only grown since, in equal small steps. It has not wrapped: no strip ends beyond [`LAST`], and the leader has
-//! passed its check in each iteration.
+//! That an index below `end` lies in the strip, not before it, follows from the loop's shape, and is what this analysis
+//! finds out. A strip serves accesses of one array at indexes `m * p + x + k`, where `p` grows by a constant on every
+//! back-edge, `x` does not change in the loop, and `k` is a constant. One of them, the *leader*, is executed in every
+//! iteration, and `k` is nowhere less than there. It alone looks strips up. So the strip begins at or before the
+//! leader's index of that time, and the leader's index has only grown since, in equal small steps. It has not wrapped:
+//! no strip ends beyond [`LAST`], and the leader has passed its check in each iteration.
 //!
-//! Where `m * p` becomes less, all of this is the other way round: the strip is *downward*, with the index `before` its first element in
-//! place of `end`, which an index must be greater than, as signed numbers: one that has passed 0 is less.
+//! Where `m * p` becomes less, all of this is the other way round: the strip is *downward*, with the index `before` its
+//! first element in place of `end`, which an index must be greater than, as signed numbers: one that has passed 0 is
+//! less.
 //!
-//! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a leaf into a
-//! spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow, loops have two versions
-//! ([`versions`](super::versions)), and strips are for what has been taken out of them.
+//! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a
+//! leaf into a spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow,
+//! loops have two versions ([`versions`](super::versions)), and strips are for what has been taken out of them.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
@@ -33,7 +35,8 @@ use crate::mir::{
 };
 use crate::passes::origin;
 
-/// No strip ends beyond this index: so far from the greatest that an index within a strip does not wrap when it makes a step.
+/// No strip ends beyond this index: so far from the greatest that an index within a strip does not wrap when it makes a
+/// step.
 pub(super) const LAST: u32 = i32::MAX as u32 - (1 << 20);
 /// A loop has at most this many strips: each takes two registers.
 const MOST_STRIPS: usize = 4;
@@ -248,8 +251,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Makes strips for the accesses of an array. Loads and stores have one each where each can have one and stores look at what they find: a
-    /// leaf that must not be written still serves loads.
+    /// Makes strips for the accesses of an array. Loads and stores have one each where each can have one and stores
+    /// look at what they find: a leaf that must not be written still serves loads.
     fn divide(
         &mut self,
         array: Value,

@@ -1,5 +1,5 @@
-//! Dominators by Lengauer and Tarjan's algorithm (1979) with path compression: O(m log n) in the worst case. The usual iterative
-//! algorithm is quadratic where many blocks of a long chain share an exception handler.
+//! Dominators by Lengauer and Tarjan's algorithm (1979) with path compression: O(m log n) in the worst case. The usual
+//! iterative algorithm is quadratic where many blocks of a long chain share an exception handler.
 
 use super::cfg::Cfg;
 use super::function::{Block, Function};

@@ -44,7 +44,8 @@ pub struct Function {
     pub entry: Block,
     /// Wasm byte offset of the function's body in the module file.
     pub source: u32,
-    /// Where this is a loop taken out of the function: its number among those. It has neither parameters nor results, but cells.
+    /// Where this is a loop taken out of the function: its number among those. It has neither parameters nor results,
+    /// but cells.
     pub outlined: Option<u32>,
 }
 

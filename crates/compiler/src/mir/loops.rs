@@ -25,7 +25,8 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// Finds the loops. Near-linear: each block is claimed by its innermost loop, and whole loops are skipped after that.
+    /// Finds the loops. Near-linear: each block is claimed by its innermost loop, and whole loops are skipped after
+    /// that.
     pub fn new(cfg: &Cfg, dominators: &Dominators) -> Loops {
         let mut headers = Vec::new();
         for &block in &cfg.order {

@@ -372,8 +372,8 @@ pub enum Op {
     ArrayLen(Check),
     /// (index, length): traps (`ArrayOutOfBounds`) unless index < length, unsigned.
     BoundsCheck,
-    /// (array) -> i32: how many of its elements lie in one piece behind the header, now or at an earlier time; there are never
-    /// fewer again. Only where arrays have inline lengths.
+    /// (array) -> i32: how many of its elements lie in one piece behind the header, now or at an earlier time; there
+    /// are never fewer again. Only where arrays have inline lengths.
     ArrayInlineLen(Check),
     /// (array, index) -> element. Checks nothing: an `ArrayLen` and a `BoundsCheck` precede it.
     ArrayGet(TypeIndex, Extension, Reach),

@@ -16,8 +16,8 @@ impl Constant {
         }
     }
 
-    /// What locals and fields of a type start with. A reference that cannot be null has no default; validation sees to it
-    /// that none is asked for, and the null returned then is never used.
+    /// What locals and fields of a type start with. A reference that cannot be null has no default; validation sees to
+    /// it that none is asked for, and the null returned then is never used.
     pub const fn default_of(ty: ValueType) -> Constant {
         match ty {
             ValueType::I32 => Constant::I32(0),

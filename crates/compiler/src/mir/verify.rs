@@ -6,8 +6,8 @@ use super::function::{Block, Function, Inst, Terminator, Value, ValueDef};
 use super::op::{Callee, Extension, HandlerEdge, Op};
 use crate::module::{CompositeType, HeapType, ModuleInfo, RefType, StorageType, TypeIndex, ValueType};
 
-/// Checks that definitions dominate uses, that operands, results and edge arguments have the right types, and that every reachable
-/// block is terminated. The error says what is wrong and where.
+/// Checks that definitions dominate uses, that operands, results and edge arguments have the right types, and that
+/// every reachable block is terminated. The error says what is wrong and where.
 pub fn verify(function: &Function, info: &ModuleInfo) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let dominators = Dominators::new(function, &cfg);
@@ -128,8 +128,8 @@ impl Verifier<'_> {
         }
         for (&value, &ty) in data.results.iter().zip(&results) {
             let declared = self.function.value_type(value);
-            // A pass may know a narrower type than the operation implies; and the operand of a check may have been replaced by one
-            // of a narrower type, so that the operation implies more than its users need.
+            // A pass may know a narrower type than the operation implies; and the operand of a check may have been
+            // replaced by one of a narrower type, so that the operation implies more than its users need.
             if !self.info.is_subtype(declared, ty) && !self.info.is_subtype(ty, declared) {
                 return Err(format!("{value} is {declared}, not {ty}"));
             }

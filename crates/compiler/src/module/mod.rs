@@ -186,8 +186,8 @@ pub struct MemoryType {
 /// How compiled code checks an access to a memory. Both sides derive it from the memory's type by [`MemoryPlan::of`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum MemoryPlan {
-    /// 32-bit memories: the base never moves, and base + any 32-bit index + an offset below 2 GiB lies within a reservation that
-    /// faults outside the current length. No check but the fault.
+    /// 32-bit memories: the base never moves, and base + any 32-bit index + an offset below 2 GiB lies within a
+    /// reservation that faults outside the current length. No check but the fault.
     Static,
     /// 64-bit memories (and page sizes other than 64 KiB): explicit comparison with the current length.
     Dynamic,
@@ -195,7 +195,8 @@ pub enum MemoryPlan {
 
 /// Bytes reserved for a static memory: 4 GiB of index space and 2 GiB + one page of guard for offsets.
 pub const STATIC_MEMORY_RESERVATION: u64 = (6 << 30) + (64 << 10);
-/// Offsets in an access to a static memory at or above this need an explicit check (index + offset + size against length).
+/// Offsets in an access to a static memory at or above this need an explicit check (index + offset + size against
+/// length).
 pub const STATIC_MEMORY_OFFSET_GUARD: u64 = 2 << 30;
 
 impl MemoryPlan {
@@ -265,8 +266,8 @@ pub enum ConstOp {
 pub struct Function {
     /// Its type.
     pub ty: TypeIndex,
-    /// Index of its record among the instance's [`FuncRef`](crate::abi::FuncRef)s, if the module can take a reference to
-    /// it (exports, element segments, `ref.func`).
+    /// Index of its record among the instance's [`FuncRef`](crate::abi::FuncRef)s, if the module can take a reference
+    /// to it (exports, element segments, `ref.func`).
     pub func_ref: Option<u32>,
 }
 

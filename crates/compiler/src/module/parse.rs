@@ -39,7 +39,8 @@ pub struct ParsedModule<'a> {
 }
 
 impl<'a> ParsedModule<'a> {
-    /// Reads a module in binary form and validates its declarations. Fails at the first place that is invalid or not supported.
+    /// Reads a module in binary form and validates its declarations. Fails at the first place that is invalid or not
+    /// supported.
     pub fn parse(wasm: &'a [u8], features: Features) -> Result<ParsedModule<'a>, CompileError> {
         if u32::try_from(wasm.len()).is_err() {
             return Err(CompileError::Unsupported { what: "modules of 4 GiB and more".to_string(), offset: 0 });

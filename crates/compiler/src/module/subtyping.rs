@@ -115,8 +115,8 @@ impl ModuleInfo {
 
     /// Whether no object can belong to both types, so that only null can. Both must be of one hierarchy.
     ///
-    /// Types have one supertype each, so two types overlap only if one lies below the other. `any` also holds host values, which
-    /// no other type does.
+    /// Types have one supertype each, so two types overlap only if one lies below the other. `any` also holds host
+    /// values, which no other type does.
     pub fn are_disjoint(&self, a: HeapType, b: HeapType) -> bool {
         !self.is_heap_subtype(a, b) && !self.is_heap_subtype(b, a)
     }

@@ -14,8 +14,9 @@ struct Candidate {
     waiting: Vec<usize>,
 }
 
-/// Replaces every parameter that receives one and the same value (or itself) on all edges by that value, and repeats for the
-/// parameters this makes superfluous. Near-linear: arguments that are equal stay so, so that each is looked at once.
+/// Replaces every parameter that receives one and the same value (or itself) on all edges by that value, and repeats
+/// for the parameters this makes superfluous. Near-linear: arguments that are equal stay so, so that each is looked at
+/// once.
 pub fn block_params(function: &mut Function) {
     let cfg = Cfg::new(function);
     let (mut candidates, of_value) = collect(function, &cfg);
@@ -108,7 +109,8 @@ fn collect(function: &Function, cfg: &Cfg) -> (Vec<Candidate>, Vec<Option<u32>>)
     (candidates, of_value)
 }
 
-/// Calls `f` for every edge to a block, with the number of parameters that the terminator supplies and the edge's arguments.
+/// Calls `f` for every edge to a block, with the number of parameters that the terminator supplies and the edge's
+/// arguments.
 fn for_each_incoming(function: &Function, cfg: &Cfg, block: Block, mut f: impl FnMut(usize, &[Value])) {
     let mut last = None;
     for &(source, _) in cfg.predecessors(block) {

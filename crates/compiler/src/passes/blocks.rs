@@ -35,8 +35,8 @@ fn use_counts(function: &Function) -> Vec<u32> {
     counts
 }
 
-/// Lets edges to a block without instructions go to where it leads: where it jumps, or where it branches if the condition is a
-/// parameter for which the edge has a constant.
+/// Lets edges to a block without instructions go to where it leads: where it jumps, or where it branches if the
+/// condition is a parameter for which the edge has a constant.
 fn skip(function: &mut Function) {
     let counts = use_counts(function);
     let skippable: Vec<bool> = (0..function.blocks.len())
@@ -50,7 +50,8 @@ fn skip(function: &mut Function) {
                 }
                 _ => return false,
             }
-            // Parameters may only be handed on: what comes after may not need them, as the block no longer dominates it.
+            // Parameters may only be handed on: what comes after may not need them, as the block no longer dominates
+            // it.
             block != function.entry
                 && data.insts.is_empty()
                 && !data.cold

@@ -2,8 +2,8 @@
 
 use crate::mir::{Block, Cfg, Function, Terminator};
 
-/// Marks as cold what leads to a trap or out of the function by an exception on every path: checks of the program's own mostly, which
-/// hold. In linear time.
+/// Marks as cold what leads to a trap or out of the function by an exception on every path: checks of the program's own
+/// mostly, which hold. In linear time.
 pub(crate) fn cold(function: &mut Function) {
     let cfg = Cfg::new(function);
     // How many edges of each block lead to blocks that are not known to be cold.

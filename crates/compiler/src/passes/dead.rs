@@ -1,4 +1,5 @@
-//! Removes what nothing needs: instructions without effect and block parameters, even where they only keep each other alive.
+//! Removes what nothing needs: instructions without effect and block parameters, even where they only keep each other
+//! alive.
 
 use super::block_params::remove_params;
 use super::support::{definition, is_removable, terminator};

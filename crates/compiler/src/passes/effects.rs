@@ -10,8 +10,8 @@ use crate::module::{GlobalIndex, ModuleInfo, TypeIndex};
 /// How many different fields and globals a loop nest may write before it counts as writing anything.
 const MAX_WRITES: usize = 64;
 
-/// A field under one name, whichever type it is reached through: accesses of different fields never reach the same place, as an
-/// object's type inherits the field from one type alone.
+/// A field under one name, whichever type it is reached through: accesses of different fields never reach the same
+/// place, as an object's type inherits the field from one type alone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Field {
     /// The topmost supertype that has the field.

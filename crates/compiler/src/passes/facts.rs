@@ -1,5 +1,5 @@
-//! Removes checks that cannot fail: of null, of types, of bounds. What dominates an operation has been executed before it, and what
-//! succeeded there holds here.
+//! Removes checks that cannot fail: of null, of types, of bounds. What dominates an operation has been executed before
+//! it, and what succeeded there holds here.
 
 use std::collections::hash_map::Entry;
 
@@ -20,8 +20,8 @@ const CONDITIONS: usize = 8;
 
 /// Walks down the dominator tree, learns from operations and branches, forgets when it leaves a subtree.
 ///
-/// An elided check rests on what dominates the operation, not on its operands: later passes may move such an operation only to
-/// where the same is known.
+/// An elided check rests on what dominates the operation, not on its operands: later passes may move such an operation
+/// only to where the same is known.
 pub(super) fn facts(function: &mut Function, info: &ModuleInfo) {
     let cfg = Cfg::new(function);
     let dominators = Dominators::new(function, &cfg);

@@ -1,11 +1,12 @@
-//! Fields that hold the same in every object: of a closed module, all places that make objects of a type are known. Where each
-//! gives an immutable field the same constant, function or immutable global, a read of it is that. Vtables are such fields,
-//! so a method without an override is called directly, and may then be inlined.
+//! Fields that hold the same in every object: of a closed module, all places that make objects of a type are known.
+//! Where each gives an immutable field the same constant, function or immutable global, a read of it is that. Vtables
+//! are such fields, so a method without an override is called directly, and may then be inlined.
 //!
 //! A module is closed where no reference can come in from outside: no reference type in its imports, its exports, their
 //! signatures and payloads. (A host that catches one of the module's exceptions, forges objects of the types that it
-//! finds in its payload and throws them back can make such a call go to the method of the genuine objects; the types stay
-//! right.) The analysis looks at whole types at once, with subtypes; it is that of Binaryen's constant field propagation.
+//! finds in its payload and throws them back can make such a call go to the method of the genuine objects; the types
+//! stay right.) The analysis looks at whole types at once, with subtypes; it is that of Binaryen's constant field
+//! propagation.
 
 use super::support;
 use crate::mir::{Check, Function, Op, Value};

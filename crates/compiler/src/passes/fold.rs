@@ -1,5 +1,5 @@
-//! Arithmetic on constants, exactly as WebAssembly defines it. What traps or gives a NaN, whose bits WebAssembly leaves open, is not
-//! folded.
+//! Arithmetic on constants, exactly as WebAssembly defines it. What traps or gives a NaN, whose bits WebAssembly leaves
+//! open, is not folded.
 
 use crate::mir::{BinaryOp, CompareOp, Constant, UnaryOp};
 

@@ -1,4 +1,5 @@
-//! What immutable globals hold, as far as their initialisers say: constants, functions, and structs of them (as vtables are).
+//! What immutable globals hold, as far as their initialisers say: constants, functions, and structs of them (as vtables
+//! are).
 
 use crate::mir::{Constant, Op};
 use crate::module::{CompositeType, ConstOp, GlobalIndex, ModuleInfo, TypeIndex};

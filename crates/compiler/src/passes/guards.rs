@@ -1,7 +1,8 @@
-//! The program's own bounds checks (see [`lower::guards`](crate::lower)): two signed comparisons of an index, with zero and with an
-//! array's length, become an unsigned one.
+//! The program's own bounds checks (see [`lower::guards`](crate::lower)): two signed comparisons of an index, with zero
+//! and with an array's length, become an unsigned one.
 //!
-//! No length is more than the greatest signed number, so that a negative index is above every length, seen as an unsigned number.
+//! No length is more than the greatest signed number, so that a negative index is above every length, seen as an
+//! unsigned number.
 
 use super::support::{constant_i32, origin, terminator};
 use crate::mir::{Block, Cfg, Check, CompareOp, Edge, Function, Inst, Op, Terminator, Value};
@@ -17,7 +18,8 @@ struct Branch {
     other: Edge,
 }
 
-/// Merges the checks whose first leads to nothing but the second, and which go to the same place where they fail. In linear time.
+/// Merges the checks whose first leads to nothing but the second, and which go to the same place where they fail. In
+/// linear time.
 pub(super) fn guards(function: &mut Function) {
     let cfg = Cfg::new(function);
     for &block in &cfg.order {

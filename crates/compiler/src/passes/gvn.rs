@@ -1,4 +1,5 @@
-//! Global value numbering: an operation that a dominating block has done already, on the same operands, is not done again.
+//! Global value numbering: an operation that a dominating block has done already, on the same operands, is not done
+//! again.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -17,8 +18,8 @@ struct Key {
     ty: Option<ValueType>,
 }
 
-/// Walks down the dominator tree with a table of what has been computed. What a sibling subtree has left there is overwritten:
-/// the walk never returns to that subtree.
+/// Walks down the dominator tree with a table of what has been computed. What a sibling subtree has left there is
+/// overwritten: the walk never returns to that subtree.
 pub(super) fn gvn(function: &mut Function, info: &ModuleInfo) {
     let cfg = Cfg::new(function);
     let dominators = Dominators::new(function, &cfg);

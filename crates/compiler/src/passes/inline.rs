@@ -1,9 +1,9 @@
 //! Inlining of small functions at direct calls.
 //!
-//! What is inlined is a callee's body as the other passes leave it, before anything has been inlined into that body itself: one
-//! level, so that neither recursion nor order matters, and a machine instruction lies in at most two source functions,
-//! which a backtrace tells apart by the instruction's offset in the module. Callees are small, free of loops and of
-//! handlers; calls with handlers stay calls.
+//! What is inlined is a callee's body as the other passes leave it, before anything has been inlined into that body
+//! itself: one level, so that neither recursion nor order matters, and a machine instruction lies in at most two source
+//! functions, which a backtrace tells apart by the instruction's offset in the module. Callees are small, free of loops
+//! and of handlers; calls with handlers stay calls.
 
 use smallvec::SmallVec;
 
@@ -116,8 +116,8 @@ fn body(function: &Function) -> Option<Body> {
     (total <= MAX_COST && cfg.order.len() <= MAX_BLOCKS).then(|| Body { function: function.clone(), cfg })
 }
 
-/// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose terminator has been
-/// taken. Returns the block in which the caller goes on.
+/// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose
+/// terminator has been taken. Returns the block in which the caller goes on.
 fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usize {
     let Body { function: callee, cfg } = body;
     let (args, results) = {

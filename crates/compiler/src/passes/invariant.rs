@@ -1,8 +1,8 @@
 //! Moves operations whose operands do not change within a loop to before the loop.
 //!
-//! What cannot trap may go wherever its operands are. An access through a reference may go where the reference is known not to be
-//! null. What may trap otherwise goes only if the loop would execute it first of all. Mutable fields and globals count as unchanging
-//! in a loop that calls nothing and writes them in no object.
+//! What cannot trap may go wherever its operands are. An access through a reference may go where the reference is known
+//! not to be null. What may trap otherwise goes only if the loop would execute it first of all. Mutable fields and
+//! globals count as unchanging in a loop that calls nothing and writes them in no object.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

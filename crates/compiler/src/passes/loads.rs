@@ -1,9 +1,9 @@
-//! Removes loads of what is known already: of a mutable field or global, or of an element, that was read or written before, where nothing
-//! between can have written it. (Immutable ones are [`gvn`](super::gvn)'s.)
+//! Removes loads of what is known already: of a mutable field or global, or of an element, that was read or written
+//! before, where nothing between can have written it. (Immutable ones are [`gvn`](super::gvn)'s.)
 //!
-//! A forward analysis of what is available: one walk in reverse post-order. What all predecessors agree on is available in a block;
-//! a loop's back-edges need not be waited for, as the [effects](super::effects) of its code are known beforehand. So what
-//! is available has been computed on every path, and its definition dominates its uses.
+//! A forward analysis of what is available: one walk in reverse post-order. What all predecessors agree on is available
+//! in a block; a loop's back-edges need not be waited for, as the [effects](super::effects) of its code are known
+//! beforehand. So what is available has been computed on every path, and its definition dominates its uses.
 
 use super::effects::{Effects, Field, Write, are_aliases, element_kind};
 use super::support::{Roots, replace, resolve_inst, resolve_terminator, terminator};
@@ -85,7 +85,8 @@ fn pending(function: &Function, cfg: &Cfg) -> Vec<u32> {
 /// What is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// A field of an object, the latter given by its root. How a packed field is extended makes a difference to the value.
+    /// A field of an object, the latter given by its root. How a packed field is extended makes a difference to the
+    /// value.
     Field(Field, Value, Extension),
     Global(GlobalIndex),
     /// An element of an array, the latter given by its root.

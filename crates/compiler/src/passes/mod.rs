@@ -1,7 +1,8 @@
 //! Optimisations on MIR: one file for each, and their order.
 //!
-//! Each pass takes and leaves a function without aliases among its operands ([`ValueDef::Alias`](crate::mir::ValueDef::Alias) serves
-//! within a pass alone). Each is near-linear in the function's size and does not recurse.
+//! Each pass takes and leaves a function without aliases among its operands
+//! ([`ValueDef::Alias`](crate::mir::ValueDef::Alias) serves within a pass alone). Each is near-linear in the function's
+//! size and does not recurse.
 
 mod block_params;
 mod blocks;
@@ -38,8 +39,8 @@ use crate::module::ModuleInfo;
 /// A pass.
 type Pass = fn(&mut Function, &ModuleInfo);
 
-/// The passes in order. Checks are removed before loop-invariant operations are moved, as what cannot trap moves further;
-/// decided branches are cut before that.
+/// The passes in order. Checks are removed before loop-invariant operations are moved, as what cannot trap moves
+/// further; decided branches are cut before that.
 const PASSES: &[(&str, Pass)] = &[
     ("simplify", simplify::simplify),
     ("dead", |function, _| dead::dead(function)),
@@ -62,8 +63,8 @@ const PASSES: &[(&str, Pass)] = &[
     ("block_params", |function, _| block_params(function)),
 ];
 
-/// Runs all passes. What the function computes, and which traps it raises, stays the same. With `verify` the function is checked
-/// after every pass; a failure is an error that names the pass.
+/// Runs all passes. What the function computes, and which traps it raises, stays the same. With `verify` the function
+/// is checked after every pass; a failure is an error that names the pass.
 pub fn optimize(function: &mut Function, info: &ModuleInfo, verify: bool) -> Result<(), CompileError> {
     for (name, pass) in PASSES {
         pass(function, info);

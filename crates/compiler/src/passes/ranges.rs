@@ -1,4 +1,5 @@
-//! What is known of integers at a point of the walk over the dominator tree: which is less than which, and what is not negative.
+//! What is known of integers at a point of the walk over the dominator tree: which is less than which, and what is not
+//! negative.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -237,8 +238,8 @@ impl Ranges {
         }
     }
 
-    /// Finds out about the parameters of a loop's header by induction: what holds on the entering edges, and on a back-edge given that
-    /// it holds in the iteration before. To be called when the walk enters the header.
+    /// Finds out about the parameters of a loop's header by induction: what holds on the entering edges, and on a
+    /// back-edge given that it holds in the iteration before. To be called when the walk enters the header.
     pub(super) fn enter_header(
         &mut self,
         function: &Function,

@@ -13,8 +13,8 @@ use crate::mir::{
 };
 use crate::module::{HeapType, ModuleInfo, RefType, StorageType, TypeIndex, ValueType};
 
-/// Simplifies every instruction and terminator once, definitions before uses. Leaves no aliases in reachable blocks. Blocks that
-/// decided branches cut off stay, unreachable.
+/// Simplifies every instruction and terminator once, definitions before uses. Leaves no aliases in reachable blocks.
+/// Blocks that decided branches cut off stay, unreachable.
 pub(super) fn simplify(function: &mut Function, info: &ModuleInfo) {
     let cfg = Cfg::new(function);
     let mut pass = Simplify { roots: Roots::new(function), function, info };

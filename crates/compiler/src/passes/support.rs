@@ -35,7 +35,8 @@ pub(super) fn constant_i32(function: &Function, value: Value) -> Option<i32> {
     }
 }
 
-/// The reference type of a value; that of something without a meaning as a reference panics, as verification excludes it.
+/// The reference type of a value; that of something without a meaning as a reference panics, as verification excludes
+/// it.
 pub(super) fn ref_type(function: &Function, value: Value) -> RefType {
     match function.value_type(value) {
         ValueType::Ref(ty) => ty,
@@ -43,8 +44,8 @@ pub(super) fn ref_type(function: &Function, value: Value) -> RefType {
     }
 }
 
-/// Whether an instruction may go when nothing uses its results: it has no effect and does not trap. (That memory may be exhausted is
-/// no effect to be preserved.)
+/// Whether an instruction may go when nothing uses its results: it has no effect and does not trap. (That memory may be
+/// exhausted is no effect to be preserved.)
 pub(super) fn is_removable(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst.index()];
     match &data.op {
@@ -84,7 +85,8 @@ fn division_is_safe(function: &Function, args: &[Value]) -> bool {
     }
 }
 
-/// Whether an operation's outcome (results or trap) depends on its operands alone, however often and wherever it is executed.
+/// Whether an operation's outcome (results or trap) depends on its operands alone, however often and wherever it is
+/// executed.
 pub(super) fn is_pure(op: &Op, info: &ModuleInfo) -> bool {
     match op {
         Op::Const(_)
@@ -117,8 +119,8 @@ pub(super) fn become_constant(function: &mut Function, inst: Inst, constant: Con
     data.args = SmallVec::new();
 }
 
-/// Makes the only result of `inst` stand for `value`, which is known to be the same. Returns true if the instruction has become
-/// superfluous; otherwise it now narrows the type, so that users see what they saw before.
+/// Makes the only result of `inst` stand for `value`, which is known to be the same. Returns true if the instruction
+/// has become superfluous; otherwise it now narrows the type, so that users see what they saw before.
 pub(super) fn replace(function: &mut Function, info: &ModuleInfo, inst: Inst, value: Value) -> bool {
     let result = function.insts[inst.index()].results[0];
     let wanted = function.value_type(result);
@@ -185,7 +187,8 @@ impl Roots {
             return;
         }
         let (from, to) = (data.args[0], data.results[0]);
-        // Conversions between the hierarchies of any and extern are not copies: facts about one side would confuse the other's.
+        // Conversions between the hierarchies of any and extern are not copies: facts about one side would confuse the
+        // other's.
         let top = |value| info.top_type(ref_type(function, value).heap);
         if to.index() < self.0.len() && top(from) == top(to) {
             self.0[to.index()] = self.of(from);

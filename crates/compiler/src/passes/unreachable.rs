@@ -3,7 +3,8 @@
 use crate::artifact::TrapCode;
 use crate::mir::{BlockData, Cfg, Function, Terminator};
 
-/// Removes the contents of unreachable blocks, so that nothing there counts as a use or a predecessor. They end in a trap.
+/// Removes the contents of unreachable blocks, so that nothing there counts as a use or a predecessor. They end in a
+/// trap.
 pub fn unreachable_blocks(function: &mut Function) {
     let cfg = Cfg::new(function);
     for (number, block) in function.blocks.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! `try_table`, `throw`, `throw_ref`.
 //!
-//! Each catch clause has a landing block, which takes the exception apart and goes to the clause's label. Every call and throw
-//! within the `try_table` has an edge to it.
+//! Each catch clause has a landing block, which takes the exception apart and goes to the clause's label. Every call
+//! and throw within the `try_table` has an edge to it.
 
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
@@ -16,8 +16,8 @@ use crate::module::{HeapType, RefType, TagIndex, ValueType};
 /// The type of caught exceptions.
 const EXCEPTION: ValueType = ValueType::Ref(RefType::non_null(HeapType::Exn));
 
-/// The handlers in effect, innermost first, without those that can never be reached: a second one for a tag, and any after one
-/// that catches all.
+/// The handlers in effect, innermost first, without those that can never be reached: a second one for a tag, and any
+/// after one that catches all.
 #[derive(Clone, Default)]
 pub(super) struct Handlers(Vec<(Option<TagIndex>, Block)>);
 
@@ -86,8 +86,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Writes the landing blocks that something leads to. The `try_table` itself is no longer on the control stack, as the
-    /// clauses' labels count from outside it.
+    /// Writes the landing blocks that something leads to. The `try_table` itself is no longer on the control stack, as
+    /// the clauses' labels count from outside it.
     pub(super) fn finish_try_table(&mut self, landings: Vec<Landing>, outer: Handlers) {
         self.handlers = outer;
         for Landing { block, exception, clause } in landings {

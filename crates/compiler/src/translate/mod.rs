@@ -49,7 +49,8 @@ impl Limits {
     }
 }
 
-/// Validates a function body and translates it. The result has no trivial block parameters and no aliases; every block has a terminator.
+/// Validates a function body and translates it. The result has no trivial block parameters and no aliases; every block
+/// has a terminator.
 ///
 /// Fails at the body's first invalid or unsupported instruction.
 pub fn translate_function(

@@ -1,8 +1,10 @@
-//! Locals into SSA form while the blocks are being built (Braun and others, "Simple and Efficient Construction of Static Single
-//! Assignment Form", 2013), without recursion: a chain of a hundred thousand blocks must not overflow the stack.
+//! Locals into SSA form while the blocks are being built (Braun and others, "Simple and Efficient Construction of
+//! Static Single Assignment Form", 2013), without recursion: a chain of a hundred thousand blocks must not overflow the
+//! stack.
 //!
 //! A block is *sealed* when all its predecessors are known. Reading a local in an unsealed block creates a parameter
-//! whose arguments are added at sealing. Parameters that turn out to be superfluous are removed when the function is complete.
+//! whose arguments are added at sealing. Parameters that turn out to be superfluous are removed when the function is
+//! complete.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

@@ -74,15 +74,15 @@ pub fn is_possible(references: ReferencePlan, arrays: ArrayPlan) -> bool {
     references == ReferencePlan::Direct || !grows
 }
 
-/// The length of an array of elements of `size` bytes that has the first N bytes and `leaves` leaves, or, where a shorter array is
-/// not divided, about as few leaves as it can have.
+/// The length of an array of elements of `size` bytes that has the first N bytes and `leaves` leaves, or, where a
+/// shorter array is not divided, about as few leaves as it can have.
 pub fn divided(layout: SpineLayout, size: u32, leaves: u32) -> u32 {
     let whole = if layout.grows { MAX_SMALL_BYTES.next_multiple_of(layout.leaf_bytes()) } else { 0 };
     (layout.first_n + whole + leaves * layout.leaf_bytes()) / size
 }
 
-/// Layouts of spines with a name: small ones, so that every path is used; with leaves that are there from the start, or lazy, or
-/// lazy and shared; with first N bytes that grow.
+/// Layouts of spines with a name: small ones, so that every path is used; with leaves that are there from the start, or
+/// lazy, or lazy and shared; with first N bytes that grow.
 pub fn spine_plans() -> Vec<(String, ArrayPlan)> {
     let mut plans = Vec::new();
     // Less than a leaf, a leaf, several, none.
@@ -118,7 +118,8 @@ pub fn growing_heaps() -> Vec<(String, AccessPlan, SpineLayout)> {
     heaps
 }
 
-/// For elements of `size` bytes: the lengths of arrays in one piece and of spines, one of these with a last leaf that is full.
+/// For elements of `size` bytes: the lengths of arrays in one piece and of spines, one of these with a last leaf that
+/// is full.
 pub fn lengths(layout: SpineLayout, size: u32) -> [u32; 6] {
     let one = divided(layout, size, 1);
     let longest = (1..one).rev().find(|&length| !layout.divides(size, length)).expect("short arrays");

@@ -11,16 +11,16 @@ use crate::support::{AGES_BELOW, CARDS_BELOW};
 const RUBBISH: u8 = 0x5b;
 
 impl World {
-    /// Marks from the stack, the globals and `kept`, and overwrites what is not reached. Returns where objects have been moved from and
-    /// to.
+    /// Marks from the stack, the globals and `kept`, and overwrites what is not reached. Returns where objects have
+    /// been moved from and to.
     pub(super) fn collect(&mut self, kept: &[u32]) -> FxHashMap<u32, u32> {
         self.collections += 1;
         self.close_run();
         let maps = &self.module.stack_maps;
         let mut work = Vec::new();
         let mut slots: Vec<*mut u32> = Vec::new();
-        // SAFETY: the trampoline that called has just recorded its caller's frame; frames are chained by frame pointers up to
-        // the entry trampoline's.
+        // SAFETY: the trampoline that called has just recorded its caller's frame; frames are chained by frame pointers
+        // up to the entry trampoline's.
         unsafe {
             let entry_fp = (*ENTRY.get()).fp;
             let (mut fp, mut pc) = ((*self.store).last_exit_fp, (*self.store).last_exit_pc);

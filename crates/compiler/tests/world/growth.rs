@@ -68,8 +68,8 @@ impl World {
         (self.inline_length(object) * self.element_kind(ty).bytes() - layout.first_n) >> layout.leaf_log2
     }
 
-    /// Decides whether an array grows where a leaf is asked for: over the leaf in question, if that is the next one, or over all. One
-    /// demand of three gets a leaf of its own, so that the next ones are not in order.
+    /// Decides whether an array grows where a leaf is asked for: over the leaf in question, if that is the next one, or
+    /// over all. One demand of three gets a leaf of its own, so that the next ones are not in order.
     pub(super) fn grow_for_store(&mut self, ty: usize, object: u32, index: u32) -> bool {
         let layout = self.growing_layout().expect("arrays grow");
         let size = self.element_kind(ty).bytes();

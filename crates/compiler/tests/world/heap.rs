@@ -67,7 +67,8 @@ impl World {
         }
     }
 
-    /// Where the pointer lies through which element `index` may be reached, and the element's offset behind what it points to.
+    /// Where the pointer lies through which element `index` may be reached, and the element's offset behind what it
+    /// points to.
     fn pointer(&self, ty: usize, object: u32, index: u32) -> Option<(u32, u32)> {
         let (kind, length) = (self.element_kind(ty), self.read(object + 8));
         assert!(index < length, "element {index} of {length}");
@@ -309,7 +310,8 @@ impl World {
         self.element_kind(self.resolve(array).1) == StorageKind::Ref
     }
 
-    /// Collects, as a bulk builtin may where there are leaves, which keeps its operands itself. Returns what has become of them.
+    /// Collects, as a bulk builtin may where there are leaves, which keeps its operands itself. Returns what has become
+    /// of them.
     pub(super) fn collect_for_bulk(&mut self, references: &[u32]) -> Vec<u32> {
         if self.module.plan.arrays == ArrayPlan::Contiguous {
             return references.to_vec();

@@ -1,10 +1,10 @@
-//! A world for compiled code to run in, with a collector that takes every chance: each allocation and each poll walks the stack
-//! by the stack maps, marks from what it finds, and overwrites everything else. Where references may change, it moves every
-//! object that it finds, and checks that each store of a reference into an older object has marked a card. A reference that a
-//! map forgets reads back as rubbish. Leaves are never used twice.
+//! A world for compiled code to run in, with a collector that takes every chance: each allocation and each poll walks
+//! the stack by the stack maps, marks from what it finds, and overwrites everything else. Where references may change,
+//! it moves every object that it finds, and checks that each store of a reference into an older object has marked a
+//! card. A reference that a map forgets reads back as rubbish. Leaves are never used twice.
 //!
-//! Where the first N bytes grow, they do at any chance: when a leaf is asked for, sometimes by one leaf, sometimes to the array's end,
-//! and now and then at collections. What a leaf held before it was copied to its home is overwritten.
+//! Where the first N bytes grow, they do at any chance: when a leaf is asked for, sometimes by one leaf, sometimes to
+//! the array's end, and now and then at collections. What a leaf held before it was copied to its home is overwritten.
 #![allow(dead_code)]
 
 mod collector;
@@ -267,7 +267,8 @@ impl Instance {
         unsafe { (&raw const self.mutator.accesses).read_volatile() }
     }
 
-    /// Calls function `index` with `i32`s; now and then the first function that checks the stack polls. Returns its `i32` results, or the trap.
+    /// Calls function `index` with `i32`s; now and then the first function that checks the stack polls. Returns its
+    /// `i32` results, or the trap.
     pub fn call(&mut self, index: usize, params: &[i32], results: usize) -> Result<Vec<i32>, TrapCode> {
         let (entry, function) = with_world(|world| {
             let module = &world.module;

@@ -1,5 +1,6 @@
-//! Reading, writing and filling ranges of elements, on every layout: part by part, with the look-up of the leaf, the barriers and the
-//! checks for the zero leaf and for shared leaves done once for each part. Copying is in [`copy`](super::copy).
+//! Reading, writing and filling ranges of elements, on every layout: part by part, with the look-up of the leaf, the
+//! barriers and the checks for the zero leaf and for shared leaves done once for each part. Copying is in
+//! [`copy`](super::copy).
 //!
 //! None of these operations collects. Where one needs leaves, the caller
 //! has made room for them; what is lacking all the same is `None`, and a part of the range may have been written then.
@@ -62,7 +63,8 @@ impl<M: ReferenceModel> Core<M> {
         unsafe { self.trusted_elements(object) }
     }
 
-    /// As [`elements`](Self::elements), with all that `[from, to)` elements lie in checked to be accessible, leaves included.
+    /// As [`elements`](Self::elements), with all that `[from, to)` elements lie in checked to be accessible, leaves
+    /// included.
     pub(crate) fn reachable_elements(&self, array: Reference, start: u32, length: u32) -> Elements {
         let elements = self.elements(array);
         let (from, to) = elements.checked(start, length);
@@ -202,7 +204,8 @@ impl<M: ReferenceModel> Core<M> {
         matches!(place, Place::Leaf(_)) && self.part_offset(place) == ZERO_LEAF
     }
 
-    /// Whether writing zeros to `bytes` bytes of a part takes no memory: there are zeros, or the whole leaf is shared and given up.
+    /// Whether writing zeros to `bytes` bytes of a part takes no memory: there are zeros, or the whole leaf is shared
+    /// and given up.
     fn is_filled_with_zeros(&mut self, part: &Part, bytes: u64) -> bool {
         let (Place::Leaf(slot), Some(mode)) = (part.place, self.spines) else { return false };
         // SAFETY: a part in a leaf names its pointer.
@@ -254,8 +257,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// The leaf that the element at `index` is to be written to, by its offset: the zero leaf where `is_zero` says that zero is
-    /// written to zeros. The element lies in a leaf.
+    /// The leaf that the element at `index` is to be written to, by its offset: the zero leaf where `is_zero` says that
+    /// zero is written to zeros. The element lies in a leaf.
     ///
     /// # Safety
     /// `object` is a spine of this heap, and the element lies beyond its first N bytes.

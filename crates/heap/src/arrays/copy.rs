@@ -1,7 +1,8 @@
-//! Copying between arrays of every layout (Z-Rays, section 4.6): at once where both lie in one piece, by runs of leaves that follow each
-//! other otherwise, by sharing whole leaves (section 4.7) or pages where that is asked for.
+//! Copying between arrays of every layout (Z-Rays, section 4.6): at once where both lie in one piece, by runs of leaves
+//! that follow each other otherwise, by sharing whole leaves (section 4.7) or pages where that is asked for.
 //!
-//! A *strip* is what lies contiguously on both sides. As for all bulk operations, nothing here collects: see [`bulk`](super::bulk).
+//! A *strip* is what lies contiguously on both sides. As for all bulk operations, nothing here collects: see
+//! [`bulk`](super::bulk).
 
 use super::Arrays;
 use super::bulk::Elements;
@@ -33,8 +34,8 @@ pub(crate) enum QuickCopy {
 }
 
 impl<M: ReferenceModel> Core<M> {
-    /// As [`copy`](Self::copy), of elements that lie in one piece in both arrays, where nothing is to be shared or counted: most copies
-    /// are short, and this is quick.
+    /// As [`copy`](Self::copy), of elements that lie in one piece in both arrays, where nothing is to be shared or
+    /// counted: most copies are short, and this is quick.
     ///
     /// # Safety
     /// Arrays of this heap with elements of one size start at `to` and `from`.
@@ -83,7 +84,8 @@ impl<M: ReferenceModel> Core<M> {
         QuickCopy::Done { offset: target, bytes: bytes as u32, references: record.reference_map != 0 }
     }
 
-    /// Copies `bytes` bytes of whole elements between arrays of equal element size, or within one. The ranges may overlap.
+    /// Copies `bytes` bytes of whole elements between arrays of equal element size, or within one. The ranges may
+    /// overlap.
     pub(crate) fn copy(
         &mut self,
         to: &Elements,
@@ -160,7 +162,8 @@ impl<M: ReferenceModel> Core<M> {
         self.mapped.copy(&self.pool, to, from, bytes)
     }
 
-    /// Copies by the longest runs that are contiguous on both sides: over several leaves, where these follow each other.
+    /// Copies by the longest runs that are contiguous on both sides: over several leaves, where these follow each
+    /// other.
     #[allow(clippy::too_many_arguments)]
     fn copy_runs(
         &mut self,

@@ -1,20 +1,22 @@
 //! First bytes that grow.
 //!
-//! The first N bytes of a spine are quick to reach because most accesses go there (Z-Rays, section 4.3). In a large array in use
-//! they do not: so the first N grow. A spine has room for all its elements, where each leaf has a *home*, and the header says how many
-//! elements lie in one piece. What decides:
+//! The first N bytes of a spine are quick to reach because most accesses go there (Z-Rays, section 4.3). In a large
+//! array in use they do not: so the first N grow. A spine has room for all its elements, where each leaf has a *home*,
+//! and the header says how many elements lie in one piece. What decides:
 //!
-//! - A leaf that is first written right behind the elements in one piece is made at home, as are those after it that are in use already,
-//!   and those whose home takes no further page. So an array that is filled from the left never has leaves elsewhere.
-//! - Other leaves lie in the arraylet space, until one in [`DENSE`] of those not at home is in use: then all come home, in steps, so that
-//!   nothing takes long. The first step is the store's that needs the leaf, the others are made at polls.
+//! - A leaf that is first written right behind the elements in one piece is made at home, as are those after it that
+//!   are in use already, and those whose home takes no further page. So an array that is filled from the left never has
+//!   leaves elsewhere.
+//! - Other leaves lie in the arraylet space, until one in [`DENSE`] of those not at home is in use: then all come home,
+//!   in steps, so that nothing takes long. The first step is the store's that needs the leaf, the others are made at
+//!   polls.
 //!
-//! So dense arrays cost what contiguous ones do; sparse ones stay leaves, lazy, compressed and shared like those of the paper, but
-//! for the dense part at their beginning. Untouched room has no memory: the space is a mapped one, whose full collections
-//! give pages of zeros, and what is beyond the elements in one piece, back to the system.
+//! So dense arrays cost what contiguous ones do; sparse ones stay leaves, lazy, compressed and shared like those of the
+//! paper, but for the dense part at their beginning. Untouched room has no memory: the space is a mapped one, whose
+//! full collections give pages of zeros, and what is beyond the elements in one piece, back to the system.
 //!
-//! Limits: needs references to the object itself, as the inline length takes the place of the collector word. Leaves that have come home
-//! from an old spine are free after the next full collection. What has grown does not shrink.
+//! Limits: needs references to the object itself, as the inline length takes the place of the collector word. Leaves
+//! that have come home from an old spine are free after the next full collection. What has grown does not shrink.
 
 use super::bulk::Elements;
 use super::leaves::{leaf_of, pointer_at};
@@ -27,8 +29,8 @@ use crate::spaces::leaves::LeafKind;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// An array is dense where one in so many of its leaves is in use. A page holds as many leaves of 1 KiB, so that most pages are in use then, and
-/// leaves elsewhere would save little.
+/// An array is dense where one in so many of its leaves is in use. A page holds as many leaves of 1 KiB, so that most
+/// pages are in use then, and leaves elsewhere would save little.
 const DENSE: u32 = 4;
 
 /// The most bytes of leaves that come home at once, in some tens of microseconds.
@@ -42,8 +44,9 @@ impl SpineLayout {
 }
 
 impl<M: ReferenceModel> Core<M> {
-    /// Writes the inline length of a new array that has its length, where arrays have one: all of it, or the first N bytes of a
-    /// spine. A spine that the caller is going to write whole, or that is to have all its leaves, is in one piece at once.
+    /// Writes the inline length of a new array that has its length, where arrays have one: all of it, or the first N
+    /// bytes of a spine. A spine that the caller is going to write whole, or that is to have all its leaves, is in one
+    /// piece at once.
     pub(crate) fn start_inline_length(&mut self, object: u32, element_bytes: u32, length: u32, contents: Contents) {
         let Some(mode) = self.spines.filter(|mode| mode.layout.grows) else { return };
         let layout = mode.layout;
@@ -85,8 +88,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// The home of the leaf whose pointer is at `slot`, where that is, or has just been made, a part of the elements in one piece. The
-    /// array has room.
+    /// The home of the leaf whose pointer is at `slot`, where that is, or has just been made, a part of the elements in
+    /// one piece. The array has room.
     pub(super) fn grow_to(&mut self, elements: &Elements, slot: u32, is_old: bool) -> Option<u32> {
         let layout = self.spines?.layout;
         // The caller may have found its parts before the array grew.
@@ -130,8 +133,8 @@ impl<M: ReferenceModel> Core<M> {
         (grows && number < end).then(|| object + layout.home(&spine, number))
     }
 
-    /// At a poll: brings some leaves of the array at `object` home, the last one in the list of those that are to be in one piece. Takes it
-    /// from the list once all are, or there is no memory; asks for another poll otherwise.
+    /// At a poll: brings some leaves of the array at `object` home, the last one in the list of those that are to be in
+    /// one piece. Takes it from the list once all are, or there is no memory; asks for another poll otherwise.
     pub(crate) fn bring_some_home(&mut self, object: u32, is_old: bool) {
         // SAFETY: the list holds arrays, and only those that the last collection has found alive.
         let elements = unsafe { self.trusted_elements(object) };
@@ -157,8 +160,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Has the elements in one piece reach to the byte position `to`, where they reach to `from`, and the caller is going to write all
-    /// of `[from, to)`. Returns the array as it is then.
+    /// Has the elements in one piece reach to the byte position `to`, where they reach to `from`, and the caller is
+    /// going to write all of `[from, to)`. Returns the array as it is then.
     pub(super) fn grow_over(&mut self, elements: &Elements, from: u64, to: u64, is_old: bool) -> Elements {
         let Some(layout) = self.spines.map(|mode| mode.layout).filter(|layout| layout.grows) else { return *elements };
         let Some((_, spine)) = elements.parts.spine() else { return *elements };
@@ -171,7 +174,8 @@ impl<M: ReferenceModel> Core<M> {
         Elements { parts: self.parts(elements.object, elements.size, elements.length), ..*elements }
     }
 
-    /// The home of the leaf with the byte at `position`, which is among the elements in one piece, behind the first N bytes.
+    /// The home of the leaf with the byte at `position`, which is among the elements in one piece, behind the first N
+    /// bytes.
     pub(super) fn home_of(&self, elements: &Elements, position: u64) -> Option<u32> {
         let layout = self.spines.map(|mode| mode.layout).filter(|layout| layout.grows)?;
         let beyond = position.checked_sub(layout.first_n.into())?;
@@ -193,8 +197,8 @@ impl<M: ReferenceModel> Core<M> {
         Some(leaf_of(pointer.load(Ordering::Relaxed))).filter(|&leaf| leaf != ZERO_LEAF)
     }
 
-    /// Makes the leaves that follow the elements in one piece a part of these; false where there is no memory for that. What lies in
-    /// `written`, byte positions, is going to be written by the caller, where it has no leaf.
+    /// Makes the leaves that follow the elements in one piece a part of these; false where there is no memory for that.
+    /// What lies in `written`, byte positions, is going to be written by the caller, where it has no leaf.
     fn bring_home(
         &mut self,
         elements: &Elements,

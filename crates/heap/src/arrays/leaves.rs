@@ -1,4 +1,5 @@
-//! Leaves and the pointers that lead to them: installing, sharing, marking, compressing (Z-Rays, sections 4.4, 4.5 and 4.7).
+//! Leaves and the pointers that lead to them: installing, sharing, marking, compressing (Z-Rays, sections 4.4, 4.5 and
+//! 4.7).
 
 use super::bulk::Elements;
 use super::parts::{Parts, Place};
@@ -42,8 +43,8 @@ pub(crate) unsafe fn pointer_at<'a>(memory: Memory, slot: u32) -> &'a AtomicU32 
     unsafe { AtomicU32::from_ptr(memory.address(slot).cast()) }
 }
 
-/// Replaces the pointer that was seen, unless somebody else was faster; returns the pointer that is there now, and whether it is
-/// the new one.
+/// Replaces the pointer that was seen, unless somebody else was faster; returns the pointer that is there now, and
+/// whether it is the new one.
 #[inline]
 pub(crate) fn install(pointer: &AtomicU32, seen: u32, new: u32) -> (u32, bool) {
     match pointer.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -104,7 +105,8 @@ pub(crate) struct LeafTally {
     pub(crate) compressed: u64,
 }
 
-/// Marks the leaves of a spine, and lets go of those that hold zeros alone, unless they are mapped a second time. The mutator stands.
+/// Marks the leaves of a spine, and lets go of those that hold zeros alone, unless they are mapped a second time. The
+/// mutator stands.
 pub(crate) fn mark_leaves(
     pool: &mut BlockPool,
     mode: &SpineMode,
@@ -164,8 +166,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// The longest run of at most `limit` bytes from `position` on, or backwards from there. Empty where it would begin with zeros
-    /// that take no memory, or, if it is to be `written`, with a leaf that must not be.
+    /// The longest run of at most `limit` bytes from `position` on, or backwards from there. Empty where it would begin
+    /// with zeros that take no memory, or, if it is to be `written`, with a leaf that must not be.
     #[inline]
     pub(crate) fn run(&self, parts: &Parts, position: u64, limit: u64, forward: bool, written: bool) -> Run {
         let part = parts.at(if forward { position } else { position - 1 });
@@ -213,8 +215,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// The leaf behind the pointer at `slot`, which may be written from now on; `None` where there is no memory for one of its own.
-    /// With `overwritten`, the caller writes all of it. `is_old`: no nursery collection comes by the spine.
+    /// The leaf behind the pointer at `slot`, which may be written from now on; `None` where there is no memory for one
+    /// of its own. With `overwritten`, the caller writes all of it. `is_old`: no nursery collection comes by the spine.
     pub(crate) fn writable_leaf(
         &mut self,
         elements: &Elements,
@@ -286,8 +288,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Points the pointers of a new spine somewhere: to the zero leaf, or to leaves of its own. False where there is no memory for
-    /// them; the spine is sound then all the same.
+    /// Points the pointers of a new spine somewhere: to the zero leaf, or to leaves of its own. False where there is no
+    /// memory for them; the spine is sound then all the same.
     pub(crate) fn initialise_spine(&mut self, parts: &Parts, kind: LeafKind, is_old: bool, contents: Contents) -> bool {
         let Some((object, spine)) = parts.spine() else { return true };
         let mode = self.spines.expect("spines have leaves");

@@ -57,11 +57,11 @@ pub struct ArrayParams {
     pub leaf_bytes: u32,
     /// `zrays`: bytes of elements that lie in the spine: 0, or a power of two from 64 to 256 KiB (section 4.3).
     pub first_n: u32,
-    /// `zrays`: the first N bytes grow over leaves in use, so that dense arrays lie in one piece. By default on where references lead to
-    /// the object itself and views are copies.
+    /// `zrays`: the first N bytes grow over leaves in use, so that dense arrays lie in one piece. By default on where
+    /// references lead to the object itself and views are copies.
     pub first_n_grows: Option<bool>,
-    /// Leaves are allocated when something other than zero is first stored to them (section 4.4). By default on for `zrays`, off
-    /// for `arraylets` and where views are made at allocation, which need all leaves.
+    /// Leaves are allocated when something other than zero is first stored to them (section 4.4). By default on for
+    /// `zrays`, off for `arraylets` and where views are made at allocation, which need all leaves.
     pub lazy: Option<bool>,
     /// `zrays`: the collector replaces leaves of zeros by the zero leaf (section 4.5).
     pub zero_compression: bool,

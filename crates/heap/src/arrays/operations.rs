@@ -1,4 +1,5 @@
-//! What a heap does with elements, for hosts and for compiled code: one by one, in ranges, and making room for their leaves.
+//! What a heap does with elements, for hosts and for compiled code: one by one, in ranges, and making room for their
+//! leaves.
 
 use super::copy::QuickCopy;
 use crate::error::AllocationError;
@@ -57,9 +58,9 @@ impl Heap {
         })
     }
 
-    /// Sees to it that `length` elements of `kept[0]`, an array, from `start` on can be written without lack of memory. May collect;
-    /// `kept` are roots besides `roots`. Does nothing where the array has fewer elements. A heap whose arrays lie in one piece never
-    /// needs it; nor does a store to a single element.
+    /// Sees to it that `length` elements of `kept[0]`, an array, from `start` on can be written without lack of memory.
+    /// May collect; `kept` are roots besides `roots`. Does nothing where the array has fewer elements. A heap whose
+    /// arrays lie in one piece never needs it; nor does a store to a single element.
     ///
     /// # Safety
     /// Each of `kept` is null, an immediate, or an object of this heap that is live now.
@@ -88,8 +89,8 @@ impl Heap {
     /// `array` refers to an object of this heap that is live now.
     ///
     /// # Errors
-    /// [`AllocationError::OutOfMemory`] where an array that does not lie in one piece needs memory and there is none: see
-    /// [`array_make_room`](Self::array_make_room). A part of the elements may have been written.
+    /// [`AllocationError::OutOfMemory`] where an array that does not lie in one piece needs memory and there is none:
+    /// see [`array_make_room`](Self::array_make_room). A part of the elements may have been written.
     pub unsafe fn array_fill(
         &mut self,
         array: Reference,
@@ -130,7 +131,8 @@ impl Heap {
         })
     }
 
-    /// Copies `length` elements between arrays of numbers of equal size, or within one; the ranges may overlap. Never collects.
+    /// Copies `length` elements between arrays of numbers of equal size, or within one; the ranges may overlap. Never
+    /// collects.
     ///
     /// # Panics
     /// Where an array holds references, or has fewer elements, or their elements differ in size.
@@ -184,12 +186,12 @@ impl Heap {
         })
     }
 
-    /// As [`array_fill`](Self::array_fill), for compiled code: returns false, and writes nothing, where the range lies outside of
-    /// the array.
+    /// As [`array_fill`](Self::array_fill), for compiled code: returns false, and writes nothing, where the range lies
+    /// outside of the array.
     ///
     /// # Safety
-    /// `array` refers to an array of this heap; where it holds references, `bits` is null, an immediate, or an object of this heap, all
-    /// of them live now.
+    /// `array` refers to an array of this heap; where it holds references, `bits` is null, an immediate, or an object
+    /// of this heap, all of them live now.
     ///
     /// # Errors
     /// As for [`array_fill`](Self::array_fill).
@@ -209,8 +211,8 @@ impl Heap {
         })
     }
 
-    /// As [`array_copy`](Self::array_copy), for compiled code: returns false, and writes nothing, where a range lies outside of
-    /// its array.
+    /// As [`array_copy`](Self::array_copy), for compiled code: returns false, and writes nothing, where a range lies
+    /// outside of its array.
     ///
     /// # Safety
     /// Both refer to live arrays of this heap, with elements of one size, references either both or neither.
@@ -236,8 +238,8 @@ impl Heap {
         })
     }
 
-    /// As [`trusted_array_copy`](Self::trusted_array_copy), for short copies between arrays that lie in one piece, which need no room;
-    /// `None`, with nothing done, for others.
+    /// As [`trusted_array_copy`](Self::trusted_array_copy), for short copies between arrays that lie in one piece,
+    /// which need no room; `None`, with nothing done, for others.
     ///
     /// # Safety
     /// As for [`trusted_array_copy`](Self::trusted_array_copy).
@@ -269,8 +271,8 @@ impl Heap {
         })
     }
 
-    /// Whether compiled code's store to `length` elements of an array from `start` on may need [`array_make_room`](Self::array_make_room).
-    /// Quick, and false where arrays lie in one piece.
+    /// Whether compiled code's store to `length` elements of an array from `start` on may need
+    /// [`array_make_room`](Self::array_make_room). Quick, and false where arrays lie in one piece.
     ///
     /// # Safety
     /// `array` refers to an array of this heap.
@@ -283,8 +285,8 @@ impl Heap {
         })
     }
 
-    /// The leaf that compiled code is to write the element at `index` to, by its cage offset; the zero leaf where `is_zero` says
-    /// that zero is written where there are zeros. Never collects.
+    /// The leaf that compiled code is to write the element at `index` to, by its cage offset; the zero leaf where
+    /// `is_zero` says that zero is written where there are zeros. Never collects.
     ///
     /// # Safety
     /// `array` refers to an array of this heap that is divided, and the element lies beyond its first N bytes.
@@ -307,8 +309,8 @@ impl Heap {
         })
     }
 
-    /// Writes raw little-endian bytes, a whole number of elements, over the elements from `start_element` on of an array of numbers.
-    /// Never collects.
+    /// Writes raw little-endian bytes, a whole number of elements, over the elements from `start_element` on of an
+    /// array of numbers. Never collects.
     ///
     /// # Panics
     /// Where the array holds references, or has fewer elements, or the bytes are no whole elements.
@@ -338,7 +340,8 @@ impl Heap {
     ///
     /// # Panics
     /// Where the array holds numbers, or has fewer elements. Offsets of immortal records
-    /// ([`StorageKind::Immortal`](crate::layout::StorageKind::Immortal)) are numbers to the heap, but written here, too.
+    /// ([`StorageKind::Immortal`](crate::layout::StorageKind::Immortal)) are numbers to the heap, but written here,
+    /// too.
     ///
     /// # Safety
     /// `array` is live now, and each reference is null, an immediate, or an object of this heap that is live now.

@@ -1,9 +1,10 @@
-//! Blocks of the cage that lie in a file in memory, so that their pages can be mapped a second time (A Guide to Double Map
-//! Arraylets, approach 1, in the better way that it names: only the regions where leaves lie are shared).
+//! Blocks of the cage that lie in a file in memory, so that their pages can be mapped a second time (A Guide to Double
+//! Map Arraylets, approach 1, in the better way that it names: only the regions where leaves lie are shared).
 //!
-//! There is one file, as large as the cage and without memory where nothing was written; a block lies at its cage offset. A
-//! block becomes shared when leaves are first allocated in it, and stays so whatever it is used for later: mapping it back would
-//! cost more than it gives. Neighbouring blocks are one mapping, as their offsets in the file follow each other.
+//! There is one file, as large as the cage and without memory where nothing was written; a block lies at its cage
+//! offset. A block becomes shared when leaves are first allocated in it, and stays so whatever it is used for later:
+//! mapping it back would cost more than it gives. Neighbouring blocks are one mapping, as their offsets in the file
+//! follow each other.
 
 use super::{CAGE_BYTES, Cage, GUARD_BELOW};
 use crate::blocks::{BLOCK_BYTES, block_of, block_start};
@@ -60,8 +61,8 @@ impl Cage {
         Ok(())
     }
 
-    /// Moves blocks that hold nothing to the file, where that is allowed; calls `moved` for each that is, which is zero then. A block
-    /// that the system refuses to map stays as it is.
+    /// Moves blocks that hold nothing to the file, where that is allowed; calls `moved` for each that is, which is zero
+    /// then. A block that the system refuses to map stays as it is.
     pub(crate) fn share(&mut self, first: u32, count: u32, mut moved: impl FnMut(u32)) {
         let Some(shared) = &mut self.shared else { return };
         let private: Vec<_> = shared

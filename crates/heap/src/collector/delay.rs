@@ -1,6 +1,7 @@
 //! A short queue between asking for a cache line and looking at it.
 
-/// A queue of fixed length `N`, a power of two: what goes in comes out `N` turns later. The default value stands for nothing.
+/// A queue of fixed length `N`, a power of two: what goes in comes out `N` turns later. The default value stands for
+/// nothing.
 #[derive(Debug)]
 pub(crate) struct Delay<T, const N: usize> {
     waiting: [T; N],

@@ -1,11 +1,11 @@
 //! Precise marking with an explicit stack.
 //!
-//! An object is marked when it is pushed, so that it is pushed once at most. A long array of references is scanned in slices, the
-//! rest of it waiting on a second stack: the mark stack stays small for wide objects as for deep ones.
+//! An object is marked when it is pushed, so that it is pushed once at most. A long array of references is scanned in
+//! slices, the rest of it waiting on a second stack: the mark stack stays small for wide objects as for deep ones.
 //!
-//! Marking is bound by cache misses, of three kinds: the handle, the mark bit, the object. Two short queues hide them (Cher,
-//! Hosking and Vitek 2004): a reference waits among [`EDGES`] others while its handle or mark bit is fetched, an object taken off
-//! the stack among [`OBJECTS`] others while its header is.
+//! Marking is bound by cache misses, of three kinds: the handle, the mark bit, the object. Two short queues hide them
+//! (Cher, Hosking and Vitek 2004): a reference waits among [`EDGES`] others while its handle or mark bit is fetched, an
+//! object taken off the stack among [`OBJECTS`] others while its header is.
 
 use super::delay::Delay;
 use crate::arch::prefetch;

@@ -11,14 +11,16 @@ use crate::views::{NativeViews, ViewCreation};
 use crate::zeroing::{Zeroing, ZeroingParams};
 
 impl HeapConfig {
-    /// Sets one parameter by name, as given on a command line: `collector`, `references`, `arrays`, `native-views`, `zeroing`, `sizing`,
-    /// `nursery` (bytes, or `appel`), `aging` (percent), `barrier`, `zeroing-unit`, `zeroing-width` (bytes), `leaf`, `first-n` (bytes),
-    /// `first-n-grows`, `lazy`, `zero-compression`, `fast-copy`, `copy-on-write` (on, off), `mapped-from` (bytes), `mapped-sharing` (on, off),
-    /// `view-creation`, `count-accesses` (on, off), `max`, `min` (bytes, with an optional suffix K, M or G), `growth`, `verify` (on,
-    /// off), `stress` (a count, or off), `stress-polls` (on, off).
+    /// Sets one parameter by name, as given on a command line: `collector`, `references`, `arrays`, `native-views`,
+    /// `zeroing`, `sizing`, `nursery` (bytes, or `appel`), `aging` (percent), `barrier`, `zeroing-unit`,
+    /// `zeroing-width` (bytes), `leaf`, `first-n` (bytes), `first-n-grows`, `lazy`, `zero-compression`, `fast-copy`,
+    /// `copy-on-write` (on, off), `mapped-from` (bytes), `mapped-sharing` (on, off), `view-creation`, `count-accesses`
+    /// (on, off), `max`, `min` (bytes, with an optional suffix K, M or G), `growth`, `verify` (on, off), `stress` (a
+    /// count, or off), `stress-polls` (on, off).
     ///
     /// # Errors
-    /// [`HeapError::InvalidConfig`] where the key or value is unknown. Combinations are left to [`validate`](Self::validate).
+    /// [`HeapError::InvalidConfig`] where the key or value is unknown. Combinations are left to
+    /// [`validate`](Self::validate).
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), HeapError> {
         match key {
             "collector" => self.collector = choice(key, value, Collector::ALL, Collector::name)?,

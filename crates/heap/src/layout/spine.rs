@@ -1,20 +1,22 @@
 //! Where the parts of a discontiguous array lie (Z-Rays, sections 4.1 and 4.3).
 //!
-//! An array whose elements take at most *first-N* bytes lies in one piece. A longer one is a *spine*: header, length, the first N
-//! bytes of elements, then one pointer for each *leaf* (the paper's arraylet) of a fixed size, then the *remainder*, the last
-//! elements that fill no leaf. The remainder has a pointer too, so that no access past the first N bytes needs to know of it.
+//! An array whose elements take at most *first-N* bytes lies in one piece. A longer one is a *spine*: header, length,
+//! the first N bytes of elements, then one pointer for each *leaf* (the paper's arraylet) of a fixed size, then the
+//! *remainder*, the last elements that fill no leaf. The remainder has a pointer too, so that no access past the first
+//! N bytes needs to know of it.
 //!
 //! ```text
 //! | header 8 | length 4 | (4) | first N bytes | pointers, 4 each | (4) | remainder |
 //! ```
 //!
-//! A pointer is a cage offset. That of the remainder leads into the spine itself and follows it when it moves. The lowest
-//! bit of a pointer is its *taint*: the leaf must not be written through it.
+//! A pointer is a cage offset. That of the remainder leads into the spine itself and follows it when it moves. The
+//! lowest bit of a pointer is its *taint*: the leaf must not be written through it.
 //!
-//! Where the first N *grow*, a spine has room for all of its elements behind the first N bytes, address space first of all: each leaf
-//! has a *home* there, so that the elements in one piece can become more. Such spines are large objects, and never move; smaller
-//! arrays lie in one piece. Every array then says in its header how many elements lie in one piece
-//! ([`INLINE_LENGTH_OFFSET`](super::INLINE_LENGTH_OFFSET)). There is no remainder: the last home has the size of a leaf too.
+//! Where the first N *grow*, a spine has room for all of its elements behind the first N bytes, address space first of
+//! all: each leaf has a *home* there, so that the elements in one piece can become more. Such spines are large objects,
+//! and never move; smaller arrays lie in one piece. Every array then says in its header how many elements lie in one
+//! piece ([`INLINE_LENGTH_OFFSET`](super::INLINE_LENGTH_OFFSET)). There is no remainder: the last home has the size of
+//! a leaf too.
 //!
 //! ```text
 //! | header 8 | length 4 | (4) | first N bytes | homes, as many as leaves | pointers, 4 each |

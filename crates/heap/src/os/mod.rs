@@ -69,8 +69,8 @@ impl Reservation {
         })
     }
 
-    /// Makes a committed range of whole pages inaccessible until it is committed again; it keeps its contents. Returns whether the
-    /// system did so.
+    /// Makes a committed range of whole pages inaccessible until it is committed again; it keeps its contents. Returns
+    /// whether the system did so.
     pub(crate) fn forbid(&self, start: usize, bytes: usize) -> bool {
         assert!(start + bytes <= self.bytes, "a range outside of the reservation");
         // SAFETY: the range lies in this reservation, by the assertion; that nobody accesses it is the caller's matter.
@@ -92,33 +92,33 @@ impl Reservation {
         unsafe { system::populate(self.base.as_ptr().add(start), bytes) }
     }
 
-    /// Maps pages of a file over a committed range of whole pages: a page that is written becomes the range's own. What the range
-    /// held is gone. Returns whether the system did so; where not, the range may have become inaccessible.
+    /// Maps pages of a file over a committed range of whole pages: a page that is written becomes the range's own. What
+    /// the range held is gone. Returns whether the system did so; where not, the range may have become inaccessible.
     pub(crate) fn map_file(&self, start: usize, bytes: usize, file: &MemoryFile, offset: u64) -> bool {
         assert!(start + bytes <= self.bytes, "a mapping outside of the reservation");
         // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
         unsafe { system::map(self.base.as_ptr().add(start), bytes, Some((file.descriptor(), offset))) }
     }
 
-    /// Maps untouched pages over a committed range of whole pages: as they are after [`commit`](Self::commit). Returns whether the
-    /// system did so; where not, the range may have become inaccessible.
+    /// Maps untouched pages over a committed range of whole pages: as they are after [`commit`](Self::commit). Returns
+    /// whether the system did so; where not, the range may have become inaccessible.
     pub(crate) fn map_fresh(&self, start: usize, bytes: usize) -> bool {
         assert!(start + bytes <= self.bytes, "a mapping outside of the reservation");
         // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
         unsafe { system::map(self.base.as_ptr().add(start), bytes, None) }
     }
 
-    /// Notes for each page of a committed range of whole pages whether it has memory, into `pages`, which is emptied first. A page
-    /// that has been swapped out has none. Returns whether the system tells.
+    /// Notes for each page of a committed range of whole pages whether it has memory, into `pages`, which is emptied
+    /// first. A page that has been swapped out has none. Returns whether the system tells.
     pub(crate) fn residency(&self, start: usize, bytes: usize, pages: &mut Vec<bool>) -> bool {
         assert!(start + bytes <= self.bytes, "a range outside of the reservation");
         // SAFETY: the range lies in this reservation, by the assertion.
         unsafe { system::residency(self.base.as_ptr().add(start), bytes, pages) }
     }
 
-    /// Maps whole pages of a file over a range, which is readable and writable from now on and shows what every other mapping of
-    /// these pages shows. What the range held is gone. With `populate`, no access faults later. Returns whether the system did so;
-    /// where not, the range is as it was.
+    /// Maps whole pages of a file over a range, which is readable and writable from now on and shows what every other
+    /// mapping of these pages shows. What the range held is gone. With `populate`, no access faults later. Returns
+    /// whether the system did so; where not, the range is as it was.
     pub(crate) fn map_shared(
         &self,
         start: usize,

@@ -23,8 +23,8 @@ pub(crate) fn process_time() -> Option<Duration> {
     (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Threads of the whole machine that run or could run at this moment, the caller among them; `None` where the system does not
-/// tell (only Linux does).
+/// Threads of the whole machine that run or could run at this moment, the caller among them; `None` where the system
+/// does not tell (only Linux does).
 pub(crate) fn runnable_threads() -> Option<u32> {
     parse_runnable(&std::fs::read_to_string("/proc/loadavg").ok()?)
 }

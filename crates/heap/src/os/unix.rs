@@ -49,7 +49,8 @@ pub(super) unsafe fn decommit(address: *mut u8, bytes: usize) -> bool {
     if !cfg!(target_os = "linux") {
         return false;
     }
-    // SAFETY: the range is ours, by the contract. With pages larger than the range's alignment the call fails harmlessly.
+    // SAFETY: the range is ours, by the contract. With pages larger than the range's alignment the call fails
+    // harmlessly.
     unsafe { libc::madvise(address.cast(), bytes, libc::MADV_DONTNEED) == 0 }
 }
 

@@ -77,7 +77,8 @@ pub(crate) trait ReferenceModel: Default + Send {
     /// A sentence that says what is wrong.
     fn check_reference(pool: &BlockPool, reference: Reference) -> Result<u32, String>;
 
-    /// Checks the model's own structures. `is_object` tells whether an offset is the start of an allocated or dead but unswept object.
+    /// Checks the model's own structures. `is_object` tells whether an offset is the start of an allocated or dead but
+    /// unswept object.
     ///
     /// # Errors
     /// A sentence that says what is wrong.

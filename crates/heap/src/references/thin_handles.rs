@@ -1,10 +1,10 @@
 //! Thin handles (Handles Revisited, section 3): a reference is the offset of a handle, one word that holds the object's
 //! offset; the object's collector word holds the handle's offset. A reference never changes, whatever moves.
 //!
-//! Handles live in blocks of their own, taken from the pool as the program needs them. A free handle is 0, so that a stale
-//! reference leads to the inaccessible start of the cage. Blocks with free handles stand in a queue; allocation scans the first one for runs
-//! of consecutive free handles and bumps through each run, inline like cells. A handle is released when its object is
-//! swept, and a block whose handles are all free returns to the pool after a collection.
+//! Handles live in blocks of their own, taken from the pool as the program needs them. A free handle is 0, so that a
+//! stale reference leads to the inaccessible start of the cage. Blocks with free handles stand in a queue; allocation
+//! scans the first one for runs of consecutive free handles and bumps through each run, inline like cells. A handle is
+//! released when its object is swept, and a block whose handles are all free returns to the pool after a collection.
 //!
 //! Limits: lazy sweeping releases handles late, so the handle space may hold as many handles as the heap has cells.
 

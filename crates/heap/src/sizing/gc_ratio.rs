@@ -1,14 +1,14 @@
-//! The value `gc-ratio`: after each full collection the limit is multiplied by a factor from a table over the GC load and the live
-//! ratio (live bytes over the limit). While collecting takes little time the heap shrinks where it is nearly empty; while it
-//! takes much the heap grows, and the more so the fuller it is.
+//! The value `gc-ratio`: after each full collection the limit is multiplied by a factor from a table over the GC load
+//! and the live ratio (live bytes over the limit). While collecting takes little time the heap shrinks where it is
+//! nearly empty; while it takes much the heap grows, and the more so the fuller it is.
 //!
-//! The classical rule: the tables are those of MMTk in Jikes RVM (`HeapGrowthManager`), one for generational collectors, whose
-//! load is lower at the same comfort, and one for the others. Between the table's points the factor is interpolated
-//! bilinearly. Two bounds are added:
+//! The classical rule: the tables are those of MMTk in Jikes RVM (`HeapGrowthManager`), one for generational
+//! collectors, whose load is lower at the same comfort, and one for the others. Between the table's points the factor
+//! is interpolated bilinearly. Two bounds are added:
 //!
 //! * At most `growth` times what is live, so that a program's memory is bounded by its data and not by its history.
-//! * At least what is live and a quarter of the room that `growth` leaves above it, so that a collection is not followed by the
-//!   next at once.
+//! * At least what is live and a quarter of the room that `growth` leaves above it, so that a collection is not
+//!   followed by the next at once.
 //!
 //! The first limit is the minimum.
 
@@ -73,8 +73,8 @@ impl Rule for GcRatio {
     }
 }
 
-/// Between which two points a value lies: the lower one's index, and how far towards the other, from 0 to 1. Values outside of the
-/// axis count as its ends.
+/// Between which two points a value lies: the lower one's index, and how far towards the other, from 0 to 1. Values
+/// outside of the axis count as its ends.
 fn position(axis: &[f64], value: f64) -> (usize, f64) {
     let value = value.clamp(axis[0], axis[axis.len() - 1]);
     let lower = axis.partition_point(|&point| point <= value).clamp(1, axis.len() - 1) - 1;

@@ -1,7 +1,8 @@
 //! Axis `sizing`: how large the heap may grow before a full collection.
 //!
-//! Both collectors ask `HeapSize` for the limit, and tell it of each full collection: what was live, and how the time since the
-//! full collection before divides into collecting and running. A value of the axis is a rule in a module of its own.
+//! Both collectors ask `HeapSize` for the limit, and tell it of each full collection: what was live, and how the time
+//! since the full collection before divides into collecting and running. A value of the axis is a rule in a module of
+//! its own.
 
 mod fixed;
 mod gc_ratio;
@@ -58,7 +59,8 @@ trait Rule: fmt::Debug + Send {
     /// The limit of an empty heap, in bytes.
     fn first(&self, bounds: &Bounds) -> u64;
 
-    /// The limit that follows `limit` after a full collection, in bytes. The minimum and the maximum are the caller's to heed.
+    /// The limit that follows `limit` after a full collection, in bytes. The minimum and the maximum are the caller's
+    /// to heed.
     fn next(&mut self, limit: u64, cycle: Cycle, bounds: &Bounds) -> u64;
 }
 
@@ -88,8 +90,8 @@ impl HeapSize {
         self.limit
     }
 
-    /// To be called after each full collection that found `live` bytes. `gc` is the time of all collections since the full one
-    /// before, nursery collections included; `mutator` all other time since. Returns the new limit in bytes.
+    /// To be called after each full collection that found `live` bytes. `gc` is the time of all collections since the
+    /// full one before, nursery collections included; `mutator` all other time since. Returns the new limit in bytes.
     pub(crate) fn collected(&mut self, live: u64, gc: Duration, mutator: Duration) -> u64 {
         let (gc, mutator) = (gc.as_secs_f64(), mutator.as_secs_f64());
         // Without a measurable time there is no load.

@@ -21,7 +21,8 @@ impl Program {
         Program { size: HeapSize::new(config), allocation_rate: 1e9, marking_rate: 1e9 }
     }
 
-    /// Runs until the limit calls for a full collection, which finds `live` bytes. Returns the new limit and the GC load.
+    /// Runs until the limit calls for a full collection, which finds `live` bytes. Returns the new limit and the GC
+    /// load.
     fn cycle(&mut self, live: u64) -> (u64, f64) {
         let room = self.size.limit().saturating_sub(live).max(1);
         let mutator = room as f64 / self.allocation_rate;

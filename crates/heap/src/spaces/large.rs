@@ -16,7 +16,8 @@ pub(crate) fn size_of(bytes: u32) -> u64 {
     if bytes > MAX_SMALL_BYTES { blocks_for(bytes) as u64 * BLOCK_BYTES as u64 } else { 0 }
 }
 
-/// Takes blocks for an object of `bytes`; `None` where the pool has no such run. Blocks that are known to be zero are not zeroed again.
+/// Takes blocks for an object of `bytes`; `None` where the pool has no such run. Blocks that are known to be zero are
+/// not zeroed again.
 pub(crate) fn allocate(pool: &mut BlockPool, bytes: u32, contents: Contents) -> Option<u32> {
     take(pool, blocks_for(bytes), BlockKind::LargeHead, BlockKind::LargeTail, contents).map(block_start)
 }

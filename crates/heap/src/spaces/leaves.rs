@@ -1,16 +1,16 @@
 //! The arraylet space: leaves of one size, which never move (Z-Rays, sections 4.2 and 5.1).
 //!
-//! A leaf has no header. It lives as long as a spine leads to it: its liveness bit is the mark bit of its first byte, in the heap's
-//! side table. There is no free list. Allocation sweeps through the blocks that had unmarked leaves after the last collection, and
-//! takes what it finds unmarked; each leaf is looked at once between two collections, so that one that was taken for a young spine
-//! needs no bit until a collection finds the spine alive. The leaves of an old spine are marked when they are allocated, as no nursery
-//! collection comes by that spine.
+//! A leaf has no header. It lives as long as a spine leads to it: its liveness bit is the mark bit of its first byte,
+//! in the heap's side table. There is no free list. Allocation sweeps through the blocks that had unmarked leaves after
+//! the last collection, and takes what it finds unmarked; each leaf is looked at once between two collections, so that
+//! one that was taken for a young spine needs no bit until a collection finds the spine alive. The leaves of an old
+//! spine are marked when they are allocated, as no nursery collection comes by that spine.
 //!
-//! After a collection, blocks without a marked leaf go back to the pool whole. A nursery collection frees leaves of young spines
-//! alone, and so looks at the blocks alone that leaves have been taken from since the one before.
+//! After a collection, blocks without a marked leaf go back to the pool whole. A nursery collection frees leaves of
+//! young spines alone, and so looks at the blocks alone that leaves have been taken from since the one before.
 //!
-//! A block holds leaves of references or leaves of numbers, never both: dirty cards of the former are scanned. A leaf larger than a
-//! block takes several, consecutive ones.
+//! A block holds leaves of references or leaves of numbers, never both: dirty cards of the former are scanned. A leaf
+//! larger than a block takes several, consecutive ones.
 //!
 //! Limits: leaves smaller than a page may hold pages that are mostly free; they are not compacted.
 
@@ -104,8 +104,8 @@ impl LeafSpace {
         (self.groups * u64::from(self.group_leaves()) - free) << self.leaf_log2
     }
 
-    /// How many leaves of a kind can be had without a collection. With large leaves there may be fewer, as each needs consecutive
-    /// blocks.
+    /// How many leaves of a kind can be had without a collection. With large leaves there may be fewer, as each needs
+    /// consecutive blocks.
     pub(crate) fn available(&self, kind: LeafKind, pool: &BlockPool) -> u64 {
         let part = &self.parts[kind as usize];
         let groups = u64::from(pool.available() / self.group_blocks());

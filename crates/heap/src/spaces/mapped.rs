@@ -1,30 +1,31 @@
 //! Mapped arrays: large objects whose memory is counted, and given back, by pages (axis `arrays`, value `mapped`).
 //!
-//! An array of at least `mapped-from` bytes lies in consecutive blocks of its own, like every large object, and never moves:
-//! compiled code sees no difference. Its blocks are address space first of all. A page of them has memory once it is
-//! touched: the heap writes to no page that the system would hand out as zeros. A full collection looks for pages of zeros
-//! in the live arrays, among those that have memory, and gives them back.
+//! An array of at least `mapped-from` bytes lies in consecutive blocks of its own, like every large object, and never
+//! moves: compiled code sees no difference. Its blocks are address space first of all. A page of them has memory once
+//! it is touched: the heap writes to no page that the system would hand out as zeros. A full collection looks for pages
+//! of zeros in the live arrays, among those that have memory, and gives them back.
 //!
-//! An array counts whole in the cycle that it is allocated in; each collection that it lives through as a young one, and every full
-//! collection, then counts the pages that have memory (`mincore`, on Linux; elsewhere arrays go on counting whole). What
-//! the mutator touches between two such counts is not noticed: by so much, at most the untouched pages of the arrays that
-//! were counted, the heap can exceed its maximum until the next count. When the next full collection is due is another
-//! matter: for that an array counts whole until a full collection has counted its pages, so that address space is not
-//! filled with dead arrays of little memory.
+//! An array counts whole in the cycle that it is allocated in; each collection that it lives through as a young one,
+//! and every full collection, then counts the pages that have memory (`mincore`, on Linux; elsewhere arrays go on
+//! counting whole). What the mutator touches between two such counts is not noticed: by so much, at most the untouched
+//! pages of the arrays that were counted, the heap can exceed its maximum until the next count. When the next full
+//! collection is due is another matter: for that an array counts whole until a full collection has counted its pages,
+//! so that address space is not filled with dead arrays of little memory.
 //!
-//! Spines with room (see [`growth`](crate::arrays), `zrays`) lie here too. What of their room is in use is known, so that they count exactly
-//! and need no look at their pages, but for what the blocks' last user has left: that counts until a full collection gives it back.
+//! Spines with room (see [`growth`](crate::arrays), `zrays`) lie here too. What of their room is in use is known, so
+//! that they count exactly and need no look at their pages, but for what the blocks' last user has left: that counts
+//! until a full collection gives it back.
 //!
-//! When an array dies, blocks with memory behind less than half of their pages go back to the system at once, with one call for each
-//! run of some. The others stay with the pool, dirty, and whoever takes them zeroes them by stores. Measured (a virtual machine
-//! on an AMD EPYC, microseconds for 1 MiB, for 64 MiB): zeroing by stores 7, 710; giving back 58, 4,700; touching it
-//! again 300, 23,000. So memory that is there is worth zeroing at any size, whether the next array needs it or not: where
-//! it does not, the next full collection finds the zeros.
+//! When an array dies, blocks with memory behind less than half of their pages go back to the system at once, with one
+//! call for each run of some. The others stay with the pool, dirty, and whoever takes them zeroes them by stores.
+//! Measured (a virtual machine on an AMD EPYC, microseconds for 1 MiB, for 64 MiB): zeroing by stores 7, 710; giving
+//! back 58, 4,700; touching it again 300, 23,000. So memory that is there is worth zeroing at any size, whether the
+//! next array needs it or not: where it does not, the next full collection finds the zeros.
 //!
-//! Limits: a page that is only read takes a place in the page tables and counts as memory, so that tracing an array of references
-//! touches all of it; full collections undo that. With transparent huge pages set to `always` the system hands out 2 MiB at
-//! the first touch. Pages that an array shows from the file that arrays share, or has shown, are not looked at for zeros. With pages larger than a block, arrays count whole and nothing is
-//! given back.
+//! Limits: a page that is only read takes a place in the page tables and counts as memory, so that tracing an array of
+//! references touches all of it; full collections undo that. With transparent huge pages set to `always` the system
+//! hands out 2 MiB at the first touch. Pages that an array shows from the file that arrays share, or has shown, are not
+//! looked at for zeros. With pages larger than a block, arrays count whole and nothing is given back.
 
 mod copy;
 mod shared_pages;
@@ -45,7 +46,8 @@ use std::collections::BTreeMap;
 
 /// Fewer blocks of a dead array stay with the pool whatever they hold: zeroing them takes less time than a system call.
 const LEAST_RUN: u32 = 4;
-/// The full collection of its life in which an array is first searched for zeros, unless all are: most arrays die before.
+/// The full collection of its life in which an array is first searched for zeros, unless all are: most arrays die
+/// before.
 const FIRST_SEARCH: u32 = 4;
 /// Words that are looked at together for zeros.
 const LINE_WORDS: usize = 8;
@@ -91,8 +93,8 @@ struct MappedArray {
     extents: Vec<Extent>,
     /// One past the last page that has been looked at because it was copied to.
     looked_at: u32,
-    /// How often pages have been copied from it since pages were moved to the file, and how often they must be before that is
-    /// done.
+    /// How often pages have been copied from it since pages were moved to the file, and how often they must be before
+    /// that is done.
     copies: u32,
     patience: u32,
 }
@@ -172,7 +174,8 @@ impl MappedSpace {
         Some(block_start(head))
     }
 
-    /// Bytes of a spine with room that are touched when it is allocated: the first N, the pointers, the pages around them.
+    /// Bytes of a spine with room that are touched when it is allocated: the first N, the pointers, the pages around
+    /// them.
     pub(crate) fn memory_of_room(&self, bytes: u32) -> u32 {
         let Some(layout) = self.rooms else { return bytes };
         let pointers = (bytes >> layout.leaf_log2) * POINTER_BYTES;
@@ -184,8 +187,8 @@ impl MappedSpace {
         self.array_mut(block_of(object)).room = Some(Room { start, end, leaves: 0 });
     }
 
-    /// Has the elements in one piece of a spine with room reach to an offset. Returns false, with nothing done, where there is no
-    /// memory for that.
+    /// Has the elements in one piece of a spine with room reach to an offset. Returns false, with nothing done, where
+    /// there is no memory for that.
     pub(crate) fn grow(&mut self, pool: &mut BlockPool, object: u32, start: u32) -> bool {
         let size = self.page_bytes;
         let before = self.room_mut(object).start;
@@ -227,9 +230,9 @@ impl MappedSpace {
         self.array_mut(block_of(object)).room.as_mut().expect("the spine has room")
     }
 
-    /// Frees every unmarked array, gives pages of zeros back and counts what the others hold. Arrays are searched for zeros less and
-    /// less often, in the fourth, eighth, sixteenth collection of their lives: one that has been dense stays so. With `thorough`, all
-    /// are.
+    /// Frees every unmarked array, gives pages of zeros back and counts what the others hold. Arrays are searched for
+    /// zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one that has been dense
+    /// stays so. With `thorough`, all are.
     pub(crate) fn collected<M: ReferenceModel>(
         &mut self,
         pool: &mut BlockPool,
@@ -268,8 +271,8 @@ impl MappedSpace {
         survivors
     }
 
-    /// Counts the memory of a young array that becomes old; returns for how many bytes it is to count until the next full collection. To
-    /// be followed by [`tell`](Self::tell).
+    /// Counts the memory of a young array that becomes old; returns for how many bytes it is to count until the next
+    /// full collection. To be followed by [`tell`](Self::tell).
     pub(crate) fn survived(&mut self, pool: &BlockPool, head: u32) -> u64 {
         let array = &self.arrays[&head];
         // What of a room is touched is known.
@@ -385,8 +388,8 @@ impl MappedSpace {
         }
     }
 
-    /// Gives the pages of a live array that hold nothing but zeros back to the system, and notes so. Not those where it shows the
-    /// file, or has: the system would show the file's page again.
+    /// Gives the pages of a live array that hold nothing but zeros back to the system, and notes so. Not those where it
+    /// shows the file, or has: the system would show the file's page again.
     fn give_zeros_back(&mut self, pool: &BlockPool, head: u32) {
         if self.pages_per_block.is_none() {
             return;

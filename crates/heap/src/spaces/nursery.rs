@@ -1,13 +1,15 @@
-//! The nursery: blocks in which young objects of every small size lie one after the other, and the list of young large objects.
+//! The nursery: blocks in which young objects of every small size lie one after the other, and the list of young large
+//! objects.
 //!
-//! A *cycle* lasts from one collection to the next. Its blocks are taken from the pool when it starts, in address order, so
-//! that it is known which memory will be allocated next; those that a collection has emptied serve the next cycle again. A
-//! collection leaves each block either empty or *kept*: its survivors stay where they are and stay young, because the block is among those
-//! allocated last (aging) or because the mature space had no memory for them. The kept block that the mutator allocates in
-//! goes on being allocated in. At the next collection kept blocks are evacuated like all others.
+//! A *cycle* lasts from one collection to the next. Its blocks are taken from the pool when it starts, in address
+//! order, so that it is known which memory will be allocated next; those that a collection has emptied serve the next
+//! cycle again. A collection leaves each block either empty or *kept*: its survivors stay where they are and stay
+//! young, because the block is among those allocated last (aging) or because the mature space had no memory for them.
+//! The kept block that the mutator allocates in goes on being allocated in. At the next collection kept blocks are
+//! evacuated like all others.
 //!
-//! Limits: an object that does not fit the rest of the block ends the block where the rest is at most an eighth of it. Where it
-//! is more, the object goes to a second, *overflow* block, whose own rest may be wasted up to a half.
+//! Limits: an object that does not fit the rest of the block ends the block where the rest is at most an eighth of it.
+//! Where it is more, the object goes to a second, *overflow* block, whose own rest may be wasted up to a half.
 
 use super::mapped::MappedSpace;
 use super::small::Survivors;
@@ -53,8 +55,9 @@ pub(crate) struct Nursery {
     /// The blocks that the zeroer has been given, in its order, and how many of them have been opened.
     dirty: Vec<u32>,
     opened: usize,
-    /// Whether nobody is to find anything in blocks that hold nothing: they are filled with [`POISON`], and those that the last
-    /// collection has emptied are inaccessible, so that whoever still uses a reference into them faults at once.
+    /// Whether nobody is to find anything in blocks that hold nothing: they are filled with [`POISON`], and those that
+    /// the last collection has emptied are inaccessible, so that whoever still uses a reference into them faults at
+    /// once.
     guards: bool,
     /// The blocks that are inaccessible.
     guarded: Vec<u32>,
@@ -126,8 +129,8 @@ impl Nursery {
         if self.hide_run { self.hidden } else { context.run_now(0) }
     }
 
-    /// The offset of `bytes` (at most half a block) for a new object: zero, or for objects that are written whole as it is. With
-    /// `may_open`, further blocks of the cycle are opened; `None` where there is none.
+    /// The offset of `bytes` (at most half a block) for a new object: zero, or for objects that are written whole as it
+    /// is. With `may_open`, further blocks of the cycle are opened; `None` where there is none.
     pub(crate) fn allocate(
         &mut self,
         pool: &mut BlockPool,
@@ -194,8 +197,9 @@ impl Nursery {
         self.dirty.extend(self.blocks[self.taken..].iter().filter(|&&block| pool.info(block).dirty));
         let range = |&block| ZeroRange { address: pool.cage.address(block_start(block)), bytes: BLOCK_BYTES as usize };
         let ranges = self.dirty.iter().map(range).collect();
-        // SAFETY: the nursery's blocks are committed and distinct, and used by nobody before `next_block`, which waits. They leave
-        // the nursery, and are filled otherwise, after `stop_zeroing` alone; the heap drops the nursery before its memory.
+        // SAFETY: the nursery's blocks are committed and distinct, and used by nobody before `next_block`, which waits.
+        // They leave the nursery, and are filled otherwise, after `stop_zeroing` alone; the heap drops the nursery
+        // before its memory.
         unsafe { self.zeroer.start_cycle(ranges) };
     }
 
@@ -243,8 +247,8 @@ impl Nursery {
         true
     }
 
-    /// Begins a collection: kept blocks are to be evacuated, and of the cycle's blocks those allocated in last, `aging` percent of
-    /// them, to be kept.
+    /// Begins a collection: kept blocks are to be evacuated, and of the cycle's blocks those allocated in last, `aging`
+    /// percent of them, to be kept.
     pub(crate) fn start_collection(&mut self, pool: &mut BlockPool, context: &Context, aging: u32) {
         self.stop_zeroing(pool);
         close(pool, self.overflow);
@@ -262,8 +266,8 @@ impl Nursery {
         }
     }
 
-    /// Ends a collection, once every survivor's block is known: sorts the blocks into kept and empty ones. Frees the large
-    /// objects that were not reached, and makes the others old; returns these.
+    /// Ends a collection, once every survivor's block is known: sorts the blocks into kept and empty ones. Frees the
+    /// large objects that were not reached, and makes the others old; returns these.
     pub(crate) fn finish_collection(
         &mut self,
         pool: &mut BlockPool,
@@ -332,7 +336,8 @@ impl Nursery {
         }
     }
 
-    /// Starts a cycle of `bytes`, kept blocks included, as far as there is memory: the mature space keeps half of what is left.
+    /// Starts a cycle of `bytes`, kept blocks included, as far as there is memory: the mature space keeps half of what
+    /// is left.
     pub(crate) fn start_cycle(&mut self, pool: &mut BlockPool, bytes: u64) {
         self.stop_zeroing(pool);
         let wanted = (bytes / BLOCK_BYTES as u64) as usize;

@@ -1,13 +1,13 @@
 //! Small objects: blocks of cells of one size class, swept lazily.
 //!
-//! After marking, a block without a marked cell returns to the pool at once; one whose cells are all marked is left alone; every
-//! other block is queued with its class. Allocation sweeps the first queued block a run at a time: it looks for the next run
-//! of consecutive unmarked cells, releases the identities of the dead objects in it, zeroes it and hands it to the
-//! mutator, which bumps through it inline.
+//! After marking, a block without a marked cell returns to the pool at once; one whose cells are all marked is left
+//! alone; every other block is queued with its class. Allocation sweeps the first queued block a run at a time: it
+//! looks for the next run of consecutive unmarked cells, releases the identities of the dead objects in it, zeroes it
+//! and hands it to the mutator, which bumps through it inline.
 //!
-//! Which cells hold objects is therefore known without a bit for each allocation: up to a block's `swept` offset a cell is allocated
-//! where its header is not zero (free cells there are zero throughout), beyond it where it is marked. An unmarked cell
-//! beyond it with a header is a dead object whose identity has not been released yet.
+//! Which cells hold objects is therefore known without a bit for each allocation: up to a block's `swept` offset a cell
+//! is allocated where its header is not zero (free cells there are zero throughout), beyond it where it is marked. An
+//! unmarked cell beyond it with a header is a dead object whose identity has not been released yet.
 //!
 //! Limits: a block stays with its class until it is empty, so the heap can be exhausted for one class while other
 //! classes have free cells.
@@ -52,7 +52,8 @@ impl SmallSpace {
         }
     }
 
-    /// The next run of free cells of a class: from queued blocks, then from a fresh one. `None` where the pool has none.
+    /// The next run of free cells of a class: from queued blocks, then from a fresh one. `None` where the pool has
+    /// none.
     pub(crate) fn next_run<M: ReferenceModel>(
         &mut self,
         class: usize,

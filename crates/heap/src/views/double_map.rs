@@ -1,13 +1,13 @@
-//! `native-views=double-map`: the leaves of an array mapped a second time, one behind the other (A Guide to Double Map Arraylets,
-//! approach 1): one file for the heap, none for an array, and nothing is copied.
+//! `native-views=double-map`: the leaves of an array mapped a second time, one behind the other (A Guide to Double Map
+//! Arraylets, approach 1): one file for the heap, none for an array, and nothing is copied.
 //!
-//! A view is a reservation of address space outside of the cage into which the leaves are mapped, neighbours in one call. It is
-//! known by the first leaf of its array, for leaves never move while spines do, and kept until a collection finds that leaf dead.
-//! While there is a view, the array's pointers do not change: the collector lets go of none of its leaves of zeros, and copies
-//! neither share nor give up its leaves.
+//! A view is a reservation of address space outside of the cage into which the leaves are mapped, neighbours in one
+//! call. It is known by the first leaf of its array, for leaves never move while spines do, and kept until a collection
+//! finds that leaf dead. While there is a view, the array's pointers do not change: the collector lets go of none of
+//! its leaves of zeros, and copies neither share nor give up its leaves.
 //!
-//! Limits: the system bounds the number of mappings of a process (`vm.max_map_count` on Linux). Where it refuses one, the elements are
-//! copied instead, which is counted.
+//! Limits: the system bounds the number of mappings of a process (`vm.max_map_count` on Linux). Where it refuses one,
+//! the elements are copied instead, which is counted.
 
 use crate::blocks::BLOCK_BYTES;
 use crate::cage::Cage;
@@ -67,8 +67,8 @@ impl DoubleMaps {
         self.views.get(&first_leaf).map(|view| view.mapping.base())
     }
 
-    /// Makes the view of an array that has none, of all its leaves, which are its own; returns its first address. With `populate`, no
-    /// access to it faults later. `None` where the system refuses.
+    /// Makes the view of an array that has none, of all its leaves, which are its own; returns its first address. With
+    /// `populate`, no access to it faults later. `None` where the system refuses.
     pub(super) fn make(&mut self, cage: &Cage, leaves: Vec<u32>, leaf_bytes: u32, populate: bool) -> Option<*mut u8> {
         let bytes = leaves.len() * leaf_bytes as usize;
         let is_shared =

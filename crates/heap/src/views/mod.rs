@@ -5,8 +5,8 @@
 //! | `copy` | the elements are copied out, and back if they were written | A Guide to Double Map Arraylets, "JNI Critical" |
 //! | `double-map` | the leaves are mapped a second time, one behind the other | the same, "Double Mapping", approach 1 |
 //!
-//! An array that lies in one piece needs neither: native code reaches the elements where they are, until the next safepoint. So does
-//! one that takes a single leaf.
+//! An array that lies in one piece needs neither: native code reaches the elements where they are, until the next
+//! safepoint. So does one that takes a single leaf.
 
 mod copy;
 mod double_map;
@@ -107,7 +107,8 @@ impl<M: ReferenceModel> Core<M> {
         self.views.find(self.part_offset(elements.parts.at(0).place)).is_some()
     }
 
-    /// Makes the leaves of an array real and its own, and shows them in one piece. `None` where memory or mappings are lacking.
+    /// Makes the leaves of an array real and its own, and shows them in one piece. `None` where memory or mappings are
+    /// lacking.
     fn make_view(&mut self, elements: &Elements, is_old: bool, populate: bool) -> Option<*mut u8> {
         let mut leaves = Vec::new();
         for part in elements.parts.between(0, elements.parts.bytes) {
@@ -120,8 +121,8 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Maps the leaves of a new array, where views are made at allocation. Where that fails, the first request tries again. No page
-    /// table entries are made: most arrays are never looked at.
+    /// Maps the leaves of a new array, where views are made at allocation. Where that fails, the first request tries
+    /// again. No page table entries are made: most arrays are never looked at.
     pub(crate) fn view_new_array(&mut self, array: u32) {
         if !self.config.array_params.views_at_allocation(self.config.native_views) {
             return;
@@ -135,12 +136,14 @@ impl<M: ReferenceModel> Core<M> {
 }
 
 impl Heap {
-    /// The address of the first element of `kept[0]`, an array of numbers, where all of them lie in one piece, in the array itself
-    /// or in a view of it. It is valid until the next call that may collect, and read-only unless `writable`. `None` where the
-    /// elements have to be copied: see [`array_copy_out`](Self::array_copy_out). May collect; `kept` are roots besides `roots`.
+    /// The address of the first element of `kept[0]`, an array of numbers, where all of them lie in one piece, in the
+    /// array itself or in a view of it. It is valid until the next call that may collect, and read-only unless
+    /// `writable`. `None` where the elements have to be copied: see [`array_copy_out`](Self::array_copy_out). May
+    /// collect; `kept` are roots besides `roots`.
     ///
-    /// Under `double-map`, the first request maps the leaves a second time, which takes a leaf for each that was left out or shared.
-    /// The view is kept until the array dies. Where mappings or memory are lacking, the elements have to be copied.
+    /// Under `double-map`, the first request maps the leaves a second time, which takes a leaf for each that was left
+    /// out or shared. The view is kept until the array dies. Where mappings or memory are lacking, the elements have to
+    /// be copied.
     ///
     /// # Panics
     /// Where the array holds references: written to as numbers, they would be made up.
@@ -175,15 +178,15 @@ impl Heap {
         })
     }
 
-    /// Copies all elements of an array out, for native code that cannot have them in one piece otherwise. Afterwards all of `bytes`,
-    /// which is as long as the elements together, is written.
+    /// Copies all elements of an array out, for native code that cannot have them in one piece otherwise. Afterwards
+    /// all of `bytes`, which is as long as the elements together, is written.
     pub fn array_copy_out(&mut self, array: Reference, bytes: &mut [MaybeUninit<u8>]) {
         dispatch!(&mut self.0, heap => heap.core.copy_out(array, bytes))
     }
 
-    /// Writes what [`array_copy_out`](Self::array_copy_out) has copied back over all elements of `kept[0]`, an array of numbers. Leaves
-    /// that are shared, or were never allocated, stay so where nothing has changed in them. May collect; `kept` are roots besides
-    /// `roots`.
+    /// Writes what [`array_copy_out`](Self::array_copy_out) has copied back over all elements of `kept[0]`, an array of
+    /// numbers. Leaves that are shared, or were never allocated, stay so where nothing has changed in them. May
+    /// collect; `kept` are roots besides `roots`.
     ///
     /// # Panics
     /// Where the array holds references, or `bytes` is not as long as the elements together.

@@ -1,20 +1,21 @@
 //! The hand-over of units of memory between a heap and the thread that zeroes them for it.
 //!
-//! A cycle's units are claimed one by one, in order, by either side: the helper runs ahead, and the owner claims what it needs at
-//! once and nobody has claimed yet. Everything that both decide by is one atomic word:
+//! A cycle's units are claimed one by one, in order, by either side: the helper runs ahead, and the owner claims what
+//! it needs at once and nobody has claimed yet. Everything that both decide by is one atomic word:
 //!
 //! * `left`, how many units are unclaimed. Claiming takes it down by one; at zero there is nothing to claim. A unit's
 //!   *ticket* is the value from which its claim took it down, so that a cycle's last unit has ticket 1.
 //! * `helper`, the ticket in the helper's hands; 0 if none. One update finishes a unit and claims the next.
 //! * `waiting`, whether the owner is parked until the helper has finished its unit.
 //!
-//! The owner stops a cycle by setting `left` to 0: the helper can claim no more, and the owner waits at most for one unit. What
-//! a cycle is about (`W`) is read only between a claim and its finish, and replaced only while the word is 0. So it does no harm
-//! if the helper is so late that it claims a unit of the cycle after the one it was woken for: it cannot tell, and need not.
+//! The owner stops a cycle by setting `left` to 0: the helper can claim no more, and the owner waits at most for one
+//! unit. What a cycle is about (`W`) is read only between a claim and its finish, and replaced only while the word is
+//! 0. So it does no harm if the helper is so late that it claims a unit of the cycle after the one it was woken for: it
+//! cannot tell, and need not.
 //!
-//! Orderings: when the helper finishes a unit it releases the zeros, and the owner's last look at the word acquires them. When the
-//! helper claims a unit it acquires the `W` that `start` released. All updates in between are read-modify-writes, which continue a
-//! release sequence, so that the owner's own can be relaxed.
+//! Orderings: when the helper finishes a unit it releases the zeros, and the owner's last look at the word acquires
+//! them. When the helper claims a unit it acquires the `W` that `start` released. All updates in between are
+//! read-modify-writes, which continue a release sequence, so that the owner's own can be relaxed.
 
 use super::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, SPINS, UnsafeCell, spin};
 use std::ops::Range;
@@ -57,8 +58,8 @@ struct Shared<W> {
     owner_wakes: Condvar,
 }
 
-// SAFETY: the word and the lock are made for sharing. `cycle` is written by the owner alone, while the helper has no unit and can
-// claim none; at other times both only read it.
+// SAFETY: the word and the lock are made for sharing. `cycle` is written by the owner alone, while the helper has no
+// unit and can claim none; at other times both only read it.
 unsafe impl<W: Send + Sync> Sync for Shared<W> {}
 
 /// Why the helper is awake.
@@ -95,7 +96,8 @@ impl<W> Shared<W> {
         if announced.is_err() {
             return;
         }
-        // The helper changes the word first and takes the lock afterwards: it cannot slip in between the look and the wait.
+        // The helper changes the word first and takes the lock afterwards: it cannot slip in between the look and the
+        // wait.
         let mut control = self.control();
         while awaited(self.look().helper) {
             control = self.owner_wakes.wait(control).unwrap_or_else(PoisonError::into_inner);
@@ -128,12 +130,13 @@ impl<W> Owner<W> {
         Helper { shared: self.shared.clone() }
     }
 
-    /// Starts a cycle: `prepare` says what it is about, and returns its number of units. The one before has been stopped.
+    /// Starts a cycle: `prepare` says what it is about, and returns its number of units. The one before has been
+    /// stopped.
     pub(super) fn start(&mut self, prepare: impl FnOnce(&mut W) -> u32) {
         assert_eq!(self.shared.look(), Word::unpack(0), "the cycle before was not stopped");
         self.units = self.shared.cycle.with_mut(|cycle| {
-            // SAFETY: there is no ticket and nothing to claim, so the helper does not look at the cycle; what it saw before,
-            // it saw before it finished its unit, and that has been acquired.
+            // SAFETY: there is no ticket and nothing to claim, so the helper does not look at the cycle; what it saw
+            // before, it saw before it finished its unit, and that has been acquired.
             let cycle = unsafe { &mut *cycle };
             cycle.units = prepare(&mut cycle.work);
             cycle.units
@@ -148,8 +151,8 @@ impl<W> Owner<W> {
         self.shared.helper_wakes.notify_one();
     }
 
-    /// Returns once every unit up to the range's end is claimed, and those of the range are zero. What the helper has not
-    /// come to, the owner does itself with `zero`; for a unit in the helper's hands it waits.
+    /// Returns once every unit up to the range's end is claimed, and those of the range are zero. What the helper has
+    /// not come to, the owner does itself with `zero`; for a unit in the helper's hands it waits.
     pub(super) fn obtain(&mut self, range: Range<u32>, zero: impl Fn(&W, u32)) {
         assert!(range.end <= self.units, "units {range:?} of a cycle of {}", self.units);
         let (first, last) = (self.units - range.start, self.units - range.end + 1);
@@ -170,8 +173,8 @@ impl<W> Owner<W> {
         self.shared.wait_for_helper(|ticket| (last..=first).contains(&ticket));
     }
 
-    /// Ends the cycle: the helper has finished its unit and claims no other. Returns how many units, from the first, are zero
-    /// or have been.
+    /// Ends the cycle: the helper has finished its unit and claims no other. Returns how many units, from the first,
+    /// are zero or have been.
     pub(super) fn stop(&mut self) -> u32 {
         let result = self.shared.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
             Some(Word { left: 0, ..Word::unpack(bits) }.pack())

@@ -1,12 +1,12 @@
 //! Whether a hardware context is idle, for [`Zeroing::Adaptive`](super::Zeroing::Adaptive).
 //!
-//! The rule of Why Nothing Matters, section 6.3: zero concurrently while fewer threads are active than there are hardware contexts.
-//! The paper counts the virtual machine's own application threads. A heap has one mutator and does not know its host's other
-//! threads, let alone other processes, so both are asked of the operating system:
+//! The rule of Why Nothing Matters, section 6.3: zero concurrently while fewer threads are active than there are
+//! hardware contexts. The paper counts the virtual machine's own application threads. A heap has one mutator and does
+//! not know its host's other threads, let alone other processes, so both are asked of the operating system:
 //!
-//! * Within the process: its processor time over the time by the clock since the last look is how many of its threads were
-//!   active (section 4.1's measure of CPU utilisation), the helper's share taken off. That must leave half a context of those
-//!   that the process may use, by affinity mask and control group.
+//! * Within the process: its processor time over the time by the clock since the last look is how many of its threads
+//!   were active (section 4.1's measure of CPU utilisation), the helper's share taken off. That must leave half a
+//!   context of those that the process may use, by affinity mask and control group.
 //! * On the machine: threads that can run at this moment, against processors online. Asked only where the system tells.
 //!
 //! Limit: other processes that are confined to the same few processors of a large machine are not seen.

@@ -1,4 +1,5 @@
-//! What [`handover`](super::handover) synchronises with. Its model check replaces this module by one of the model checker's.
+//! What [`handover`](super::handover) synchronises with. Its model check replaces this module by one of the model
+//! checker's.
 
 pub(super) use std::hint::spin_loop as spin;
 pub(super) use std::sync::atomic::{AtomicU64, Ordering};

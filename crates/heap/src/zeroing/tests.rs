@@ -65,7 +65,8 @@ fn every_strategy_zeroes_what_the_allocator_takes() {
     every_zeroer(|mut zeroer, name| {
         let zeroes = !name.starts_with("hot-path");
         for cycle in 0..20 {
-            // SAFETY: the nursery outlives the zeroer, and blocks are used only after they were waited for, or after a stop.
+            // SAFETY: the nursery outlives the zeroer, and blocks are used only after they were waited for, or after a
+            // stop.
             unsafe { zeroer.start_cycle(nursery.ranges()) };
             // A cycle ends anywhere: before its first block, and in the middle.
             let taken = cycle % 13;

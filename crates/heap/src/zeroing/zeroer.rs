@@ -138,7 +138,8 @@ impl Zeroer {
         self.times.mutator += start.elapsed();
     }
 
-    /// Ends the cycle: when this returns, nobody writes to the ranges any more. May wait for the helper to finish a unit.
+    /// Ends the cycle: when this returns, nobody writes to the ranges any more. May wait for the helper to finish a
+    /// unit.
     pub(crate) fn stop(&mut self) {
         if let (Cycle::Helper, Some(concurrent)) = (self.cycle, &mut self.concurrent) {
             let start = Instant::now();
@@ -246,8 +247,8 @@ impl Concurrent {
 /// Zeroes a unit that the hand-over has given to the caller.
 fn zero_unit(stores: Stores, units: &[ZeroRange], unit: u32) {
     let ZeroRange { address, bytes } = units[unit as usize];
-    // SAFETY: the hand-over gives a unit to one side, once in a cycle, and the program gets it only when it is finished; the
-    // memory is writable by the contract of `Zeroer::start_cycle`. The stores are available.
+    // SAFETY: the hand-over gives a unit to one side, once in a cycle, and the program gets it only when it is
+    // finished; the memory is writable by the contract of `Zeroer::start_cycle`. The stores are available.
     unsafe { stores.zero(address, bytes) }
 }
 

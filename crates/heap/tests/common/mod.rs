@@ -43,8 +43,8 @@ pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
     References::ALL.iter().map(of).collect()
 }
 
-/// The generational heap with both barriers and every zeroing strategy, in turn with and without aging and with nurseries of a
-/// fixed and of a changing size, otherwise as given.
+/// The generational heap with both barriers and every zeroing strategy, in turn with and without aging and with
+/// nurseries of a fixed and of a changing size, otherwise as given.
 pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
     let mut all = Vec::new();
     for (first, &barrier) in Barrier::ALL.iter().enumerate() {

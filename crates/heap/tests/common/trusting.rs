@@ -1,5 +1,5 @@
-//! What the heap asks to be trusted with. The tests pass what it has given them, and show it all of their roots: where they do not, they
-//! want to see the verifier say so.
+//! What the heap asks to be trusted with. The tests pass what it has given them, and show it all of their roots: where
+//! they do not, they want to see the verifier say so.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::{AllocationError, Heap, Reference, RootVisitor, Roots};

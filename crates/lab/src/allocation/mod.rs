@@ -1,8 +1,8 @@
 //! Programs that allocate, in Legato, in wasmtime with its default collector, and in V8.
 //!
-//! Every run is a process of its own with a fresh heap; the engines take turns. What counts is the time of the program's
-//! entry alone: compilation ahead of time is reported apart, and V8, which compiles while it runs, has that in its first
-//! run. A second run in the same process shows V8 warm.
+//! Every run is a process of its own with a fresh heap; the engines take turns. What counts is the time of the
+//! program's entry alone: compilation ahead of time is reported apart, and V8, which compiles while it runs, has that
+//! in its first run. A second run in the same process shows V8 warm.
 
 pub mod pauses;
 mod report;

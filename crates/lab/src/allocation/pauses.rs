@@ -1,9 +1,9 @@
 //! How long programs stand still: a cache that is always full, under steady allocation.
 //!
-//! Two views of the same runs. The engine's own: each collection as Legato's observer and Node's performance hooks report
-//! it (wasmtime reports none). The program's own: it looks at the clock after every few requests and tells percentiles of
-//! the times between, in which every delay shows, whoever caused it. Collections while the cache is filled are counted
-//! apart: then everything survives, which is not the steady state.
+//! Two views of the same runs. The engine's own: each collection as Legato's observer and Node's performance hooks
+//! report it (wasmtime reports none). The program's own: it looks at the clock after every few requests and tells
+//! percentiles of the times between, in which every delay shows, whoever caused it. Collections while the cache is
+//! filled are counted apart: then everything survives, which is not the steady state.
 
 use crate::contestants::Contestant;
 use crate::contestants::worker::{Pause, Sample};
@@ -93,8 +93,8 @@ pub struct Kind {
     pub max: f64,
 }
 
-/// What the program says of the times between its looks at the clock, in seconds: medians over the runs, and the longest
-/// of all.
+/// What the program says of the times between its looks at the clock, in seconds: medians over the runs, and the
+/// longest of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Gaps {
     /// How long the program has filled the cache before.
@@ -230,8 +230,8 @@ impl Gaps {
 }
 
 impl Report {
-    /// Legato's bounds, each with whether it holds: nursery pauses, and memory of at most twice what lives plus the nursery
-    /// (plus nothing for the engine itself).
+    /// Legato's bounds, each with whether it holds: nursery pauses, and memory of at most twice what lives plus the
+    /// nursery (plus nothing for the engine itself).
     pub fn verdicts(&self) -> Vec<(String, bool)> {
         let Some(legato) = self.rows.first() else { return Vec::new() };
         let nursery = legato.pauses.iter().find(|kind| kind.kind == "nursery");

@@ -127,8 +127,8 @@ impl Report {
         }
     }
 
-    /// Forms the means over the rows, and judges them: a third of wasmtime's time in the mean and no program slower; 1.3
-    /// times V8's in the mean.
+    /// Forms the means over the rows, and judges them: a third of wasmtime's time in the mean and no program slower;
+    /// 1.3 times V8's in the mean.
     pub fn conclude(&mut self) {
         let mean = |other: fn(&[Column; 3]) -> &[Time]| {
             let columns = self.rows.iter().filter_map(|row| row.columns.as_ref());

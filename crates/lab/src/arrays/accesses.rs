@@ -1,7 +1,8 @@
-//! Single reads and writes of array elements (Z-Rays, section 7.1.4): within the part that a z-ray has inline, and beyond it; in
-//! order, and at places all over; for every type of element.
+//! Single reads and writes of array elements (Z-Rays, section 7.1.4): within the part that a z-ray has inline, and
+//! beyond it; in order, and at places all over; for every type of element.
 //!
-//! Both parts are windows of the same size in one array, small enough for the first-level cache, so that what differs is the path.
+//! Both parts are windows of the same size in one array, small enough for the first-level cache, so that what differs
+//! is the path.
 
 use super::Options;
 use super::configurations::{Comparison, Configuration};
@@ -110,15 +111,15 @@ fn row(element: Element, name: &str, start: usize, kernels: &mut [Kernel], size:
     Row::new(subject, runs)
 }
 
-/// The module for a type of elements. `prepare(elements, _, _, _)` makes and fills the array. The loops take how often to pass
-/// over the window, its first element, and how many it has (a power of two); they return a digest of what they have read, or of an
-/// element written.
+/// The module for a type of elements. `prepare(elements, _, _, _)` makes and fills the array. The loops take how often
+/// to pass over the window, its first element, and how many it has (a power of two); they return a digest of what they
+/// have read, or of an element written.
 fn module(element: Element) -> String {
     let (declarations, value_type) = (element.declarations(), element.value_type());
     let at_random = "(i32.add (local.get $from)
                        (i32.and (local.get $state) (i32.sub (local.get $count) (i32.const 1))))";
-    // Five times the last one plus one goes through all places, in an order that is not theirs, and takes one instruction: accesses
-    // must not hide behind the search for a place.
+    // Five times the last one plus one goes through all places, in an order that is not theirs, and takes one
+    // instruction: accesses must not hide behind the search for a place.
     let random = "(local.set $state (i32.add (i32.const 1)
                     (i32.add (local.get $state) (i32.shl (local.get $state) (i32.const 2)))))";
     let read = |index: &str| {

@@ -132,7 +132,8 @@ impl Comparison {
         Comparison { experiment: experiment.into(), baseline, others: sizes.map(at).collect() }
     }
 
-    /// The paper's z-rays with one optimisation less, over those with all of them; and with the first bytes that grow besides.
+    /// The paper's z-rays with one optimisation less, over those with all of them; and with the first bytes that grow
+    /// besides.
     pub fn ablation(options: &Options) -> Comparison {
         let without = |name: &str, setting: &str| {
             Configuration::new(format!("without {name}"), &format!("{PAPER_WITH_ALL},{setting}"), options)

@@ -1,8 +1,8 @@
 //! The speed of `array.copy` in compiled code, over that of `memcpy` in the same process.
 //!
-//! Two arrays of a mebibyte, or one that is moved within itself by three elements. `memcpy` copies as many bytes from one piece of
-//! memory to another, each at the start of a page; how fast it (`memmove`, rather) does the same as the array is a column of its
-//! own. All memory was touched before. Engines and `memcpy` take turns.
+//! Two arrays of a mebibyte, or one that is moved within itself by three elements. `memcpy` copies as many bytes from
+//! one piece of memory to another, each at the start of a page; how fast it (`memmove`, rather) does the same as the
+//! array is a column of its own. All memory was touched before. Engines and `memcpy` take turns.
 
 use super::Options;
 use super::configurations::{Comparison, Configuration};
@@ -197,8 +197,8 @@ impl Native {
         Native { one: vec![1; bytes + PAGE], other: vec![2; bytes + PAGE] }
     }
 
-    /// Seconds that it takes to copy so often as the export of this name does. Offsets, of the target and of the source, are in
-    /// bytes.
+    /// Seconds that it takes to copy so often as the export of this name does. Offsets, of the target and of the
+    /// source, are in bytes.
     fn time(&mut self, export: &str, [to, from]: [usize; 2], length: usize, times: i32) -> f64 {
         let page = |bytes: &[u8]| bytes.as_ptr().align_offset(PAGE);
         let (one, other) = (page(&self.one), page(&self.other));
@@ -217,9 +217,9 @@ impl Native {
     }
 }
 
-/// The module for a type of elements. `prepare(elements, apart, _, _)` makes two arrays that hold the same, or the second of them
-/// nothing; the other exports take the times, the places of target and source, and how many elements. What is compared is the
-/// target with the source as it was: within an array, with the other array.
+/// The module for a type of elements. `prepare(elements, apart, _, _)` makes two arrays that hold the same, or the
+/// second of them nothing; the other exports take the times, the places of target and source, and how many elements.
+/// What is compared is the target with the source as it was: within an array, with the other array.
 fn module(element: Element) -> String {
     let get = |array: &str, place: &str| {
         element.get(&format!("(global.get {array})"), &format!("(i32.add (local.get {place}) (local.get $i))"))

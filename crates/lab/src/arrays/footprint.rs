@@ -1,7 +1,8 @@
 //! How much of the live heap each layout saves (Z-Rays, section 7.2.1 and table 4, right).
 //!
-//! The paper looks at the heap after every mebibyte of allocation. Here it is a heap that is collected whole as soon as it has
-//! grown by a twentieth, or to a mebibyte, with a look after each collection; a look counts by what was allocated before it.
+//! The paper looks at the heap after every mebibyte of allocation. Here it is a heap that is collected whole as soon as
+//! it has grown by a twentieth, or to a mebibyte, with a look after each collection; a look counts by what was
+//! allocated before it.
 
 use super::Options;
 use super::configurations::Comparison;

@@ -1,7 +1,7 @@
 //! What the layouts of arrays cost and save: the experiments of Z-Rays (section 7) on this machine.
 //!
-//! * `programs`: the examples under each layout, over contiguous arrays (figure 4); with `--sweep` under other sizes of leaves
-//!   (figure 6) and of the part inline (figure 7), with `--ablate` with one optimisation less (figure 5).
+//! * `programs`: the examples under each layout, over contiguous arrays (figure 4); with `--sweep` under other sizes of
+//!   leaves (figure 6) and of the part inline (figure 7), with `--ablate` with one optimisation less (figure 5).
 //! * `footprint`: how much of the live heap each layout saves (table 4, right).
 //! * `characteristics`: what the programs allocate, access and copy, and what becomes of leaves (tables 1 and 4, left).
 //! * `copy`: the speed of `array.copy`, over that of `memcpy`.
@@ -93,7 +93,8 @@ impl Options {
     }
 }
 
-/// Measures what the options ask for. What cannot be measured becomes a row with its error, an unknown layout among others.
+/// Measures what the options ask for. What cannot be measured becomes a row with its error, an unknown layout among
+/// others.
 ///
 /// # Errors
 /// If an option is wrong, or there is no place for files.

@@ -113,7 +113,8 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Runs of one program under each heap, in turns, after one of each that does not count: the samples, or why there are none.
+/// Runs of one program under each heap, in turns, after one of each that does not count: the samples, or why there are
+/// none.
 ///
 /// # Errors
 /// If there is no such program, or it fails under the baseline.

@@ -114,8 +114,8 @@ impl Body<'_> {
         self.emit(I::ArraySet(array.index()));
     }
 
-    /// Stores one reference, mostly to a new object, in every element of an array, mostly an old one: as many entries for
-    /// what remembers such stores.
+    /// Stores one reference, mostly to a new object, in every element of an array, mostly an old one: as many entries
+    /// for what remembers such stores.
     pub fn scatter(&mut self) {
         let array = self.one_of(&[Array::Nodes, Array::Leaves, Array::Anys, Array::Externs]);
         let Field::Ref(kind, _) = array.element() else { return };

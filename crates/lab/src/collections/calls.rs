@@ -180,7 +180,8 @@ impl Body<'_> {
             fields.extend(handler.1.then_some(Field::Ref(Kind::Exn, false)));
             fields
         };
-        // The block around everything, and one around each handler's predecessors: the first handler's is the innermost.
+        // The block around everything, and one around each handler's predecessors: the first handler's is the
+        // innermost.
         self.emit(I::Block(BlockType::Empty));
         for handler in handlers.iter().rev() {
             let results = payload(handler).into_iter().map(Field::value).collect();

@@ -65,8 +65,8 @@ impl Body<'_> {
         self.emit_all([I::I32Const(0), I::LocalSet(counter)]);
     }
 
-    /// A nest of loops: collections in the outermost, uses in the innermost, and nothing in between, as invites a compiler
-    /// to move the reads of the uses out of them all.
+    /// A nest of loops: collections in the outermost, uses in the innermost, and nothing in between, as invites a
+    /// compiler to move the reads of the uses out of them all.
     pub fn nest(&mut self) {
         let depth = if self.chance(50) { 1 + self.below(DEEPEST) } else { DEEPEST - self.below(3) };
         let mut rounds = Vec::new();

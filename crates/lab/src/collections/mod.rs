@@ -1,9 +1,9 @@
 //! Differential fuzzing of collections: generated programs that allocate, under all heap configurations.
 //!
-//! A program consists of straight lines of steps with few uses of each reference and many collections between them, so that
-//! a reference that compiled code uses after a collection without having loaded it again, or a store that a write barrier
-//! forgot, leads to an object that is no longer there. Every use folds what it reads into a checksum. What a program does
-//! must be the same as under mark-sweep with a heap so large that nothing is ever collected.
+//! A program consists of straight lines of steps with few uses of each reference and many collections between them, so
+//! that a reference that compiled code uses after a collection without having loaded it again, or a store that a write
+//! barrier forgot, leads to an object that is no longer there. Every use folds what it reads into a checksum. What a
+//! program does must be the same as under mark-sweep with a heap so large that nothing is ever collected.
 //!
 //! Programs run in child processes: a crash is a result like any other, with its seed.
 
@@ -41,7 +41,8 @@ pub struct Options {
     /// How many programs.
     #[arg(long, default_value_t = 500)]
     pub count: u64,
-    /// Run each program under this heap alone, for instance nursery=64K,stress=1; or under several, each with an option.
+    /// Run each program under this heap alone, for instance nursery=64K,stress=1; or under several, each with an
+    /// option.
     #[arg(long, value_name = "KEY=VALUE,...")]
     pub heap: Vec<String>,
     /// Heap configurations that each program runs under: some that follow from its seed, or all.

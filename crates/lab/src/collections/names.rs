@@ -10,8 +10,8 @@ pub const REENTER: u32 = 1;
 pub const EXTERN_NEW: u32 = 2;
 /// Host function: the number of a host object, and others for other references.
 pub const EXTERN_ID: u32 = 3;
-/// Host function: converts both arguments and swaps them, with a collection in between. It keeps the second, and gives back
-/// the one that it kept before.
+/// Host function: converts both arguments and swaps them, with a collection in between. It keeps the second, and gives
+/// back the one that it kept before.
 pub const PASS: u32 = 4;
 /// Host function: looks at the object that the first argument refers to, and stores the second in it where it fits.
 pub const TOUCH: u32 = 5;

@@ -97,7 +97,8 @@ fn ended(error: &anyhow::Error) -> Outcome {
     }
 }
 
-/// What differs between a program's calls and those of the oracle; `None` if nothing does, as far as they can be compared.
+/// What differs between a program's calls and those of the oracle; `None` if nothing does, as far as they can be
+/// compared.
 pub fn difference(calls: &[Call], oracle: &[Call]) -> Option<String> {
     for (number, (call, right)) in (1..).zip(calls.iter().zip(oracle)) {
         if matches!(call.outcome, Outcome::Exhausted(_)) || matches!(right.outcome, Outcome::Exhausted(_)) {

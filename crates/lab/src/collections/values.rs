@@ -289,7 +289,8 @@ impl Body<'_> {
         self.emit(I::StructNew(kind.index()));
     }
 
-    /// A length for a new array: mostly the least, at times so long that the array is not a small object, or a large one.
+    /// A length for a new array: mostly the least, at times so long that the array is not a small object, or a large
+    /// one.
     pub fn length(&mut self, array: Array) -> u32 {
         let bytes = array.element().bytes();
         let more = match self.below(40) {

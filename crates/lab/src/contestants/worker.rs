@@ -1,6 +1,7 @@
 //! One run of a program in a process of its own, so that its memory is its own and its heap is fresh.
 //!
-//! The module was compiled before, by the parent: the process loads machine code, and its peak memory has no compiler in it.
+//! The module was compiled before, by the parent: the process loads machine code, and its peak memory has no compiler
+//! in it.
 
 #[cfg(feature = "peers")]
 use crate::engines::Wasmtime;

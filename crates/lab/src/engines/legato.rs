@@ -47,8 +47,8 @@ impl Legato {
         Ok(totals)
     }
 
-    /// As [`start_observed`](Self::start_observed), with one collection more after the program's end, so that the observer is
-    /// told of all that happened. `ended` is called in between.
+    /// As [`start_observed`](Self::start_observed), with one collection more after the program's end, so that the
+    /// observer is told of all that happened. `ended` is called in between.
     ///
     /// # Errors
     /// As [`start`](Engine::start).

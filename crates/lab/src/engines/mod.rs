@@ -49,9 +49,9 @@ pub trait Engine {
     /// The file's content comes unaltered from [`save`](Self::save): it is machine code.
     unsafe fn load(&self, file: &Path) -> anyhow::Result<Self::Module>;
 
-    /// Instantiates a module in a new store and calls its entry. A program with WASI is given its arguments, of which the
-    /// first is its name, and entered at `_start`. A Java program compiled by TeaVM has its size as an argument: with one,
-    /// `sized` is called, else `run`.
+    /// Instantiates a module in a new store and calls its entry. A program with WASI is given its arguments, of which
+    /// the first is its name, and entered at `_start`. A Java program compiled by TeaVM has its size as an argument:
+    /// with one, `sized` is called, else `run`.
     ///
     /// # Errors
     /// If the module has no such entry, traps, or exits with another code than 0.

@@ -1,9 +1,9 @@
 //! Differential fuzzing: generated modules run in Legato and in wasmtime, and must do the same.
 //!
-//! A module comes from wasm-smith and a seed. Its functions and loops count down a global, so that every call ends at the
-//! same point in both engines, and the harness gives each call a new budget. Then each engine instantiates the module,
-//! calls every exported function with arguments that follow from the seed, and reports what came of it: values, traps,
-//! exceptions, the budget that is left, the contents of memories and globals, the sizes of tables.
+//! A module comes from wasm-smith and a seed. Its functions and loops count down a global, so that every call ends at
+//! the same point in both engines, and the harness gives each call a new budget. Then each engine instantiates the
+//! module, calls every exported function with arguments that follow from the seed, and reports what came of it: values,
+//! traps, exceptions, the budget that is left, the contents of memories and globals, the sizes of tables.
 //!
 //! The engines run in child processes: a crash or a hang is a result like any other, with its seed.
 
@@ -39,7 +39,8 @@ pub struct Options {
     /// Loop iterations and calls that one call of an export may make. Beyond, it is inconclusive.
     #[arg(long, default_value_t = 2000)]
     pub budget: u32,
-    /// Legato's heap, for instance collector=mark-sweep,references=thin-handles. The heap's checks (verify=on) are on unless turned off here.
+    /// Legato's heap, for instance collector=mark-sweep,references=thin-handles. The heap's checks (verify=on) are on
+    /// unless turned off here.
     #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
     pub heap: Vec<String>,
     /// Where to save the modules that differ.

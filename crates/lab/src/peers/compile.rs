@@ -7,8 +7,8 @@ use crate::report::{Report, Row, Target};
 
 const EXPERIMENT: &str = "compile";
 
-/// Every Kotlin example, from bytes to code that can run: 1.5 times wasmtime's time is allowed. The last row is all of them
-/// together.
+/// Every Kotlin example, from bytes to code that can run: 1.5 times wasmtime's time is allowed. The last row is all of
+/// them together.
 pub(super) fn measure(options: &Options, a: &impl Engine, b: &impl Engine, report: &mut Report) -> anyhow::Result<()> {
     let mut whole = Pairs::default();
     let mut counted = 0;

@@ -1,7 +1,8 @@
 //! Legato beside wasmtime: programs, compile time, growth of compile time, start-up.
 //!
 //! Every figure comes from runs in alternation in one process (start-up: of whole processes), as medians with 95 %
-//! intervals of the ratio. Both engines run with their defaults, compile on all processors, and have the same host functions.
+//! intervals of the ratio. Both engines run with their defaults, compile on all processors, and have the same host
+//! functions.
 
 mod compile;
 mod linearity;

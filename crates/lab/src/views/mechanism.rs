@@ -1,8 +1,9 @@
-//! Experiments 1 to 8: leaves at random places of a file in memory as large as a heap, and one iteration of either approach.
+//! Experiments 1 to 8: leaves at random places of a file in memory as large as a heap, and one iteration of either
+//! approach.
 //!
-//! *Double map* reserves address space, maps every leaf into it, modifies all of it, and unmaps it: approach 1. *Copy* copies every leaf
-//! to new memory, modifies that, and copies it back. Where the machine has too little memory for both, there are fewer leaves of
-//! the same size, which the row says.
+//! *Double map* reserves address space, maps every leaf into it, modifies all of it, and unmaps it: approach 1. *Copy*
+//! copies every leaf to new memory, modifies that, and copies it back. Where the machine has too little memory for
+//! both, there are fewer leaves of the same size, which the row says.
 
 use super::Options;
 use crate::measure::{Pairs, Time};
@@ -191,7 +192,8 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// Two rows for each experiment: page table entries made when the leaves are mapped, as Legato does, and at first access.
+/// Two rows for each experiment: page table entries made when the leaves are mapped, as Legato does, and at first
+/// access.
 pub(super) fn measure(options: &Options, report: &mut Report) {
     for experiment in EXPERIMENTS {
         let name = format!("{}: {} leaves of {}", experiment.number, experiment.leaves, size(experiment.leaf));

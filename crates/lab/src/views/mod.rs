@@ -1,10 +1,10 @@
 //! What host code pays for an array as one slice: the experiments of A Guide to Double Map Arraylets on this machine.
 //!
-//! * `access`: the array of 8,484,144 doubles in leaves of 512 KiB, under `native-views=double-map` against `copy`. The source
-//!   compares JNI Critical, which copies in and out, with the mapped access ("Linux Experiments"): that is the first row. The others add
-//!   the writing of every element, and what it costs to make the view.
-//! * `mechanism`: experiments 1 to 8, in which the system's calls are compared without a heap: reserve, map, modify and unmap
-//!   against copy out, modify and copy back.
+//! * `access`: the array of 8,484,144 doubles in leaves of 512 KiB, under `native-views=double-map` against `copy`. The
+//!   source compares JNI Critical, which copies in and out, with the mapped access ("Linux Experiments"): that is the
+//!   first row. The others add the writing of every element, and what it costs to make the view.
+//! * `mechanism`: experiments 1 to 8, in which the system's calls are compared without a heap: reserve, map, modify and
+//!   unmap against copy out, modify and copy back.
 
 mod access;
 #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! How fast memory can be zeroed (Why Nothing Matters, section 4.2 and figure 3).
 //!
-//! Each thread zeroes a buffer of its own again and again. Outside of the last-level cache all buffers together are several
-//! times its size, so that every ordinary store misses; inside they are a quarter of it together.
+//! Each thread zeroes a buffer of its own again and again. Outside of the last-level cache all buffers together are
+//! several times its size, so that every ordinary store misses; inside they are a quarter of it together.
 
 use crate::tables::{Row, Table, Unit};
 use legato_heap::zeroing::Stores;
@@ -44,7 +44,8 @@ pub(super) fn measure(rounds: usize) -> Table {
     Table { rows, ..Table::new("bandwidth", caption, columns) }
 }
 
-/// Bytes zeroed in a second by one thread for each buffer, in units of 10^9. The first pass over a buffer does not count.
+/// Bytes zeroed in a second by one thread for each buffer, in units of 10^9. The first pass over a buffer does not
+/// count.
 fn bandwidth(stores: Stores, buffers: &mut [Vec<u8>], duration: Duration) -> f64 {
     let start = Barrier::new(buffers.len());
     let zero = |buffer: &mut Vec<u8>| {

@@ -1,12 +1,13 @@
-//! What zeroing costs, and which strategy is the best: the experiments of Why Nothing Matters (sections 4 to 6) on this machine.
+//! What zeroing costs, and which strategy is the best: the experiments of Why Nothing Matters (sections 4 to 6) on this
+//! machine.
 //!
 //! * `bandwidth`: how fast memory can be zeroed, with ordinary and with streaming stores (figure 3).
 //! * `init`: the microbenchmarks `initnone`, `initfresh` and `initstale` (figures 1, 5 and 9).
 //! * `cost`: the direct cost of zeroing, as a share of the processor time of each program (table 3, left).
 //! * `total`: the time of each program under each strategy over that under `bulk` (table 3, right, and table 4).
 //!
-//! The paper measures hot-path zeroing by its total time alone, for its instructions cannot be told apart from the allocation
-//! sequence (section 4.3). So it is here: it has no row of its own in `cost`.
+//! The paper measures hot-path zeroing by its total time alone, for its instructions cannot be told apart from the
+//! allocation sequence (section 4.3). So it is here: it has no row of its own in `cost`.
 
 mod bandwidth;
 mod report;

@@ -73,7 +73,8 @@ mod tests {
     use crate::tables::Report;
 
     fn samples() -> Vec<Vec<Sample>> {
-        // Under the strategies in their order: 1 s, 2 s, 3 s and so on, a tenth of it zeroing, half of that by the helper.
+        // Under the strategies in their order: 1 s, 2 s, 3 s and so on, a tenth of it zeroing, half of that by the
+        // helper.
         let sample = |seconds: f64| Sample {
             wall: seconds,
             processor: seconds,

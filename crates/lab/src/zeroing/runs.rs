@@ -59,8 +59,8 @@ impl Contestant {
     }
 }
 
-/// Runs a program so many times under each strategy, after one run of each that does not count. Returns a list of runs for each strategy: runs at the same place
-/// stood beside one another.
+/// Runs a program so many times under each strategy, after one run of each that does not count. Returns a list of runs
+/// for each strategy: runs at the same place stood beside one another.
 ///
 /// # Errors
 /// If the program fails under a strategy, or prints something else than under another.

@@ -16,8 +16,8 @@ pub(super) struct Subject {
 const LEFT_OUT: [(&str, &str); 3] =
     [("kotlin/files", "files"), ("kotlin/coroutines", "a clock to wait for"), ("java/lua", "weak references")];
 
-/// The paper's microbenchmarks (figure 1), which allocate `count` arrays of eight integers each. They trap where an array is not
-/// what it should be.
+/// The paper's microbenchmarks (figure 1), which allocate `count` arrays of eight integers each. They trap where an
+/// array is not what it should be.
 ///
 /// # Errors
 /// If a text is no module.
@@ -34,8 +34,8 @@ pub(super) fn microbenchmarks(count: u32) -> anyhow::Result<Vec<Subject>> {
     texts.into_iter().map(subject).collect()
 }
 
-/// The examples in text form and what `examples/build` has made of the others, in the order of their names, and notes of what is
-/// missing. Those that have a size for measurements run at it, unless they are to be `smallest`.
+/// The examples in text form and what `examples/build` has made of the others, in the order of their names, and notes
+/// of what is missing. Those that have a size for measurements run at it, unless they are to be `smallest`.
 ///
 /// # Errors
 /// If a folder cannot be read.

@@ -82,7 +82,8 @@ fn a_module_that_ends_within_a_section_is_an_error() {
     for length in 0..wasm.len() {
         refused += usize::from(!survives(&engine, "a small module", &wasm[..length], false));
     }
-    // The ends of the header and of the first sections are valid modules; function and export sections without code are not.
+    // The ends of the header and of the first sections are valid modules; function and export sections without code are
+    // not.
     assert!(refused >= wasm.len() - 4, "{refused} of {} refused", wasm.len());
 }
 

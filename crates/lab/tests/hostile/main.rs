@@ -83,8 +83,8 @@ fn assert_traps(engine: &Engine, text: &str, expected: &[Trap]) {
     }
 }
 
-/// Instantiates a module and calls every function that it exports with zeros and nulls, whatever comes of it. Imports are
-/// there, but trap.
+/// Instantiates a module and calls every function that it exports with zeros and nulls, whatever comes of it. Imports
+/// are there, but trap.
 fn call_all(engine: &Engine, module: &Module) {
     let mut linker = Linker::new(engine);
     let mut store = store(engine);

@@ -94,7 +94,8 @@ fn endless_loops_end_at_the_deadline() {
 fn allocation_without_end_is_a_trap() {
     let engine = engine();
     for text in [
-        // Everything here can be observed: a compiler may leave out an allocation that nobody sees. A list that is kept:
+        // Everything here can be observed: a compiler may leave out an allocation that nobody sees. A list that is
+        // kept:
         "(module (type $n (struct (field (ref null $n)) (field i64))) (global $g (export \"g\") (mut (ref null $n)) (ref.null $n))
            (func (export \"run\") (loop (global.set $g (struct.new $n (global.get $g) (i64.const 1))) (br 0))))",
         // Kept by a local alone.

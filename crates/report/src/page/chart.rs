@@ -60,8 +60,8 @@ impl Chart {
     }
 
     /// A line through points that do not go backwards, as a path. Of the points in one column of pixels, the first, the
-    /// last, the lowest and the highest are kept, which draws the same picture (Jugel et al., "M4: A Visualization-Oriented
-    /// Time Series Data Aggregation", VLDB 2014).
+    /// last, the lowest and the highest are kept, which draws the same picture (Jugel et al., "M4: A
+    /// Visualization-Oriented Time Series Data Aggregation", VLDB 2014).
     pub(super) fn line(&self, points: impl IntoIterator<Item = (f64, f64)>) -> String {
         let mut path = String::new();
         let mut column: Option<Column> = None;

@@ -30,8 +30,8 @@ pub(super) fn rate_columns(events: &[GcEvent]) -> usize {
     (events.len() / 4).clamp(12, COLUMNS / 2)
 }
 
-/// Spreads amounts evenly over their spans of time (from, to, amount), and sums what falls into each of so many columns: an
-/// amount per second for each.
+/// Spreads amounts evenly over their spans of time (from, to, amount), and sums what falls into each of so many
+/// columns: an amount per second for each.
 pub(super) fn rates(spans: impl IntoIterator<Item = (f64, f64, f64)>, wall: f64, columns: usize) -> Vec<f64> {
     let width = wall / columns as f64;
     let mut sums = vec![0.0; columns];

@@ -21,11 +21,12 @@ pub(super) unsafe extern "C" fn allocate_struct(context: *mut u8, ty: u32) -> i6
     unsafe { run(context, |store, _| Ok(store.heap.allocate_struct(TypeId(ty), &mut store.state)?.0.into())) }
 }
 
-/// A new array whose elements the caller writes in these pieces. Where there are several, between which it may be given up, it is
-/// zeroed first.
+/// A new array whose elements the caller writes in these pieces. Where there are several, between which it may be given
+/// up, it is zeroed first.
 ///
 /// # Safety
-/// The caller writes the first piece, and all others unless it gives the array up, before the next safepoint but those of writing.
+/// The caller writes the first piece, and all others unless it gives the array up, before the next safepoint but those
+/// of writing.
 unsafe fn new_array(store: &mut StoreOpaque, ty: u32, length: u32, pieces: &Pieces) -> Result<Reference, Failure> {
     let (ty, state) = (TypeId(ty), &mut store.state);
     if pieces.are_several() {
@@ -43,8 +44,8 @@ fn element_kind(store: &StoreOpaque, ty: u32) -> StorageKind {
     }
 }
 
-/// The pieces of a range of an array's elements. Where there are several, the range lies within the array: so nothing is written
-/// of one that does not. (What writes a piece checks it.)
+/// The pieces of a range of an array's elements. Where there are several, the range lies within the array: so nothing
+/// is written of one that does not. (What writes a piece checks it.)
 fn pieces_of(store: &StoreOpaque, array: Reference, start: u32, length: u32) -> Result<Pieces, Failure> {
     // Most ranges are one piece whatever their elements are.
     let pieces = Pieces::of_array(length, StorageKind::V128.bytes() as usize);
@@ -63,8 +64,8 @@ pub(super) unsafe extern "C" fn allocate_array(context: *mut u8, ty: u32, length
 
 /// `Builtin::ArrayNew`.
 pub(super) unsafe extern "C" fn array_new(context: *mut u8, ty: u32, bits: u64, length: u32) -> i64 {
-    // SAFETY: a builtin; the elements are written at once. They are no references, as the builtin's contract says. The array is new,
-    // and `make_room` returns where it is then.
+    // SAFETY: a builtin; the elements are written at once. They are no references, as the builtin's contract says. The
+    // array is new, and `make_room` returns where it is then.
     unsafe {
         run(context, |store, _| {
             let mut pieces = Pieces::of_array(length, element_kind(store, ty).bytes() as usize);
@@ -138,8 +139,8 @@ unsafe fn make_room<const N: usize>(
     Ok((all[0], std::array::from_fn(|index| all[index + 1])))
 }
 
-/// Writes a checked range of a data segment to a checked range of an array, whose elements are of `kind`. Returns the array, which
-/// may have moved.
+/// Writes a checked range of a data segment to a checked range of an array, whose elements are of `kind`. Returns the
+/// array, which may have moved.
 ///
 /// # Safety
 /// The array is live.
@@ -168,7 +169,8 @@ unsafe fn write_data(
     Ok(array)
 }
 
-/// Writes a checked range of an element segment to a checked range of an array. Returns the array, which may have moved.
+/// Writes a checked range of an element segment to a checked range of an array. Returns the array, which may have
+/// moved.
 ///
 /// # Safety
 /// The array is live.

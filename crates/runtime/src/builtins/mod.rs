@@ -1,9 +1,10 @@
 //! The runtime side of every [`Builtin`]: what compiled code calls.
 //!
 //! Each takes the caller's instance context first. Those that fail return -1 after noting why, as the conventions in
-//! [`legato_compiler::abi`] say. None of them unwinds into compiled code: all that may panic is done in [`attempt`], which notes
-//! a panic, so that it is resumed on the host's side. Those that never return look for frames and handlers outside of it: only a
-//! broken stack can stop them, and the process with them, since no panic leaves an `extern "C"` function.
+//! [`legato_compiler::abi`] say. None of them unwinds into compiled code: all that may panic is done in [`attempt`],
+//! which notes a panic, so that it is resumed on the host's side. Those that never return look for frames and handlers
+//! outside of it: only a broken stack can stop them, and the process with them, since no panic leaves an `extern "C"`
+//! function.
 
 mod control;
 mod exceptions;

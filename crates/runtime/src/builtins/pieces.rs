@@ -9,11 +9,12 @@ use crate::vm::InterruptState;
 /// Bytes of memories and tables that are handled at once: well below a millisecond.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Bytes of arrays that are handled at once. More, since whole leaves and pages can be shared, and a piece may end within one.
+/// Bytes of arrays that are handled at once. More, since whole leaves and pages can be shared, and a piece may end
+/// within one.
 const ARRAY_PIECE_BYTES: usize = 16 << 20;
 
-/// The pieces of a range that begins at 0. There is at least one, which may be empty. Most ranges are one short piece, which
-/// must cost nothing more.
+/// The pieces of a range that begins at 0. There is at least one, which may be empty. Most ranges are one short piece,
+/// which must cost nothing more.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     rest: Range<usize>,

@@ -23,7 +23,8 @@ impl Table {
     /// A table that belongs to no instance, with `init` in every element.
     ///
     /// # Errors
-    /// If `init` has another type, the type belongs to another engine than the store's, a limit is passed, or there is no memory.
+    /// If `init` has another type, the type belongs to another engine than the store's, a limit is passed, or there is
+    /// no memory.
     pub fn new(mut store: impl AsContextMut, ty: TableType, init: Ref) -> Result<Table> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;

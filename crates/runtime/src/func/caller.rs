@@ -47,8 +47,8 @@ impl<'a, T: 'static> Caller<'a, T> {
         self.store.gc();
     }
 
-    /// An export of the instance that imported, and called, this function; `None` where it has none of that name, or the
-    /// function was called by the host.
+    /// An export of the instance that imported, and called, this function; `None` where it has none of that name, or
+    /// the function was called by the host.
     pub fn get_export(&mut self, name: &str) -> Option<Extern> {
         self.instance()?.get_export(&mut self.store, name)
     }

@@ -30,7 +30,8 @@ impl fmt::Debug for HostFunction {
 }
 
 impl HostFunction {
-    /// A function of type `ty`. `code` reads and writes cells as that type says, and leads to a store of its data type only.
+    /// A function of type `ty`. `code` reads and writes cells as that type says, and leads to a store of its data type
+    /// only.
     pub(crate) fn new(ty: FuncType, code: Box<HostCode>) -> Arc<HostFunction> {
         Arc::new(HostFunction { ty, code })
     }
@@ -110,8 +111,8 @@ unsafe extern "C" fn call_from_code(context: *mut HostContext, cells: *mut u8) -
     }
 }
 
-/// Runs a host function in a scope of roots of its own. What is pending outside is none of its business, and what becomes
-/// pending in it and is not thrown ends with it. Never panics: whatever may is done under `catch_unwind`.
+/// Runs a host function in a scope of roots of its own. What is pending outside is none of its business, and what
+/// becomes pending in it and is not thrown ends with it. Never panics: whatever may is done under `catch_unwind`.
 ///
 /// # Safety
 /// The store is used by this thread alone; `callee` is one of its; the cells are those of its function's type.

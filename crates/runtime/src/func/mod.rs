@@ -41,8 +41,8 @@ pub struct Func {
 }
 
 impl Func {
-    /// A host function of type `ty`. It receives the parameters, and writes the results over values that are zero or null
-    /// at first. An error that it returns becomes the error of the outermost call; see also
+    /// A host function of type `ty`. It receives the parameters, and writes the results over values that are zero or
+    /// null at first. An error that it returns becomes the error of the outermost call; see also
     /// [`StoreContextMut::throw`](crate::StoreContextMut::throw).
     ///
     /// # Panics
@@ -132,8 +132,9 @@ impl Func {
     /// Calls the function. References among the results are rooted in the current scope.
     ///
     /// # Errors
-    /// If the parameters do not have the function's types, if `results` has another length than its results; else what ended
-    /// the call: a [`Trap`](crate::Trap), a [`ThrownException`](crate::ThrownException), or a host function's error.
+    /// If the parameters do not have the function's types, if `results` has another length than its results; else what
+    /// ended the call: a [`Trap`](crate::Trap), a [`ThrownException`](crate::ThrownException), or a host function's
+    /// error.
     ///
     /// # Panics
     /// If the store is another, or a host function panics.
@@ -194,8 +195,8 @@ impl StoreOpaque {
 /// Calls a function with its parameters in `cells`, where the results are afterwards.
 ///
 /// # Safety
-/// The store is borrowed exclusively, by way of a pointer to the whole of it. The record is one of its functions, and the cells
-/// hold values of its parameters' types and have room for its results.
+/// The store is borrowed exclusively, by way of a pointer to the whole of it. The record is one of its functions, and
+/// the cells hold values of its parameters' types and have room for its results.
 pub(crate) unsafe fn call_record(store: *mut StoreOpaque, record: &FuncRef, cells: &mut [ValueCell]) -> Result<()> {
     // SAFETY: exclusive by the caller's promise; no reference to the store is held over the call itself.
     unsafe {

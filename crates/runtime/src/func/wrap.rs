@@ -86,13 +86,14 @@ macro_rules! closures {
                 let count = results.len();
                 let ty = FuncType::new(engine, params, results);
                 let code = move |store: *mut StoreOpaque, instance: Option<u32>, cells: *mut ValueCell| {
-                    // SAFETY: the trampoline gives a cell for each parameter, and the store exclusively; it is a `T`'s, as host
-                    // functions are called in stores of their own data type.
+                    // SAFETY: the trampoline gives a cell for each parameter, and the store exclusively; it is a `T`'s,
+                    // as host functions are called in stores of their own data type.
                     let result = unsafe {
                         $(let $name = $name::from_bits(&mut *store, (*cells.add($index)).u128());)*
                         self(Caller::new(store, instance), $($name),*)
                     };
-                    // SAFETY: as above; there is a cell for each result, and the closure's borrow of the store has ended.
+                    // SAFETY: as above; there is a cell for each result, and the closure's borrow of the store has
+                    // ended.
                     let (store, cells) = unsafe { (&*store, std::slice::from_raw_parts_mut(cells, count)) };
                     result.store(store, cells)
                 };

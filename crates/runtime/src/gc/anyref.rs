@@ -9,7 +9,8 @@ use crate::{
     ArrayRef, ArrayType, AsContext, AsContextMut, ExternRef, GcRef, HeapType, I31, Rooted, StructRef, StructType,
 };
 
-/// The type of references to internal values (`anyref`): structs, arrays, 31-bit integers, and internalised host values.
+/// The type of references to internal values (`anyref`): structs, arrays, 31-bit integers, and internalised host
+/// values.
 #[derive(Debug)]
 pub enum AnyRef {}
 

@@ -147,7 +147,8 @@ impl Rooted<ArrayRef> {
     ///
     /// # Errors
     /// If the index is out of bounds, the elements are immutable, or the value has another type;
-    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where an array that does not lie in one piece needs memory.
+    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where an array that does not lie in one piece needs
+    /// memory.
     pub fn set(&self, mut store: impl AsContextMut, index: u32, value: Val) -> Result<()> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
@@ -177,7 +178,8 @@ impl Rooted<ArrayRef> {
     ///
     /// # Errors
     /// If the bytes are no whole elements within the array, the elements are references, or immutable;
-    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where an array that does not lie in one piece needs memory.
+    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where an array that does not lie in one piece needs
+    /// memory.
     pub fn write_bytes(&self, mut store: impl AsContextMut, start: u32, bytes: &[u8]) -> Result<()> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
@@ -196,7 +198,8 @@ impl Rooted<ArrayRef> {
         );
         // SAFETY: the array is rooted.
         let object = unsafe { opaque.array_make_room(object, start, (bytes.len() / size) as u32)? };
-        // SAFETY: the array is rooted, and its reference has been updated by the only call since that may have collected.
+        // SAFETY: the array is rooted, and its reference has been updated by the only call since that may have
+        // collected.
         unsafe { opaque.array_write_bytes(object, start, bytes) }
     }
 }

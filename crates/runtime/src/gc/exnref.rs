@@ -20,8 +20,8 @@ impl ExnRef {
     /// Allocates an exception of `tag` with this payload.
     ///
     /// # Errors
-    /// If the values do not have the tag's types; [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where the heap is
-    /// exhausted.
+    /// If the values do not have the tag's types; [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where the
+    /// heap is exhausted.
     pub fn new(mut store: impl AsContextMut, tag: &Tag, payload: &[Val]) -> Result<Rooted<ExnRef>> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
@@ -36,7 +36,8 @@ impl ExnRef {
         // SAFETY: the exception has just been allocated.
         unsafe { opaque.heap.store(object, layout.offsets[0], StorageKind::I32, id.into()) };
         for ((bits, &ty), &offset) in bits.into_iter().zip(types).zip(&layout.offsets[1..]) {
-            // SAFETY: the exception is new, and nothing has been allocated since the bits of the checked values were found.
+            // SAFETY: the exception is new, and nothing has been allocated since the bits of the checked values were
+            // found.
             unsafe { fields::store_bits(opaque, object, offset, wasm::StorageType::Value(ty), bits) };
         }
         Ok(Rooted::new(opaque, object))

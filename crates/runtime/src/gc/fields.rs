@@ -32,7 +32,8 @@ pub(crate) fn to_bits(store: &StoreOpaque, value: Val, ty: wasm::StorageType) ->
 /// Writes bits to `offset` of an object.
 ///
 /// # Safety
-/// The object is live, and the bits are those of a value of this type, of this store and live, too, where it is a reference.
+/// The object is live, and the bits are those of a value of this type, of this store and live, too, where it is a
+/// reference.
 pub(crate) unsafe fn store_bits(
     store: &mut StoreOpaque,
     object: Reference,

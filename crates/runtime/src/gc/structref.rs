@@ -38,8 +38,8 @@ impl StructRef {
     /// Allocates a struct with these field values.
     ///
     /// # Errors
-    /// If the values do not have the fields' types; [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where the
-    /// heap is exhausted.
+    /// If the values do not have the fields' types; [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where
+    /// the heap is exhausted.
     pub fn new(mut store: impl AsContextMut, allocator: &StructRefPre, values: &[Val]) -> Result<Rooted<StructRef>> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
@@ -53,7 +53,8 @@ impl StructRef {
         for ((value, field), &offset) in values.iter().zip(ty.raw()).zip(ty.offsets()) {
             // Only now, since the allocation may have moved what the values refer to.
             let bits = fields::to_bits(opaque, *value, field.storage)?;
-            // SAFETY: the struct is new, and nothing has been allocated since the bits of the checked values were found.
+            // SAFETY: the struct is new, and nothing has been allocated since the bits of the checked values were
+            // found.
             unsafe { fields::store_bits(opaque, object, offset, field.storage, bits) };
         }
         Ok(Rooted::new(opaque, object))

@@ -67,7 +67,8 @@ impl<T: ViewElement> Place<T> {
     }
 
     /// # Safety
-    /// Since the elements were found, nothing has happened to the heap that may collect or write, nor does it while the slice lives.
+    /// Since the elements were found, nothing has happened to the heap that may collect or write, nor does it while the
+    /// slice lives.
     unsafe fn slice(&self) -> &[T] {
         match self {
             // SAFETY: by the contract; so many elements lie there, aligned to their size.
@@ -152,12 +153,13 @@ impl<T: ViewElement, D: 'static> ArrayView<'_, T, D> {
         Ok(unsafe { self.place.slice_mut() })
     }
 
-    /// Uses the store: calls the guest, collects, looks at other objects. What was written to the slice is in the array before, and
-    /// what is written to the array meanwhile is in the slice afterwards.
+    /// Uses the store: calls the guest, collects, looks at other objects. What was written to the slice is in the array
+    /// before, and what is written to the array meanwhile is in the slice afterwards.
     ///
     /// # Errors
-    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where a copy cannot be written back for lack of memory: `f` is not
-    /// called then. If the scope of the array's reference has ended afterwards, or there is no memory for a copy.
+    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where a copy cannot be written back for lack of
+    /// memory: `f` is not called then. If the scope of the array's reference has ended afterwards, or there is no
+    /// memory for a copy.
     pub fn with_store<R>(&mut self, f: impl FnOnce(StoreContextMut<'_, D>) -> R) -> Result<R> {
         self.write_back()?;
         // Until the array has been found again, be it that `f` panics.
@@ -188,8 +190,8 @@ impl<T: ViewElement, D: 'static> fmt::Debug for ArrayView<'_, T, D> {
 }
 
 impl Rooted<ArrayRef> {
-    /// Calls `f` with all elements as one slice. An array that lies in one piece is not copied; any other is, or mapped a second
-    /// time, as the heap's option `native-views` says.
+    /// Calls `f` with all elements as one slice. An array that lies in one piece is not copied; any other is, or mapped
+    /// a second time, as the heap's option `native-views` says.
     ///
     /// ```
     /// use legato::{ArrayRef, ArrayRefPre, ArrayType, Engine, FieldType, Mutability, StorageType, Store, Val, ValType};
@@ -206,7 +208,8 @@ impl Rooted<ArrayRef> {
     /// ```
     ///
     /// # Errors
-    /// If the elements are no `T`, the scope of the reference has ended, the store is another, or there is no memory for a copy.
+    /// If the elements are no `T`, the scope of the reference has ended, the store is another, or there is no memory
+    /// for a copy.
     pub fn with_slice<T: ViewElement, R>(&self, mut store: impl AsContextMut, f: impl FnOnce(&[T]) -> R) -> Result<R> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
@@ -220,7 +223,8 @@ impl Rooted<ArrayRef> {
     ///
     /// # Errors
     /// As for [`with_slice`](Self::with_slice); if the elements are immutable;
-    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where a copy cannot be written back for lack of memory.
+    /// [`Trap::AllocationFailure`](crate::Trap::AllocationFailure) where a copy cannot be written back for lack of
+    /// memory.
     pub fn with_slice_mut<T: ViewElement, R>(
         &self,
         mut store: impl AsContextMut,
@@ -236,12 +240,12 @@ impl Rooted<ArrayRef> {
         Ok(result)
     }
 
-    /// Calls `f` with a view of all elements through which the store can be used too. A slice of them lives up to the next use of the
-    /// store; the view outlives it, whatever is collected or moved meanwhile.
+    /// Calls `f` with a view of all elements through which the store can be used too. A slice of them lives up to the
+    /// next use of the store; the view outlives it, whatever is collected or moved meanwhile.
     ///
     /// # Errors
-    /// Those of `f`, whose writes to the slice count all the same, and those of [`with_slice_mut`](Self::with_slice_mut), but that
-    /// immutable elements can be read.
+    /// Those of `f`, whose writes to the slice count all the same, and those of
+    /// [`with_slice_mut`](Self::with_slice_mut), but that immutable elements can be read.
     pub fn with_view<T: ViewElement, C: AsContextMut, R>(
         &self,
         mut store: C,

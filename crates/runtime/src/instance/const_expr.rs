@@ -113,7 +113,8 @@ fn new_struct(store: &mut StoreOpaque, ty: TypeId, with_fields: bool) -> Result<
         let layout = entry.layout.as_ref().expect("a struct has a layout");
         for (field, &offset) in fields.iter().zip(&layout.offsets).rev() {
             let bits = pop(store);
-            // SAFETY: the object is new, and the values were roots until nothing was left to allocate; validation has checked their types.
+            // SAFETY: the object is new, and the values were roots until nothing was left to allocate; validation has
+            // checked their types.
             unsafe { fields::store_bits(store, object, offset, field.storage, bits) };
         }
     }

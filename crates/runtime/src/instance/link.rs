@@ -135,8 +135,8 @@ impl Linking<'_> {
 
     /// Writes a word or record of the context: entry `index` of the part at `offset`.
     fn put<T>(&self, offset: u32, index: usize, value: T) {
-        // SAFETY: the layout has room for as many entries as the module has imports or items of a kind, which is what the
-        // callers count; nobody uses the context yet.
+        // SAFETY: the layout has room for as many entries as the module has imports or items of a kind, which is what
+        // the callers count; nobody uses the context yet.
         unsafe { self.part::<T>(offset).add(index).write(value) }
     }
 

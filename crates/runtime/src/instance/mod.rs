@@ -24,7 +24,8 @@ impl Instance {
     /// Instantiates a module. `imports` are in the order of [`Module::imports`]. Runs the start function.
     ///
     /// # Errors
-    /// If the imports do not fit ("incompatible import type"), a limit is passed, or a segment or the start function traps.
+    /// If the imports do not fit ("incompatible import type"), a limit is passed, or a segment or the start function
+    /// traps.
     ///
     /// # Panics
     /// If an import belongs to another store.

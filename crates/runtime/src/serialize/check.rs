@@ -1,5 +1,5 @@
-//! Whether the declarations of a precompiled module hang together: the rest of this crate takes every index on trust, as one that
-//! validation has checked, and the bytes of a file may be damaged.
+//! Whether the declarations of a precompiled module hang together: the rest of this crate takes every index on trust,
+//! as one that validation has checked, and the bytes of a file may be damaged.
 
 use std::mem::discriminant;
 
@@ -14,8 +14,8 @@ fn ensure(sound: bool, what: &'static str) -> Check {
     if sound { Ok(()) } else { Err(what) }
 }
 
-/// Checks that every index leads to something of the right kind, and that lists that belong together have equal lengths. Says
-/// what is wrong.
+/// Checks that every index leads to something of the right kind, and that lists that belong together have equal
+/// lengths. Says what is wrong.
 pub(crate) fn declarations(info: &ModuleInfo) -> Check {
     types(info)?;
     index_spaces(info)?;

@@ -69,8 +69,8 @@ impl<T: 'static> StoreContextMut<'_, T> {
         self.0.opaque.gc();
     }
 
-    /// Throws an exception from a host function: return the result as its error. It is pending until then; a host function
-    /// that returns without that error forgets it.
+    /// Throws an exception from a host function: return the result as its error. It is pending until then; a host
+    /// function that returns without that error forgets it.
     ///
     /// # Errors
     /// Always, so that `?` ends the host function.
@@ -83,8 +83,8 @@ impl<T: 'static> StoreContextMut<'_, T> {
         Err(ThrownException)
     }
 
-    /// The exception that ended the last call of this store with [`ThrownException`], if it has not been taken yet. In a host
-    /// function: the last that ended a call of its own.
+    /// The exception that ended the last call of this store with [`ThrownException`], if it has not been taken yet. In
+    /// a host function: the last that ended a call of its own.
     pub fn take_pending_exception(&mut self) -> Option<Rooted<ExnRef>> {
         let reference = self.0.opaque.state.pending_exception.take()?;
         Some(Rooted::new(&mut self.0.opaque, reference))

@@ -6,15 +6,16 @@ use crate::Table;
 
 /// Is asked before something grows. The heap's size is limited by the engine's [`Config`](crate::Config).
 pub trait ResourceLimiter {
-    /// Whether a memory may grow from `current` to `desired` bytes; `maximum` is its declared one. For a new memory `current`
-    /// is 0.
+    /// Whether a memory may grow from `current` to `desired` bytes; `maximum` is its declared one. For a new memory
+    /// `current` is 0.
     ///
     /// # Errors
     /// An error becomes the error of the call under way; `Ok(false)` lets `memory.grow` return -1.
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool>;
 
-    /// Whether a table may grow from `current` to `desired` elements, of [`Table::ELEMENT_BYTES`](crate::Table::ELEMENT_BYTES)
-    /// each; `maximum` is its declared one. For a new table `current` is 0.
+    /// Whether a table may grow from `current` to `desired` elements, of
+    /// [`Table::ELEMENT_BYTES`](crate::Table::ELEMENT_BYTES) each; `maximum` is its declared one. For a new table
+    /// `current` is 0.
     ///
     /// # Errors
     /// As for [`memory_growing`](Self::memory_growing).
@@ -26,8 +27,8 @@ pub trait ResourceLimiter {
     /// A growth that [`table_growing`](Self::table_growing) allowed has failed: the table still has `current` elements.
     fn table_grow_failed(&mut self, _current: usize, _desired: usize) {}
 
-    /// Whether compiled code may take `bytes` of stack, the engine's [`max_wasm_stack`](crate::Config::max_wasm_stack). Asked
-    /// when the store's first instance is made, until it is granted.
+    /// Whether compiled code may take `bytes` of stack, the engine's [`max_wasm_stack`](crate::Config::max_wasm_stack).
+    /// Asked when the store's first instance is made, until it is granted.
     ///
     /// # Errors
     /// An error, like `Ok(false)`, ends the instantiation.
@@ -103,8 +104,8 @@ impl StoreLimitsBuilder {
     }
 
     /// The most bytes that all memories, all tables and the stack of compiled code
-    /// ([`max_wasm_stack`](crate::Config::max_wasm_stack)) may take together. What the store has already when it gets the limits
-    /// is not counted.
+    /// ([`max_wasm_stack`](crate::Config::max_wasm_stack)) may take together. What the store has already when it gets
+    /// the limits is not counted.
     pub fn total_bytes(mut self, bytes: usize) -> StoreLimitsBuilder {
         self.0.total_bytes = Some(bytes);
         self

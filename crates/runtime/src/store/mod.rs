@@ -56,15 +56,17 @@ impl<T> Drop for StoreInner<T> {
 
 /// Instances, their memories and tables, and the heap that their objects lie in; and a `T` for host functions.
 ///
-/// Everything instantiated in a store lives as long as it. One thread at a time uses a store; it may move between threads.
+/// Everything instantiated in a store lives as long as it. One thread at a time uses a store; it may move between
+/// threads.
 pub struct Store<T: 'static> {
     /// From `Box::into_raw`. A raw pointer, since compiled code holds it too.
     inner: *mut StoreInner<T>,
     owns: PhantomData<Box<StoreInner<T>>>,
 }
 
-// SAFETY: the raw pointers within lead to memory that the store owns; every use of it goes through a borrow of the store,
-// but for the atomic words behind an `InterruptHandle`. Host functions and values are required to be `Send + Sync`.
+// SAFETY: the raw pointers within lead to memory that the store owns; every use of it goes through a borrow of the
+// store, but for the atomic words behind an `InterruptHandle`. Host functions and values are required to be `Send +
+// Sync`.
 unsafe impl<T: Send> Send for Store<T> {}
 // SAFETY: as above; a shared borrow only reads.
 unsafe impl<T: Sync> Sync for Store<T> {}
@@ -118,8 +120,8 @@ impl<T: 'static> Store<T> {
     /// Drops everything but the embedder's data.
     pub fn into_data(self) -> T {
         let store = ManuallyDrop::new(self);
-        // SAFETY: the store is forgotten, so this is the only owner; the data is taken out once, and the part that remains is
-        // dropped by itself, without the `Drop` of the whole.
+        // SAFETY: the store is forgotten, so this is the only owner; the data is taken out once, and the part that
+        // remains is dropped by itself, without the `Drop` of the whole.
         unsafe {
             let inner = store.inner;
             let data = ManuallyDrop::take(&mut (*inner).data);
@@ -132,8 +134,9 @@ impl<T: 'static> Store<T> {
     /// Limits what the store's instances may take: `limiter` finds the [`ResourceLimiter`] in the data.
     pub fn limiter(&mut self, limiter: impl (Fn(&mut T) -> &mut dyn ResourceLimiter) + Send + Sync + 'static) {
         self.inner_mut().opaque.limiter = Some(Box::new(move |store, ask| {
-            // SAFETY: the address is this store's, and nobody borrows its data now: host code holds it only by a borrow of
-            // the whole store, which whoever makes something grow has. The opaque part, which is borrowed, is not touched.
+            // SAFETY: the address is this store's, and nobody borrows its data now: host code holds it only by a borrow
+            // of the whole store, which whoever makes something grow has. The opaque part, which is borrowed, is not
+            // touched.
             let data = unsafe { &mut (*store.cast::<StoreInner<T>>()).data };
             ask(limiter(data));
         }));

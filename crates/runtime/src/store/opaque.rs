@@ -205,7 +205,8 @@ impl StoreOpaque {
             .is_some_and(|entry| types.is_heap_subtype(Concrete(wasm::TypeIndex(entry.id.0)), ty.heap))
     }
 
-    /// Asks the limiter, if there is one. It stays in place meanwhile, so that one that panics limits all the same afterwards.
+    /// Asks the limiter, if there is one. It stays in place meanwhile, so that one that panics limits all the same
+    /// afterwards.
     fn ask<R>(&mut self, otherwise: R, ask: impl FnOnce(&mut dyn ResourceLimiter) -> R) -> R {
         let Some(limiter) = &self.limiter else { return otherwise };
         let (mut ask, mut answer) = (Some(ask), otherwise);

@@ -12,8 +12,8 @@ use crate::vm::{activation, frames, watermark};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RootScopeMark(usize);
 
-/// A scoped root's identity. The generation tells a slot from its later tenants: 64 bits, since guests can drop roots as often as
-/// they like.
+/// A scoped root's identity. The generation tells a slot from its later tenants: 64 bits, since guests can drop roots
+/// as often as they like.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct RootIndex {
     index: usize,
@@ -92,8 +92,9 @@ impl HostRoots {
     }
 }
 
-// SAFETY: frames hold what their stack maps say at safepoints; globals, tables, segments and the pending exception hold references that
-// compiled code or checked host code has put there; host roots are made of live objects alone. No collection leaves any of them out.
+// SAFETY: frames hold what their stack maps say at safepoints; globals, tables, segments and the pending exception hold
+// references that compiled code or checked host code has put there; host roots are made of live objects alone. No
+// collection leaves any of them out.
 unsafe impl Roots for StoreState {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.

@@ -221,7 +221,8 @@ impl StoreState {
         self.roots.exit(entry.scope);
     }
 
-    /// The host is about to call a function. Outside of host functions, the exception that ended the call before is forgotten.
+    /// The host is about to call a function. Outside of host functions, the exception that ended the call before is
+    /// forgotten.
     pub(crate) fn begin_call(&mut self) {
         if self.host_calls == 0 {
             self.pending_exception = None;

@@ -1,8 +1,8 @@
 //! The engine's types: structurally equal recursion groups of all modules are one.
 //!
-//! Within this crate the compiler's type descriptions ([`legato_compiler::module`]) serve two spaces. As a module declares
-//! them, `HeapType::Concrete` holds the module's index. In *engine space*, which everything outside instantiation uses, it
-//! holds the number of the engine's [`TypeId`].
+//! Within this crate the compiler's type descriptions ([`legato_compiler::module`]) serve two spaces. As a module
+//! declares them, `HeapType::Concrete` holds the module's index. In *engine space*, which everything outside
+//! instantiation uses, it holds the number of the engine's [`TypeId`].
 
 use std::sync::{Arc, PoisonError, RwLock};
 

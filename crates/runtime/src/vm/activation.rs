@@ -40,8 +40,8 @@ pub struct TrapRecord {
     pub code: TrapCode,
     /// More about it, where there is more to say.
     pub message: Option<String>,
-    /// Addresses in compiled code, innermost frame first, each within the instruction that trapped or called. Make sense
-    /// of them with [`frames::resolve`] while their images live.
+    /// Addresses in compiled code, innermost frame first, each within the instruction that trapped or called. Make
+    /// sense of them with [`frames::resolve`] while their images live.
     pub frames: Vec<usize>,
 }
 
@@ -87,8 +87,8 @@ fn current_or_abort() -> *const Activation {
     activation
 }
 
-/// Ends the process: an invariant of this layer is broken, where a panic would have to cross compiled code. No guest and no
-/// embedder can bring that about.
+/// Ends the process: an invariant of this layer is broken, where a panic would have to cross compiled code. No guest
+/// and no embedder can bring that about.
 fn abort(what: &str) -> ! {
     eprintln!("legato: internal error: {what}");
     std::process::abort()

@@ -1,9 +1,9 @@
 //! The frames of compiled code on this thread's stack: walking them, their references, backtraces.
 //!
 //! Compiled code keeps frame pointers: `[fp]` is the caller's frame pointer and `[fp + 8]` the return address. A walk
-//! starts at the exit that a trampoline recorded (or at a fault) and ends at the entry trampoline's frame; the frames of
-//! the host beyond it are skipped by way of the list of activations. One return address of a store may have been replaced
-//! by that of a return barrier: see [`watermark`].
+//! starts at the exit that a trampoline recorded (or at a fault) and ends at the entry trampoline's frame; the frames
+//! of the host beyond it are skipped by way of the list of activations. One return address of a store may have been
+//! replaced by that of a return barrier: see [`watermark`].
 
 use std::ops::ControlFlow;
 use std::ptr;
@@ -46,7 +46,8 @@ pub(crate) unsafe fn walk_activation(
     start: (usize, usize),
     visit: &mut dyn FnMut(&Frame<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    // SAFETY: the activation's store is alive; a host function may have been tail-called, so that this address is the replaced one.
+    // SAFETY: the activation's store is alive; a host function may have been tail-called, so that this address is the
+    // replaced one.
     let (mut pc, mut fp) = unsafe { (watermark::original(activation.store, start.0), start.1) };
     let mut callee_fp = None;
     let end = activation.entry_fp();
@@ -140,8 +141,8 @@ pub(crate) unsafe fn visit_slots(frame: &Frame<'_>, visitor: &mut dyn RootVisito
     is_young
 }
 
-/// The program counters of the store's frames, at most [`MAX_BACKTRACE_FRAMES`], each moved into the calling instruction,
-/// for [`resolve`].
+/// The program counters of the store's frames, at most [`MAX_BACKTRACE_FRAMES`], each moved into the calling
+/// instruction, for [`resolve`].
 ///
 /// # Safety
 /// As [`for_each_frame`].
@@ -186,9 +187,9 @@ pub struct BacktraceFrame {
     pub wasm_offset: Option<u32>,
 }
 
-/// Makes the addresses of [`capture`] or of a [`TrapRecord`](crate::vm::TrapRecord) readable. Addresses in no living image
-/// and those in trampolines are left out. An instruction of an inlined function makes two frames, of which the outer one
-/// has no offset, and a loop taken out of its function makes one frame with it.
+/// Makes the addresses of [`capture`] or of a [`TrapRecord`](crate::vm::TrapRecord) readable. Addresses in no living
+/// image and those in trampolines are left out. An instruction of an inlined function makes two frames, of which the
+/// outer one has no offset, and a loop taken out of its function makes one frame with it.
 pub fn resolve(addresses: &[usize]) -> Vec<BacktraceFrame> {
     let mut frames = Vec::new();
     let mut is_caller = false;

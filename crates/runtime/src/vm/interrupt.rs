@@ -79,8 +79,8 @@ impl InterruptState {
         self.lock().0 = std::ptr::null();
     }
 
-    /// Asks the store's compiled code to stop with [`PollOutcome::Interrupted`] at its next poll; if none is running, the
-    /// next that does. From any thread.
+    /// Asks the store's compiled code to stop with [`PollOutcome::Interrupted`] at its next poll; if none is running,
+    /// the next that does. From any thread.
     pub fn interrupt(&self) {
         self.with_mutator(|mutator| {
             self.requested.store(true, SeqCst);
@@ -108,8 +108,8 @@ impl InterruptState {
         self.requested.load(SeqCst)
     }
 
-    /// Answers an interruption that waits, for work of the host's that takes long: the request is gone then. Says whether there
-    /// was one.
+    /// Answers an interruption that waits, for work of the host's that takes long: the request is gone then. Says
+    /// whether there was one.
     #[cold]
     pub fn answer(&self) -> bool {
         let mut answered = false;
@@ -120,8 +120,9 @@ impl InterruptState {
     }
 
     /// Sets the address below which the stack of compiled code may not grow, and returns the former one; on each entry
-    /// from a stack without compiled code, by the thread that enters. An interruption that waits keeps the limit raised.
-    /// The same address belongs in [`StoreContext::stack_floor`](legato_compiler::abi::StoreContext::stack_floor).
+    /// from a stack without compiled code, by the thread that enters. An interruption that waits keeps the limit
+    /// raised. The same address belongs in
+    /// [`StoreContext::stack_floor`](legato_compiler::abi::StoreContext::stack_floor).
     ///
     /// # Safety
     /// The store is alive and this thread uses it.

@@ -1,7 +1,7 @@
 //! The storage of linear memories.
 //!
-//! A static memory reserves all the addresses that its compiled code can form and never moves; growing makes more of them
-//! accessible. A dynamic memory is checked by its length and may move when it outgrows its reservation.
+//! A static memory reserves all the addresses that its compiled code can form and never moves; growing makes more of
+//! them accessible. A dynamic memory is checked by its length and may move when it outgrows its reservation.
 
 use legato_compiler::abi::MemoryHead;
 use legato_compiler::module::{MemoryPlan, MemoryType, STATIC_MEMORY_RESERVATION};
@@ -9,8 +9,8 @@ use legato_compiler::module::{MemoryPlan, MemoryType, STATIC_MEMORY_RESERVATION}
 use crate::vm::Error;
 use crate::vm::os::Mapping;
 
-/// Address space that a dynamic memory reserves at first, where its maximum allows, in bytes. Nothing but addresses: memory
-/// is taken as the memory grows.
+/// Address space that a dynamic memory reserves at first, where its maximum allows, in bytes. Nothing but addresses:
+/// memory is taken as the memory grows.
 const DYNAMIC_RESERVATION: u64 = 1 << 30;
 
 /// No memory grows beyond this, in bytes: well within the address space of every 64-bit machine.
@@ -82,8 +82,8 @@ impl LinearMemory {
         page_product(&self.ty, pages).map(|bytes| bytes as usize)
     }
 
-    /// Grows by `delta` pages, zero-filled, and returns the former length in pages; `None`, unchanged, where the maximum,
-    /// this implementation or the system forbids it.
+    /// Grows by `delta` pages, zero-filled, and returns the former length in pages; `None`, unchanged, where the
+    /// maximum, this implementation or the system forbids it.
     pub fn grow(&mut self, delta: u64) -> Option<u64> {
         let former = self.pages();
         let bytes = self.bytes_after(delta)?;
@@ -96,8 +96,8 @@ impl LinearMemory {
         Some(former)
     }
 
-    /// Moves a dynamic memory to a reservation of at least `bytes`, all of them accessible; twice the former one where possible.
-    /// On failure it stays what and where it is.
+    /// Moves a dynamic memory to a reservation of at least `bytes`, all of them accessible; twice the former one where
+    /// possible. On failure it stays what and where it is.
     fn relocate(&mut self, bytes: usize) -> Result<(), Error> {
         debug_assert_eq!(self.plan, MemoryPlan::Dynamic, "a static memory never moves");
         let doubled = bytes.max(self.mapping.bytes().saturating_mul(2).min(MAX_BYTES as usize));

@@ -9,14 +9,14 @@
 //! Every call from the host goes through [`activation::enter`], which links an activation into a list of the thread.
 //! The entry trampoline records in it where to continue when the call is given up (its *landing*). From then on
 //!
-//! * a fault in compiled code becomes a trap: the signal handler notes it in the activation and lets the thread continue at
-//!   the landing ([`signals`]);
+//! * a fault in compiled code becomes a trap: the signal handler notes it in the activation and lets the thread
+//!   continue at the landing ([`signals`]);
 //! * a builtin or host function that fails notes why ([`activation::set_pending`]) and its trampoline calls
-//!   [`activation::raise`], which continues at the landing too, or, for an exception, at the innermost handler that wants
-//!   it (`exceptions`).
+//!   [`activation::raise`], which continues at the landing too, or, for an exception, at the innermost handler that
+//!   wants it (`exceptions`).
 //!
-//! Frames of compiled code hold nothing that needs to be dropped. Frames of Rust functions are never jumped over, except
-//! the caller of `raise`, which must own nothing by then.
+//! Frames of compiled code hold nothing that needs to be dropped. Frames of Rust functions are never jumped over,
+//! except the caller of `raise`, which must own nothing by then.
 
 pub mod activation;
 mod arch;

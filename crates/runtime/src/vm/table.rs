@@ -18,8 +18,9 @@ const ELEMENTS_IN_WORD: usize = CARDS_IN_WORD << TABLE_CARD_LOG2;
 
 /// The elements of a table.
 ///
-/// Compiled code writes them by the address in the [`TableHead`]; so they are cells here. Large tables are not looked through at each
-/// nursery collection: a *card* says whether a group of elements has been written since the last one, or still holds young references.
+/// Compiled code writes them by the address in the [`TableHead`]; so they are cells here. Large tables are not looked
+/// through at each nursery collection: a *card* says whether a group of elements has been written since the last one,
+/// or still holds young references.
 #[derive(Debug)]
 pub struct TableStorage {
     ty: TableType,
@@ -67,8 +68,8 @@ impl TableStorage {
         (length <= self.ty.maximum.unwrap_or(u64::MAX).min(MAX_TABLE_ELEMENTS)).then_some(length)
     }
 
-    /// Grows by `delta` elements, each `init`, and returns the former length; `None`, unchanged, where the maximum, this
-    /// implementation or memory forbids it.
+    /// Grows by `delta` elements, each `init`, and returns the former length; `None`, unchanged, where the maximum,
+    /// this implementation or memory forbids it.
     pub fn grow(&mut self, delta: u64, init: u32) -> Option<u64> {
         let former = self.length();
         let length = self.reserve(delta)?;

@@ -1,15 +1,17 @@
 //! Watermarks: a nursery collection looks at the frames that have run since the last one, however deep the stack is.
 //!
-//! A frame that waits in a call does not change its slots. Once a nursery collection has visited them, and none leads to a young object
-//! any more, there is nothing in them for the next one. So each store has a *watermark*: a frame such that it and all older frames of the
-//! store have been visited and have not run since. Control comes back to it by one return address, which is replaced by that of a
-//! *return barrier*: code that moves the watermark [`DISTANCE`] frames on and goes on where the call would have returned to.
+//! A frame that waits in a call does not change its slots. Once a nursery collection has visited them, and none leads
+//! to a young object any more, there is nothing in them for the next one. So each store has a *watermark*: a frame such
+//! that it and all older frames of the store have been visited and have not run since. Control comes back to it by one
+//! return address, which is replaced by that of a *return barrier*: code that moves the watermark [`DISTANCE`] frames
+//! on and goes on where the call would have returned to.
 //!
-//! Control can also reach an older frame by an exception ([`resumed`]), or leave all frames of an activation at once ([`left`]). A tail
-//! call takes the replaced address along into the frame that takes its own's place, which is why walks know it by its value.
+//! Control can also reach an older frame by an exception ([`resumed`]), or leave all frames of an activation at once
+//! ([`left`]). A tail call takes the replaced address along into the frame that takes its own's place, which is why
+//! walks know it by its value.
 //!
-//! The classical return barrier (Yuasa 2002; stack markers: Cheng, Harper and Lee 1998). Limit: without a barrier for the processor in
-//! `arch`, every collection visits all frames.
+//! The classical return barrier (Yuasa 2002; stack markers: Cheng, Harper and Lee 1998). Limit: without a barrier for
+//! the processor in `arch`, every collection visits all frames.
 
 use std::ops::ControlFlow;
 
@@ -45,7 +47,8 @@ struct Visited {
     is_young: bool,
 }
 
-/// Visits the slots of the frames of `store` that have run since the last visit by this function, or were left with young references.
+/// Visits the slots of the frames of `store` that have run since the last visit by this function, or were left with
+/// young references.
 ///
 /// # Safety
 /// As [`frames::visit_stack_roots`]; and the visitor is a nursery collection's or tells as truly what is young.
@@ -70,7 +73,8 @@ pub unsafe fn visit_young_stack_roots(store: *mut StoreContext, visitor: &mut dy
     if visited.len() < 2 * DISTANCE {
         return;
     }
-    // Whoever waits in a tail call of a host function has its return address in a frame of the trampoline's: it is left alone.
+    // Whoever waits in a tail call of a host function has its return address in a frame of the trampoline's: it is left
+    // alone.
     if old == Some(None) {
         return;
     }
@@ -90,8 +94,8 @@ pub unsafe fn visit_young_stack_roots(store: *mut StoreContext, visitor: &mut dy
 /// Makes the frame at `fp` the watermark; no return address is replaced now.
 ///
 /// # Safety
-/// The frame at `callee_fp` waits on this thread's stack and returns to the one at `fp`. It and all older frames of the store have no
-/// young references.
+/// The frame at `callee_fp` waits on this thread's stack and returns to the one at `fp`. It and all older frames of the
+/// store have no young references.
 unsafe fn place(store: *mut StoreContext, fp: usize, callee_fp: usize) {
     let Some(barrier) = barrier() else { return };
     // SAFETY: by the contract; nobody else looks at the frame meanwhile.
@@ -103,11 +107,12 @@ unsafe fn place(store: *mut StoreContext, fp: usize, callee_fp: usize) {
     }
 }
 
-/// Moves the watermark on, as the frame at `start` (program counter, frame pointer) of the innermost activation is going to run.
+/// Moves the watermark on, as the frame at `start` (program counter, frame pointer) of the innermost activation is
+/// going to run.
 ///
 /// # Safety
-/// The frame at the watermark runs or is gone, and so is the one whose return address had been replaced; `start` lies on this thread's
-/// stack, in the store's innermost activation, and is no younger than the watermark was.
+/// The frame at the watermark runs or is gone, and so is the one whose return address had been replaced; `start` lies
+/// on this thread's stack, in the store's innermost activation, and is no younger than the watermark was.
 unsafe fn advance(store: *mut StoreContext, start: (usize, usize)) {
     let mut count = 0;
     let mut found = None;
@@ -138,8 +143,8 @@ unsafe fn advance(store: *mut StoreContext, start: (usize, usize)) {
 /// What the return barrier calls when control returns to the frame at `fp`. Returns the address to go on at.
 pub(crate) extern "C" fn returned(fp: usize) -> usize {
     let activation = activation::current();
-    // SAFETY: compiled code has just returned through the barrier, so its activation is this thread's innermost, and its store's
-    // watermark is the frame that control returns to.
+    // SAFETY: compiled code has just returned through the barrier, so its activation is this thread's innermost, and
+    // its store's watermark is the frame that control returns to.
     unsafe {
         let store = (*activation).store;
         let original = (*store).watermark_return;
@@ -154,7 +159,8 @@ pub(crate) extern "C" fn returned(fp: usize) -> usize {
 /// The frame belongs to the innermost activation, which is `activation`; no younger frame runs again.
 pub(crate) unsafe fn resumed(activation: &Activation, pc: usize, fp: usize) {
     let store = activation.store;
-    // SAFETY: an activation's store is alive; the rest is the caller's promise. The stack grows towards lower addresses.
+    // SAFETY: an activation's store is alive; the rest is the caller's promise. The stack grows towards lower
+    // addresses.
     unsafe {
         if (*store).watermark_fp != 0 && fp >= (*store).watermark_fp {
             advance(store, (pc, fp));

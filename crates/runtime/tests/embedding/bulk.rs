@@ -25,7 +25,8 @@ fn linked(engine: &Engine, text: &str) -> Result<(Store<Armed>, Instance)> {
     Ok((store, instance))
 }
 
-/// Calls a function that calls `now` and executes a bulk instruction, with an interruption that comes just before the latter.
+/// Calls a function that calls `now` and executes a bulk instruction, with an interruption that comes just before the
+/// latter.
 fn interrupted(store: &mut Store<Armed>, instance: Instance, name: &str, params: [i32; 3]) -> Result<()> {
     *store.data_mut() = Some(store.interrupt_handle());
     let func = instance.get_typed_func::<(i32, i32, i32), ()>(&mut *store, name)?;
@@ -185,7 +186,8 @@ fn tables() -> Result<()> {
     Ok(())
 }
 
-/// `$a` is an array of numbers, element `i` being `7 * i` once it is prepared; `moved` counts those that are as after a copy.
+/// `$a` is an array of numbers, element `i` being `7 * i` once it is prepared; `moved` counts those that are as after a
+/// copy.
 const ARRAYS: &str = r#"(module
     (import "h" "now" (func $now))
     (type $array (array (mut i32)))

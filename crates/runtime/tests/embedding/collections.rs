@@ -1,5 +1,5 @@
-//! References in compiled code over collections, where few other tests keep one: operands of bulk instructions, immutable globals in
-//! deep nests of loops, slots of old objects by the million.
+//! References in compiled code over collections, where few other tests keep one: operands of bulk instructions,
+//! immutable globals in deep nests of loops, slots of old objects by the million.
 
 use legato::{Config, Engine, Instance, Module, Store};
 
@@ -101,7 +101,8 @@ fn an_immutable_global_in_a_deep_nest_of_loops_is_read_anew() {
 
 #[test]
 fn a_million_stores_of_young_into_old_objects_are_remembered() {
-    // 2^18 old objects with 4 slots each, all of them stored to once, and one a second time: one slot more than the longest list.
+    // 2^18 old objects with 4 slots each, all of them stored to once, and one a second time: one slot more than the
+    // longest list.
     let text = r#"(module
       (type $n (struct (field $n i32)))
       (type $o (struct (field $next (ref null $o)) (field $a (mut (ref null $n))) (field $b (mut (ref null $n)))
@@ -140,7 +141,8 @@ fn a_million_stores_of_young_into_old_objects_are_remembered() {
 
 #[test]
 fn tables_are_remembered_where_they_have_been_written() {
-    // Every way to write to a table, each in elements of their own, between collections that nothing else would bring a reference over.
+    // Every way to write to a table, each in elements of their own, between collections that nothing else would bring a
+    // reference over.
     let text = format!(
         r#"(module {COMMON}
           (table $t 1000 2000 anyref) (table $u 1000 anyref) (table $fixed 1000 1000 anyref)

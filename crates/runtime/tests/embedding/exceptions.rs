@@ -7,8 +7,8 @@ use legato::{AsContextMut, Caller, Engine, ExnRef, Instance, Linker, Module, Res
 
 use crate::engine;
 
-/// `throw` throws an exception with a number and an object; `run_*` call host functions within a handler of all exceptions, which
-/// returns -1 where there is one of another tag.
+/// `throw` throws an exception with a number and an object; `run_*` call host functions within a handler of all
+/// exceptions, which returns -1 where there is one of another tag.
 const MODULE: &str = r#"(module
     (type $box (struct (field i32)))
     (import "h" "swallow" (func $swallow))
@@ -43,7 +43,8 @@ fn linked(engine: &Engine) -> Result<(Store<()>, Instance)> {
         assert!(call(&mut caller, "throw", 1).unwrap_err().is::<ThrownException>());
     })?;
     linker.func_wrap("h", "claim", |_: Caller<'_, ()>| -> Result<()> { Err(ThrownException.into()) })?;
-    // What it throws is pending while other host functions run, swallow and claim, and while the collector moves objects.
+    // What it throws is pending while other host functions run, swallow and claim, and while the collector moves
+    // objects.
     linker.func_wrap("h", "keep", |mut caller: Caller<'_, ()>, value: i32| -> Result<()> {
         let error = call(&mut caller, "throw", value).unwrap_err();
         let claimed = call(&mut caller, "swallowed_then_claimed", 2).unwrap_err();

@@ -1,6 +1,7 @@
-//! `teavmMath`: the functions of `java.lang.Math` that TeaVM leaves to its host, with Java's results to the last bit: those of
-//! `StrictMath`, whatever the system's C library. (From some millions on, sine and cosine are at times one unit in the last place off.)
-//! Java has no `acosh`, `asinh`, `atanh` and `log2`: these follow fdlibm's revision in the crate `libm`.
+//! `teavmMath`: the functions of `java.lang.Math` that TeaVM leaves to its host, with Java's results to the last bit:
+//! those of `StrictMath`, whatever the system's C library. (From some millions on, sine and cosine are at times one
+//! unit in the last place off.) Java has no `acosh`, `asinh`, `atanh` and `log2`: these follow fdlibm's revision in the
+//! crate `libm`.
 
 mod strict;
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Functions of `java.lang.StrictMath` where the crate `libm` rounds otherwise in the last place: fdlibm 5.3 as it is.
 //!
-//! `libm` follows FreeBSD's revision of fdlibm, whose `exp`, `expm1`, `pow`, `tan`, `asin`, `acos` and `atan` give the same bits.
+//! `libm` follows FreeBSD's revision of fdlibm, whose `exp`, `expm1`, `pow`, `tan`, `asin`, `acos` and `atan` give the
+//! same bits.
 //!
 //! The algorithms and constants are those of fdlibm, which asks for its notice to be kept:
 //!
-//! Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved. Developed at SunSoft, a Sun Microsystems, Inc. business.
-//! Permission to use, copy, modify, and distribute this software is freely granted, provided that this notice is preserved.
+//! Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved. Developed at SunSoft, a Sun Microsystems, Inc.
+//! business. Permission to use, copy, modify, and distribute this software is freely granted, provided that this notice
+//! is preserved.
 #![allow(clippy::excessive_precision, reason = "constants as the source writes them")]
 #![allow(clippy::match_overlapping_arm, reason = "the first arm that is reached takes the number")]
 

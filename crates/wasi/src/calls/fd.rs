@@ -161,7 +161,8 @@ impl WasiCtx {
         memory.write_u32(result, done)
     }
 
-    /// Moves the position by `delta` from the start (`whence` 0), the position (1) or the end (2), and writes the new one.
+    /// Moves the position by `delta` from the start (`whence` 0), the position (1) or the end (2), and writes the new
+    /// one.
     pub fn fd_seek(
         &mut self,
         memory: &mut GuestMemory<'_>,

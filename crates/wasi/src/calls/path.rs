@@ -1,5 +1,5 @@
-//! `path_*`: everything is resolved below an open directory, by `cap-std`, which refuses any path that would lead out of
-//! it: by `..`, by being absolute, or through a symbolic link.
+//! `path_*`: everything is resolved below an open directory, by `cap-std`, which refuses any path that would lead out
+//! of it: by `..`, by being absolute, or through a symbolic link.
 
 use std::path::Path;
 use std::time::Duration;
@@ -125,8 +125,8 @@ impl WasiCtx {
 
     /// Opens or creates a file, or opens a directory, and writes the new descriptor.
     ///
-    /// The descriptor gets those of the rights asked for that the directory passes on and that mean something for what was
-    /// opened. To write where the directory does not pass that on is [`Errno::Notcapable`].
+    /// The descriptor gets those of the rights asked for that the directory passes on and that mean something for what
+    /// was opened. To write where the directory does not pass that on is [`Errno::Notcapable`].
     #[expect(clippy::too_many_arguments, reason = "the specification's")]
     pub fn path_open(
         &mut self,

@@ -26,8 +26,8 @@ enum Pending<'a> {
 }
 
 impl WasiCtx {
-    /// Waits until at least one of the `count` subscriptions at `input` has happened; writes an event for each that has to
-    /// `output`, and their number to `result`.
+    /// Waits until at least one of the `count` subscriptions at `input` has happened; writes an event for each that has
+    /// to `output`, and their number to `result`.
     pub fn poll_oneoff(
         &mut self,
         memory: &mut GuestMemory<'_>,

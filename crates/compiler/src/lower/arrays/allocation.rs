@@ -1,8 +1,8 @@
 //! New arrays.
 //!
-//! An array that lies in one piece is allocated inline, where the heap allocates objects of its size inline at all. So is, with
-//! N = 0, one that has no leaf but only a remainder: its one pointer leads into the new object itself. Arrays with leaves
-//! come from the runtime.
+//! An array that lies in one piece is allocated inline, where the heap allocates objects of its size inline at all. So
+//! is, with N = 0, one that has no leaf but only a remainder: its one pointer leads into the new object itself. Arrays
+//! with leaves come from the runtime.
 
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{StorageKind, array_bytes, array_elements_offset};
@@ -241,7 +241,8 @@ impl Lowering<'_, '_> {
             if elements.is_empty() {
                 continue;
             }
-            // With `LeafForStore` the array may grow on the way: what is written already is moved with it, and the home comes back.
+            // With `LeafForStore` the array may grow on the way: what is written already is moved with it, and the home
+            // comes back.
             let (start, offset) = match part {
                 0 => (address, spine.elements),
                 leaf if leaf as u32 > spine.leaves => (address, spine.remainder),

@@ -3,8 +3,9 @@
 //! A short array is filled, or zeroed where its memory is not zero yet, by a loop of 8-byte stores; a longer one in the
 //! runtime. The loop may run over the padding behind the last element, which belongs to the object.
 //!
-//! Arrays that may have leaves come from the runtime: where the first N bytes grow, large ones; otherwise those above N bytes; with N = 0 those that are no less than a leaf, as a
-//! smaller one has only a remainder (and an empty one not even that, and no pointer either).
+//! Arrays that may have leaves come from the runtime: where the first N bytes grow, large ones; otherwise those above N
+//! bytes; with N = 0 those that are no less than a leaf, as a smaller one has only a remainder (and an empty one not
+//! even that, and no pointer either).
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
@@ -18,7 +19,8 @@ use crate::lower::env::{ModuleEnv, POINTER};
 use crate::lower::roots::SafepointKey;
 use crate::mir::Value;
 
-/// The longest array that is written by an inline loop, in bytes: beyond, the runtime's wide stores make up for the call.
+/// The longest array that is written by an inline loop, in bytes: beyond, the runtime's wide stores make up for the
+/// call.
 pub(super) const LONGEST_LOOP: u32 = 512;
 /// Where the loop starts: elements that begin before, right behind the length, fill the 4 bytes up to here.
 const LOOP_START: u32 = 16;
@@ -28,7 +30,8 @@ pub(in crate::lower) struct DynamicRun {
     run_offset: u32,
     /// Offset of the first element.
     elements: u32,
-    /// Offset of the pointer that leads to the elements, where one does. An empty array has none: it takes the slow path.
+    /// Offset of the pointer that leads to the elements, where one does. An empty array has none: it takes the slow
+    /// path.
     pointer: Option<u32>,
     /// A longer array takes the slow path, in elements.
     longest: u32,

@@ -20,7 +20,8 @@ enum Access {
 }
 
 impl Lowering<'_, '_> {
-    /// A branch on a guard. The access is made on the edge to its block, which gets what is loaded as one more parameter.
+    /// A branch on a guard. The access is made on the edge to its block, which gets what is loaded as one more
+    /// parameter.
     pub(in crate::lower) fn branch_on_guard(&mut self, guard: Guard, then: &Edge, otherwise: &Edge) {
         let ArrayPlan::Spines(plan) = self.env.plan.arrays else { unreachable!("only arrays of spines are guarded") };
         let mir = self.mir;

@@ -1,4 +1,5 @@
-//! Arrays (axis `arrays`): one file per value for the access paths, allocation in files of its own, bulk operations here.
+//! Arrays (axis `arrays`): one file per value for the access paths, allocation in files of its own, bulk operations
+//! here.
 
 mod allocation;
 mod contiguous;
@@ -198,8 +199,8 @@ impl Lowering<'_, '_> {
         self.index64(integer)
     }
 
-    /// A loop of stores, without barriers, for what builtins do not take: vectors do not fit their 64 bits, and a reference may
-    /// change in one that allocates. The bounds have been checked.
+    /// A loop of stores, without barriers, for what builtins do not take: vectors do not fit their 64 bits, and a
+    /// reference may change in one that allocates. The bounds have been checked.
     fn fill_by_loop(
         &mut self,
         kind: StorageKind,

@@ -1,16 +1,16 @@
 //! Arrays of spines and leaves (Z-Rays, sections 4.1 to 4.4).
 //!
-//! An element within the first N bytes lies where it would in a contiguous array: one comparison with a constant leads to
-//! the same access, and none where the index is known to be small. Any other is reached through the table of leaf pointers.
-//! With N = 0 there is nothing to compare.
+//! An element within the first N bytes lies where it would in a contiguous array: one comparison with a constant leads
+//! to the same access, and none where the index is known to be small. Any other is reached through the table of leaf
+//! pointers. With N = 0 there is nothing to compare.
 //!
-//! Where the first N bytes grow, the comparison is with the array's inline length, and makes the bounds check too where that comes
-//! directly before (see [`checks`](crate::lower::checks)). What lies beyond is the exception then, and its code out of line. An
-//! inline length read before the array grew is too small, which does no harm: the pointers of leaves that have been grown over
-//! lead to the same elements.
+//! Where the first N bytes grow, the comparison is with the array's inline length, and makes the bounds check too where
+//! that comes directly before (see [`checks`](crate::lower::checks)). What lies beyond is the exception then, and its
+//! code out of line. An inline length read before the array grew is too small, which does no harm: the pointers of
+//! leaves that have been grown over lead to the same elements.
 //!
-//! A load needs no check: the zero leaf reads as zeros. A store asks whether the leaf may be written through the pointer found;
-//! where not, it calls for one that may be, unless it would but write zero to the zero leaf.
+//! A load needs no check: the zero leaf reads as zeros. A store asks whether the leaf may be written through the
+//! pointer found; where not, it calls for one that may be, unless it would but write zero to the zero leaf.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
@@ -141,8 +141,8 @@ pub(super) fn store_to_leaf(
     wants_address.then_some(address)
 }
 
-/// Goes on where the element lies behind the header. Returns the block where it does not, which makes the bounds check, if that has been
-/// left to the access.
+/// Goes on where the element lies behind the header. Returns the block where it does not, which makes the bounds check,
+/// if that has been left to the access.
 fn divide(l: &mut Lowering, element: Element, near: Near) -> ir::Block {
     let far = split(l, element, near);
     if element.check.is_some() {
@@ -158,8 +158,9 @@ fn divide(l: &mut Lowering, element: Element, near: Near) -> ir::Block {
     far
 }
 
-/// Goes on where the element lies behind the header. Returns the block where it does not. With a fixed N that is not a cold one: in
-/// programs with large arrays it is the rule, and the jumps there and back would cost more than the access.
+/// Goes on where the element lies behind the header. Returns the block where it does not. With a fixed N that is not a
+/// cold one: in programs with large arrays it is the rule, and the jumps there and back would cost more than the
+/// access.
 pub(super) fn split(l: &mut Lowering, element: Element, near: Near) -> ir::Block {
     let [inside, far] = [(); 2].map(|()| l.b.create_block());
     let limit = match near {
@@ -195,7 +196,8 @@ fn read_inline_length(l: &mut Lowering, element: Element) -> ir::Value {
     length
 }
 
-/// How many elements of an array lie behind its header, where arrays say so. `null`: the trap where the array is null, if it can be.
+/// How many elements of an array lie behind its header, where arrays say so. `null`: the trap where the array is null,
+/// if it can be.
 pub(super) fn inline_length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
     let object = l.object(array, null, INLINE_LENGTH_OFFSET + 4);
     let flags = l.flags_trapping(Region::Headers, object.null_trap).with_aligned();
@@ -211,8 +213,8 @@ pub(super) fn load_from_leaf(l: &mut Lowering, plan: &SpinePlan, element: Elemen
     l.load_storage(element.kind, extension, flags, address, 0)
 }
 
-/// The address of an element behind the first N bytes, in a leaf that may be written, or, where the element is to become zero,
-/// in the zero leaf.
+/// The address of an element behind the first N bytes, in a leaf that may be written, or, where the element is to
+/// become zero, in the zero leaf.
 fn leaf_for_store(l: &mut Lowering, plan: &SpinePlan, element: Element, stored: ToStore) -> ir::Value {
     let found = InLeaf::find(l, plan, element);
     let leaf = found.leaf_for_store(l, plan, element, stored, plan.layout.grows);
@@ -303,7 +305,8 @@ impl InLeaf {
             let length = l.b.ins().uextend(POINTER, length);
             let bytes = l.b.ins().ishl_imm_u(length, i64::from(size_log2));
             let leaf = i64::from(layout.leaf_bytes());
-            // The first N bytes are rounded with the homes where they are a multiple of a leaf, and are added otherwise.
+            // The first N bytes are rounded with the homes where they are a multiple of a leaf, and are added
+            // otherwise.
             let first = if is_aligned { 0 } else { layout.first_n };
             table += first as i32;
             let rounded_up = l.b.ins().iadd_imm_s(bytes, leaf - 1 - i64::from(first));
@@ -352,8 +355,8 @@ impl InLeaf {
         }
     }
 
-    /// The cage offset (64 bits) of a leaf that may be written, or, where the element is to become zero, of the zero leaf.
-    /// `is_cold`: this is a cold path.
+    /// The cage offset (64 bits) of a leaf that may be written, or, where the element is to become zero, of the zero
+    /// leaf. `is_cold`: this is a cold path.
     fn leaf_for_store(
         &self,
         l: &mut Lowering,

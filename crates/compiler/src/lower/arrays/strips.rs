@@ -44,8 +44,9 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// At the end of a block: sets up the strips of the loops that it enters. Where an array is known not to be null, its strip begins as
-    /// what lies in the spine, so that short arrays never need another; a downward one as nothing, as where it comes from is not known.
+    /// At the end of a block: sets up the strips of the loops that it enters. Where an array is known not to be null,
+    /// its strip begins as what lies in the spine, so that short arrays never need another; a downward one as nothing,
+    /// as where it comes from is not known.
     pub(in crate::lower) fn start_strips(&mut self, block: Block, terminator: &Terminator) {
         let ArrayPlan::Spines(plan) = self.env.plan.arrays else { return };
         let collects = matches!(terminator, Terminator::TryCall { .. } | Terminator::Throw { .. });
@@ -74,8 +75,8 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Goes on where an element lies in its strip. Returns the block, out of line, where it does not, which makes the bounds check, if
-    /// that has been left to the access.
+    /// Goes on where an element lies in its strip. Returns the block, out of line, where it does not, which makes the
+    /// bounds check, if that has been left to the access.
     fn outside_strip(&mut self, to: StripUse, element: Element) -> ir::Block {
         // Both ways use the cage.
         self.cage();
@@ -115,7 +116,8 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(access);
     }
 
-    /// Looks up the strip that an element lies in. Where no strip may be kept, an empty one remains, whose base serves this access.
+    /// Looks up the strip that an element lies in. Where no strip may be kept, an empty one remains, whose base serves
+    /// this access.
     fn next_strip(&mut self, plan: &SpinePlan, to: StripUse, element: Element, stored: Option<ToStore>) {
         let size_log2 = i64::from(element.kind.bytes().trailing_zeros());
         let is_downward = self.strips.strips[to.strip].is_downward;
@@ -178,7 +180,8 @@ impl Lowering<'_, '_> {
         self.b.def_var(variables.end, end);
     }
 
-    /// Where the strip of a leaf ends that begins with this index (64 bits): 0 where the element lies so far that it has none.
+    /// Where the strip of a leaf ends that begins with this index (64 bits): 0 where the element lies so far that it
+    /// has none.
     fn end_of_leaf(
         &mut self,
         plan: &SpinePlan,

@@ -17,7 +17,8 @@ pub(super) struct Object {
     pub(super) null_trap: Option<TrapCode>,
 }
 
-/// A new cell: its address, its reference, and the collector word of its header (64 bits, in the upper half; `None`: 0).
+/// A new cell: its address, its reference, and the collector word of its header (64 bits, in the upper half; `None`:
+/// 0).
 pub(super) struct NewCell {
     pub(super) address: ir::Value,
     pub(super) reference: ir::Value,

@@ -1,4 +1,5 @@
-//! Thin handles (Handles Revisited, section 3): the reference is the cage offset of a word that holds the object's offset.
+//! Thin handles (Handles Revisited, section 3): the reference is the cage offset of a word that holds the object's
+//! offset.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};

@@ -1,13 +1,13 @@
 //! Which references the collector must find at which safepoint, and in which stack slots.
 //!
-//! Every reference that lives across a safepoint gets a 4-byte slot, shared with others that never live at the same time. It
-//! is stored there once, at its definition, or, where it lives across a few cold safepoints only, in those cold paths
-//! themselves, so that the hot path pays nothing.
+//! Every reference that lives across a safepoint gets a 4-byte slot, shared with others that never live at the same
+//! time. It is stored there once, at its definition, or, where it lives across a few cold safepoints only, in those
+//! cold paths themselves, so that the hot path pays nothing.
 //!
-//! Where references do not change at safepoints, compiled code keeps using its registers; the frame only has to be readable.
-//! Where they do, the collector updates the slot, and behind the safepoint the reference is loaded from it: at a cold one
-//! always, at a hot one if it is used before the next hot one (see [`Reloads`]); otherwise nothing reads it before it is
-//! loaded anew.
+//! Where references do not change at safepoints, compiled code keeps using its registers; the frame only has to be
+//! readable. Where they do, the collector updates the slot, and behind the safepoint the reference is loaded from it:
+//! at a cold one always, at a hot one if it is used before the next hot one (see [`Reloads`]); otherwise nothing reads
+//! it before it is loaded anew.
 //!
 //! Liveness explores from each use back to the definition: the time is that of the live-in sets' total size. Slots are
 //! coloured greedily in an order in which definitions precede uses; in SSA form that suffices.
@@ -80,8 +80,8 @@ impl RootPlan {
         self.at_definition.get(&value).copied()
     }
 
-    /// Where references change at safepoints: the number of the reference that a resolved value holds, if it lives across
-    /// one. Checked and refined forms of a reference have the same number.
+    /// Where references change at safepoints: the number of the reference that a resolved value holds, if it lives
+    /// across one. Checked and refined forms of a reference have the same number.
     #[inline]
     pub(super) fn reference(&self, value: Value) -> Option<u32> {
         self.references.get(value.index()).copied().filter(|&number| number != NONE)
@@ -138,8 +138,8 @@ fn is_safepoint(terminator: Option<&Terminator>) -> bool {
     matches!(terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
 }
 
-/// Whether an operation that collects reads its operands behind that: it allocates, then fills what it has allocated. The operands of
-/// any other are read before, and are the business of what it calls.
+/// Whether an operation that collects reads its operands behind that: it allocates, then fills what it has allocated.
+/// The operands of any other are read before, and are the business of what it calls.
 fn reads_operands_behind(op: &Op) -> bool {
     matches!(op, Op::StructNew(_) | Op::ArrayNew(_) | Op::ArrayNewFixed(_) | Op::ExceptionNew(_))
 }

@@ -6,8 +6,8 @@ use super::{Crossings, NONE, References, SafepointKey, Temperature, is_safepoint
 use crate::lower::control;
 use crate::mir::{self, Block, Inst, Value};
 
-/// The references that must be loaded behind each hot safepoint, because they are used there before the next one. Found by
-/// exploring, like liveness, from each use backwards, here up to the definition or the next hot safepoint.
+/// The references that must be loaded behind each hot safepoint, because they are used there before the next one. Found
+/// by exploring, like liveness, from each use backwards, here up to the definition or the next hot safepoint.
 pub(super) struct Reloads {
     pub(super) needed: FxHashSet<(SafepointKey, u32)>,
 }

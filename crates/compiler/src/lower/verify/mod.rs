@@ -1,13 +1,14 @@
-//! The checker of generated code: no reference is used behind a safepoint at which it may have changed, and the collector finds every
-//! reference that is used behind one.
+//! The checker of generated code: no reference is used behind a safepoint at which it may have changed, and the
+//! collector finds every reference that is used behind one.
 //!
-//! It walks the finished Cranelift IR of a function and knows nothing of how the roots were planned: [`notes`] tells it which values
-//! are references, everything else it finds out by itself. From there:
+//! It walks the finished Cranelift IR of a function and knows nothing of how the roots were planned: [`notes`] tells it
+//! which values are references, everything else it finds out by itself. From there:
 //!
 //! * what is computed from a reference (the address of an object or an element) is as good as the reference;
 //! * where references change, no path leads from the definition of such a value over a safepoint to a use;
 //! * where they do not, every safepoint on such a path has the reference in its stack map;
-//! * a slot in a stack map has been stored to on every path, with the value that it is for, and so has a slot that is loaded from;
+//! * a slot in a stack map has been stored to on every path, with the value that it is for, and so has a slot that is
+//!   loaded from;
 //! * there, too, no load of a reference is `readonly` or `can_move`: Cranelift would move it over a safepoint.
 //!
 //! On wherever compilations are verified: in all tests and in fuzzing.

@@ -1,4 +1,5 @@
-//! What lowering notes for the checker: which values of Cranelift's are references, and what goes in and out of root slots.
+//! What lowering notes for the checker: which values of Cranelift's are references, and what goes in and out of root
+//! slots.
 
 use cranelift_codegen::ir;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,7 +23,8 @@ pub(in crate::lower) struct Notes {
     pub(super) references: FxHashMap<ir::Value, Option<Value>>,
     /// Values that may be computed from references, but are none that the collector traces, nor addresses of objects.
     pub(super) numbers: FxHashSet<ir::Value>,
-    /// Addresses within objects that lie in variables over safepoints, because another variable says whether they are still good.
+    /// Addresses within objects that lie in variables over safepoints, because another variable says whether they are
+    /// still good.
     pub(super) guarded: FxHashSet<ir::Value>,
     pub(super) slots: FxHashMap<ir::Inst, SlotAccess>,
     /// For each call with a stack map what it says: slots and the MIR values in them.

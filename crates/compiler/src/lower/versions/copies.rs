@@ -1,7 +1,7 @@
 //! Makes the two versions of loops.
 //!
-//! Each block is copied in as many pieces as there are points from which the second version may go on, each of which leads to
-//! the next. Which definition of a value reaches which use then is `repair`'s business.
+//! Each block is copied in as many pieces as there are points from which the second version may go on, each of which
+//! leads to the next. Which definition of a value reaches which use then is `repair`'s business.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -159,7 +159,8 @@ impl<'a> Copies<'a> {
         pieces
     }
 
-    /// Fills the block in which the second version calls a loop that has been taken out of the function, and goes on as that has ended.
+    /// Fills the block in which the second version calls a loop that has been taken out of the function, and goes on as
+    /// that has ended.
     fn call_outlined(&mut self, header: Block, call: Block, outlined: &Outlined, targets: &Targets) {
         let second = Part::Second(self.is_nest.len() as u32);
         let source = self.original.blocks[header.index()].terminator_source;
@@ -338,8 +339,8 @@ impl<'a> Copies<'a> {
     }
 }
 
-/// Gives edges from branches of second versions, which lie at `from` and behind, to blocks in line a cold block of their own. What an edge
-/// has to move would lie where its target does.
+/// Gives edges from branches of second versions, which lie at `from` and behind, to blocks in line a cold block of
+/// their own. What an edge has to move would lie where its target does.
 pub(super) fn divide_edges(function: &mut Function, from: usize) {
     for number in from..function.blocks.len() {
         let data = &mut function.blocks[number];

@@ -1,17 +1,17 @@
 //! Two versions of a loop, one of which knows that its arrays lie in one piece.
 //!
-//! Where arrays have inline lengths, an access compares its index with one. What happens where the element lies elsewhere is the
-//! exception, but as long as it comes back to the same place, it takes part in the loop: values that it needs stay alive, and what it
-//! does moves others out of registers. So loops are copied, with the loops within. The first version's accesses reach what lies
-//! behind the header and nothing else. Where one of them does not, its check included, control goes on in the second version, at a
-//! point from which on nothing has been done that may not be done again ([`points`]). The second version lies out of line and
-//! makes accesses as code outside of loops does. It goes on in the first where the next iteration begins, of whichever loop, so
-//! that it has no loops of its own.
+//! Where arrays have inline lengths, an access compares its index with one. What happens where the element lies
+//! elsewhere is the exception, but as long as it comes back to the same place, it takes part in the loop: values that
+//! it needs stay alive, and what it does moves others out of registers. So loops are copied, with the loops within. The
+//! first version's accesses reach what lies behind the header and nothing else. Where one of them does not, its check
+//! included, control goes on in the second version, at a point from which on nothing has been done that may not be done
+//! again ([`points`]). The second version lies out of line and makes accesses as code outside of loops does. It goes on
+//! in the first where the next iteration begins, of whichever loop, so that it has no loops of its own.
 //!
 //! A loop that walks through the leaves of an array has a third version, which the second calls ([`outline`]).
 //!
-//! Inline lengths of arrays that a loop does not change are read before it, and again where the second version comes back. A length
-//! read before an array grew is too small, which does no harm.
+//! Inline lengths of arrays that a loop does not change are read before it, and again where the second version comes
+//! back. A length read before an array grew is too small, which does no harm.
 
 mod copies;
 mod outline;
@@ -30,14 +30,16 @@ use crate::passes::block_params;
 /// A loop with more instructions than this, those of the loops within included, has one version.
 const MOST_INSTS: usize = 1_000;
 
-/// A loop with more instructions than this for each access has one version: what two would cost in registers, accesses do not save.
+/// A loop with more instructions than this for each access has one version: what two would cost in registers, accesses
+/// do not save.
 const INSTS_PER_ACCESS: usize = 10;
 
-/// In a function with more instructions than this, loops have one version: it could pass the limits of compile time otherwise.
+/// In a function with more instructions than this, loops have one version: it could pass the limits of compile time
+/// otherwise.
 const LARGEST_FUNCTION: usize = 6_000;
 
-/// The function with two versions of its loops, and the loops taken out of it in the order of their numbers, if it has any to which that
-/// matters. Near-linear in the function's size.
+/// The function with two versions of its loops, and the loops taken out of it in the order of their numbers, if it has
+/// any to which that matters. Near-linear in the function's size.
 pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<(Function, Vec<Function>)> {
     let ArrayPlan::Spines(spines) = env.plan.arrays else { return None };
     if !spines.layout.grows || env.plan.counting.is_some() || mir.insts.len() > LARGEST_FUNCTION {
@@ -84,8 +86,8 @@ fn accesses_in(mir: &Function, block: &BlockData) -> usize {
     block.insts.iter().filter(|inst| is_access(&mir.insts[inst.index()].op)).count()
 }
 
-/// The largest loops that are not too large, make many accesses, and have some outside of loops within: the blocks of each, these loops'
-/// included, in reverse post-order.
+/// The largest loops that are not too large, make many accesses, and have some outside of loops within: the blocks of
+/// each, these loops' included, in reverse post-order.
 fn nests(mir: &Function, cfg: &Cfg, loops: &Loops) -> Vec<Vec<Block>> {
     // Outer loops come before those within.
     let mut sizes = vec![0; loops.loops.len()];

@@ -1,12 +1,13 @@
 //! Loops taken out of their function.
 //!
-//! A loop that walks through the leaves of an array is to look each leaf up once, in a strip ([`strips`]). What holds the strips would take
-//! registers from the first version, however far away the code lies, as long as it is a part of the same function. So it is not: the loop is a
-//! third time there, as a piece of code of its own, which finds what it needs in the context's cells, and leaves there what it has found. The
-//! second version calls it instead of going on in the first, where the next iteration begins.
+//! A loop that walks through the leaves of an array is to look each leaf up once, in a strip ([`strips`]). What holds
+//! the strips would take registers from the first version, however far away the code lies, as long as it is a part of
+//! the same function. So it is not: the loop is a third time there, as a piece of code of its own, which finds what it
+//! needs in the context's cells, and leaves there what it has found. The second version calls it instead of going on in
+//! the first, where the next iteration begins.
 //!
-//! It goes on until the loop ends, by whichever way, or a poll is due. That is left to the first version: the piece of code is no
-//! safepoint, so that it needs no stack map, and references may lie in the cells.
+//! It goes on until the loop ends, by whichever way, or a poll is due. That is left to the first version: the piece of
+//! code is no safepoint, so that it needs no stack map, and references may lie in the cells.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -34,8 +35,8 @@ pub(super) struct Outlined {
     pub(super) number: u32,
     /// What it finds in the cells behind those of the header's parameters: values from outside of the loop.
     pub(super) passed: Vec<Value>,
-    /// The ways out, beginning with number 1. The first cell says which has been taken: with 0 an iteration begins, and the
-    /// header's parameters lie in the cells that follow.
+    /// The ways out, beginning with number 1. The first cell says which has been taken: with 0 an iteration begins, and
+    /// the header's parameters lie in the cells that follow.
     pub(super) exits: Vec<Exit>,
 }
 
@@ -99,8 +100,8 @@ impl<'a> Outliner<'a> {
         }
     }
 
-    /// The loop with these blocks, header first, in reverse post-order, as the piece of code of this number; `None` where it does not walk
-    /// through arrays in strips, or cannot be taken out. It must hold no other loop.
+    /// The loop with these blocks, header first, in reverse post-order, as the piece of code of this number; `None`
+    /// where it does not walk through arrays in strips, or cannot be taken out. It must hold no other loop.
     pub(super) fn outline(&self, blocks: &[Block], number: u32) -> Option<(Outlined, Function)> {
         let mir = self.mir;
         let count: usize = blocks.iter().map(|block| mir.blocks[block.index()].insts.len()).sum();
@@ -245,7 +246,8 @@ impl Copy<'_> {
         (fits && exits.len() <= MOST_EXITS).then_some(exits)
     }
 
-    /// Enters the loop with what the cells hold for the header's parameters. Returns the block that leaves it where an iteration begins.
+    /// Enters the loop with what the cells hold for the header's parameters. Returns the block that leaves it where an
+    /// iteration begins.
     fn start(&mut self, header: Block) -> Block {
         let types: Vec<ValueType> =
             self.function.blocks[header.index()].params.iter().map(|&param| self.function.value_type(param)).collect();
@@ -325,7 +327,8 @@ impl Copy<'_> {
         let data = definition(mir, value).map(|inst| &mir.insts[inst.index()]);
         let copy = match (data.map(|data| (&data.op, &data.args)), ty) {
             (Some((Op::Const(constant), _)), _) => self.add(entry, Op::Const(*constant), &[], ty),
-            // What checks have found holds still. It matters to the accesses which array it is, and that a length is the array's.
+            // What checks have found holds still. It matters to the accesses which array it is, and that a length is
+            // the array's.
             (Some((Op::NullCheck | Op::RefCast(_) | Op::Refine(_), _)), ValueType::Ref(to)) => {
                 let of = self.operand(root(mir, value));
                 self.add(entry, Op::Refine(to), &[of], ty)

@@ -31,17 +31,18 @@ pub(super) struct Version {
 pub(super) struct Point {
     /// The instruction before which the comparison comes, as a position in the block.
     pub(super) at: usize,
-    /// The first instruction that the second version executes, where the element does not lie in one piece with the header. What lies
-    /// between it and `at` has no effect.
+    /// The first instruction that the second version executes, where the element does not lie in one piece with the
+    /// header. What lies between it and `at` has no effect.
     pub(super) resume: usize,
-    /// What the first version does without: the check that the comparison takes the place of, and the read of the length for it.
+    /// What the first version does without: the check that the comparison takes the place of, and the read of the
+    /// length for it.
     pub(super) omitted: SmallVec<[Inst; 2]>,
     /// The index.
     pub(super) index: Value,
     /// What it is compared with.
     pub(super) limit: Limit,
-    /// The point from which the second version goes on instead, block and number among its points: an earlier one, from which on nothing
-    /// has been done that may not be done again.
+    /// The point from which the second version goes on instead, block and number among its points: an earlier one, from
+    /// which on nothing has been done that may not be done again.
     pub(super) anchor: Option<(Block, usize)>,
     /// Where the program's own check is replaced: whether the index is inside where that holds.
     pub(super) holds_inside: Option<bool>,
@@ -60,7 +61,8 @@ pub(super) enum Limit {
     Again(Block, usize),
 }
 
-/// Whether an operation finds the same and changes nothing when it is done again, with nothing but such operations between.
+/// Whether an operation finds the same and changes nothing when it is done again, with nothing but such operations
+/// between.
 pub(super) fn may_be_done_again(op: &Op) -> bool {
     match op {
         Op::Unary(_) | Op::Binary(_) | Op::Load(..) | Op::GlobalGet(_) | Op::NullCheck | Op::RefTest(_) => true,
@@ -281,8 +283,8 @@ impl<'a> Finder<'a> {
         facts.iter().find(holds).map(|fact| &fact.what)
     }
 
-    /// Whether what holds in a block of the first version holds in another one that it dominates. The second version goes on in the first
-    /// at headers, so that nothing may hold on over one.
+    /// Whether what holds in a block of the first version holds in another one that it dominates. The second version
+    /// goes on in the first at headers, so that nothing may hold on over one.
     fn holds_on(&self, from: Block, to: Block) -> bool {
         let number = self.loop_of(from);
         if self.loops.innermost[to.index()] != Some(number) {
@@ -303,7 +305,8 @@ impl<'a> Finder<'a> {
         false
     }
 
-    /// Where to compare for an access; with the read of the length right before the check that this takes the place of, if there is one.
+    /// Where to compare for an access; with the read of the length right before the check that this takes the place of,
+    /// if there is one.
     fn point(
         &self,
         block: Block,
@@ -405,8 +408,8 @@ impl<'a> Finder<'a> {
         (matches!(data.op, Op::ArrayLen(_)) && data.results[0] == length).then_some(inst)
     }
 
-    /// Leaves out the reads of lengths that serve nothing but checks that are left out. `checked`: block and number of points, with
-    /// the reads right before them.
+    /// Leaves out the reads of lengths that serve nothing but checks that are left out. `checked`: block and number of
+    /// points, with the reads right before them.
     fn omit_lengths(&self, version: &mut Version, checked: &[(Block, usize, Inst)]) {
         let mir = self.mir;
         let mut left_out: FxHashMap<Value, u32> = FxHashMap::default();
@@ -432,8 +435,9 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The loop before which to read the inline length of an array: the loop given, or one around it that leaves elements of this kind
-    /// alone. `None` if the array is not the same in all iterations, or not known not to be null before the first.
+    /// The loop before which to read the inline length of an array: the loop given, or one around it that leaves
+    /// elements of this kind alone. `None` if the array is not the same in all iterations, or not known not to be null
+    /// before the first.
     fn entered_with(&self, array: Value, kind: StorageKind, number: usize, within: &FxHashSet<Block>) -> Option<usize> {
         self.is_known_before(array, number).then_some(())?;
         let mut found = number;

@@ -1,8 +1,8 @@
 //! Which definition of a value reaches which use, where loops have two versions.
 //!
-//! A value of such a loop has two definitions. Where both reach a use - in the second version, behind the loop, or where the second
-//! version has gone on in the first -, block parameters choose (Braun et al. 2013, section 2). What is cheaply computed again in
-//! the second version is not handed over.
+//! A value of such a loop has two definitions. Where both reach a use - in the second version, behind the loop, or
+//! where the second version has gone on in the first -, block parameters choose (Braun et al. 2013, section 2). What is
+//! cheaply computed again in the second version is not handed over.
 
 use std::collections::VecDeque;
 
@@ -37,13 +37,13 @@ pub(super) struct Copied {
     pub(super) copy_home: Block,
 }
 
-/// What loops taken out of the function have left in cells: the values of the loop's first version that are known in a block that control
-/// goes on in, and what stands for them there.
+/// What loops taken out of the function have left in cells: the values of the loop's first version that are known in a
+/// block that control goes on in, and what stands for them there.
 pub(super) type Left = FxHashMap<(Value, Block), Value>;
 
-/// Lets every use see the definition that reaches it. `function` is `original` with versions of its loops; `copied` are the values with two
-/// definitions, by value of the first, and `left` their third ones; `parts` says of each block what it belongs to, and `is_nest` of each
-/// loop whether there are loops within.
+/// Lets every use see the definition that reaches it. `function` is `original` with versions of its loops; `copied` are
+/// the values with two definitions, by value of the first, and `left` their third ones; `parts` says of each block what
+/// it belongs to, and `is_nest` of each loop whether there are loops within.
 pub(super) fn repair(
     original: &Function,
     function: Function,
@@ -160,8 +160,8 @@ impl Repair<'_> {
         }
     }
 
-    /// The operation that computes a value again, where that costs less than to hand it over to the second version; that of a constant
-    /// everywhere.
+    /// The operation that computes a value again, where that costs less than to hand it over to the second version;
+    /// that of a constant everywhere.
     fn again(&self, part: Part, value: Value) -> Option<Op> {
         let original = self.original;
         let copied = &self.copied[&value];

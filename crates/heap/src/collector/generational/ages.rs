@@ -1,8 +1,10 @@
-//! What a block's age means to a nursery collection: one byte for each block of the cage, so that one load tells for any slot.
+//! What a block's age means to a nursery collection: one byte for each block of the cage, so that one load tells for
+//! any slot.
 //!
-//! The table lies in the guard below the cage, below the card table: the store barrier looks the age of the value up with a
-//! shift and one load at a constant distance from the cage's base, and does nothing for an old one. Without that, a
-//! program that relinks old objects would fill the remembered set with references that no nursery collection needs.
+//! The table lies in the guard below the cage, below the card table: the store barrier looks the age of the value up
+//! with a shift and one load at a constant distance from the cage's base, and does nothing for an old one. Without
+//! that, a program that relinks old objects would fill the remembered set with references that no nursery collection
+//! needs.
 
 use crate::blocks::{BLOCK_BYTES, block_of};
 use crate::cage::{CAGE_BYTES, Cage};
@@ -33,8 +35,8 @@ pub(crate) enum Age {
 #[derive(Debug)]
 pub(crate) struct Ages(NonNull<[Age; BLOCKS]>);
 
-// SAFETY: the table belongs to this value alone, but for the mutator's reads; the heap has one mutator, which stands while
-// the heap runs.
+// SAFETY: the table belongs to this value alone, but for the mutator's reads; the heap has one mutator, which stands
+// while the heap runs.
 unsafe impl Send for Ages {}
 
 impl Ages {

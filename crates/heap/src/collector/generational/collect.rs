@@ -69,7 +69,8 @@ impl Generational {
         self.nursery.used_bytes() + self.core.leaves.allocated_bytes()
     }
 
-    /// Collects the nursery, and everything where that is due before a large object of `bytes` is allocated; says whether it was.
+    /// Collects the nursery, and everything where that is due before a large object of `bytes` is allocated; says
+    /// whether it was.
     pub(super) fn collect_young(&mut self, bytes: u64, roots: &mut dyn Roots) -> bool {
         self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots) == CollectionKind::Full
     }

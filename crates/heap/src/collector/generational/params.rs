@@ -14,9 +14,9 @@ pub enum Nursery {
 pub enum Barrier {
     /// Every store of a young reference marks a card.
     Cards,
-    /// Every store of a young reference into an old struct pushes the slot to a sequential store buffer; stores into arrays
-    /// mark cards. An array that is written often is so in few places, which cards tell once; structs are relinked all over the
-    /// heap, where a card would make the collector look at a dozen neighbours.
+    /// Every store of a young reference into an old struct pushes the slot to a sequential store buffer; stores into
+    /// arrays mark cards. An array that is written often is so in few places, which cards tell once; structs are
+    /// relinked all over the heap, where a card would make the collector look at a dozen neighbours.
     StoreBuffer,
 }
 

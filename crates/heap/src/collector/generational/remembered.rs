@@ -1,8 +1,8 @@
 //! The remembered set: which slots of old objects may lead to young ones.
 //!
-//! Dirty cards and the store buffer are both consumed by a collection; what then still leads to a young object (of a kept block) is
-//! remembered anew, by its card. The objects of a card are found by the mark bits, which in a generational heap tell where the objects of the
-//! mature space start: one card has just one word of them.
+//! Dirty cards and the store buffer are both consumed by a collection; what then still leads to a young object (of a
+//! kept block) is remembered anew, by its card. The objects of a card are found by the mark bits, which in a
+//! generational heap tell where the objects of the mature space start: one card has just one word of them.
 
 use super::ages::Age;
 use super::scavenge::Scavenger;
@@ -24,8 +24,8 @@ const LINE_BYTES: usize = 64;
 const REFERENCE_BYTES: u32 = 4;
 const ELEMENTS: u32 = array_elements_offset(StorageKind::Ref);
 
-/// The offset whose card a store into the slot marks: the slot itself in an array, the object's start in a struct. The slot is one of
-/// an old object.
+/// The offset whose card a store into the slot marks: the slot itself in an array, the object's start in a struct. The
+/// slot is one of an old object.
 #[cold]
 pub(super) fn card_of_slot(pool: &BlockPool, small: &SmallSpace, types: &TypeTable, slot: u32) -> u32 {
     let block = block_of(slot);
@@ -56,7 +56,8 @@ impl Scavenger<'_> {
         }
     }
 
-    /// Visits the slots of every dirty card, and cleans it. Dirty cards lie anywhere in the heap: their memory is fetched ahead.
+    /// Visits the slots of every dirty card, and cleans it. Dirty cards lie anywhere in the heap: their memory is
+    /// fetched ahead.
     pub(super) fn scan_cards(&mut self) {
         let cards = self.take_dirty_cards();
         for (index, &card) in cards.iter().enumerate() {

@@ -1,12 +1,14 @@
-//! The copying part of a nursery collection: from slots that lead to young objects, through everything young that they reach.
+//! The copying part of a nursery collection: from slots that lead to young objects, through everything young that they
+//! reach.
 //!
-//! A young object is copied into a cell of the mature space and marked there; its first word then holds the new offset with
-//! [`FORWARDED`] set, which no type id has. Where its block is kept, or no cell is to be had, it stays in place and is marked there. An
-//! object that contains references is pushed on a stack when it is copied or marked, and its slots are visited when it is popped: the
-//! copies of a segregated space do not lie in the order of copying, so that there is nothing to scan with Cheney's two fingers.
+//! A young object is copied into a cell of the mature space and marked there; its first word then holds the new offset
+//! with [`FORWARDED`] set, which no type id has. Where its block is kept, or no cell is to be had, it stays in place
+//! and is marked there. An object that contains references is pushed on a stack when it is copied or marked, and its
+//! slots are visited when it is popped: the copies of a segregated space do not lie in the order of copying, so that
+//! there is nothing to scan with Cheney's two fingers.
 //!
-//! Looking at a young object for the first time is a cache miss. A slot therefore waits among [`SLOTS`] others while the header that
-//! it leads to is fetched (Cher, Hosking and Vitek 2004).
+//! Looking at a young object for the first time is a cache miss. A slot therefore waits among [`SLOTS`] others while
+//! the header that it leads to is fetched (Cher, Hosking and Vitek 2004).
 
 use super::ages::Age;
 use super::remembered::card_of_slot;
@@ -65,8 +67,8 @@ impl Work {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Slot {
     offset: u32,
-    /// Whose card is to be marked for the slot: that of the struct, or of the array's element itself. 0 where that has to be
-    /// looked up.
+    /// Whose card is to be marked for the slot: that of the struct, or of the array's element itself. 0 where that has
+    /// to be looked up.
     owner: u32,
 }
 

@@ -1,8 +1,8 @@
 //! The sequential store buffer: slots of old structs into which compiled code has stored references to young ones.
 //!
-//! Compiled code pushes the cage offset of a slot; a full buffer is emptied into a list that grows. Slots that are written
-//! again and again are weeded out when the list has become long; should that not help, their cards are marked instead, so
-//! that the list's memory is bounded.
+//! Compiled code pushes the cage offset of a slot; a full buffer is emptied into a list that grows. Slots that are
+//! written again and again are weeded out when the list has become long; should that not help, their cards are marked
+//! instead, so that the list's memory is bounded.
 
 use crate::context::Context;
 use crate::plan::StoreBufferWords;
@@ -38,8 +38,8 @@ impl StoreBuffer {
         &self.buffer[..(words.cursor - self.buffer.as_ptr() as usize) / size_of::<u32>()]
     }
 
-    /// Empties the buffer into the list. Where the list is too long then, even without duplicates, it is emptied too, and `mark`
-    /// called for each slot.
+    /// Empties the buffer into the list. Where the list is too long then, even without duplicates, it is emptied too,
+    /// and `mark` called for each slot.
     pub(super) fn flush(&mut self, context: &mut Context, mark: impl FnMut(u32)) {
         self.empty(context);
         if self.slots.len() > LONGEST {

@@ -115,8 +115,8 @@ impl Model {
     }
 }
 
-/// Runs one program in which the pool's take of number `takes` and all later ones fail, for a while; returns whether it came to
-/// that.
+/// Runs one program in which the pool's take of number `takes` and all later ones fail, for a while; returns whether it
+/// came to that.
 fn run(config: &HeapConfig, takes: u32) -> bool {
     let mut model = Model::new(config);
     model.heap.core.pool.takes_left = Some(takes);

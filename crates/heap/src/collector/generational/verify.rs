@@ -1,9 +1,9 @@
 //! What a generational heap promises besides.
 //!
-//! In the mature space and among old large objects exactly the marked ones are allocated; mark bits lie on their starts and on the
-//! survivors of kept blocks alone. Beyond what the last collection has left, a nursery block holds objects one after the
-//! other up to where it was filled. Every slot of an old object that leads to a young one is covered: by a dirty card, or by the
-//! slot's entry in the store buffer.
+//! In the mature space and among old large objects exactly the marked ones are allocated; mark bits lie on their starts
+//! and on the survivors of kept blocks alone. Beyond what the last collection has left, a nursery block holds objects
+//! one after the other up to where it was filled. Every slot of an old object that leads to a young one is covered: by
+//! a dirty card, or by the slot's entry in the store buffer.
 
 use super::Generational;
 use super::ages::{Age, Ages};

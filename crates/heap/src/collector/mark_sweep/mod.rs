@@ -1,9 +1,9 @@
-//! The `mark-sweep` collector: stop the mutator, mark precisely, sweep lazily (small objects) or at once (large objects, host
-//! values, empty blocks). Nothing moves, so no reference ever changes.
+//! The `mark-sweep` collector: stop the mutator, mark precisely, sweep lazily (small objects) or at once (large
+//! objects, host values, empty blocks). Nothing moves, so no reference ever changes.
 //!
-//! A collection retires the mutator's runs, clears the mark bits, marks from the roots, drops dead host values, sorts the
-//! blocks (see [`SmallSpace`](crate::spaces::small::SmallSpace)), sets the next threshold and returns memory that the next cycle will not need. Its pause grows
-//! with what is live and with the number of blocks.
+//! A collection retires the mutator's runs, clears the mark bits, marks from the roots, drops dead host values, sorts
+//! the blocks (see [`SmallSpace`](crate::spaces::small::SmallSpace)), sets the next threshold and returns memory that
+//! the next cycle will not need. Its pause grows with what is live and with the number of blocks.
 //!
 //! The classical design (McCarthy 1960; lazy sweeping after Hughes 1982); segregated size classes and runs of free
 //! cells so that compiled code allocates by bumping. Limits: stop-the-world, fragmentation within size classes.
@@ -37,8 +37,8 @@ impl<M: ReferenceModel> MarkSweep<M> {
         Ok(MarkSweep { core: Core::new(config, types)? })
     }
 
-    /// Allocates an object of `bytes` with its header, zeroed but for large ones with other contents; for arrays, the caller writes
-    /// the length before the next allocation.
+    /// Allocates an object of `bytes` with its header, zeroed but for large ones with other contents; for arrays, the
+    /// caller writes the length before the next allocation.
     fn allocate(
         &mut self,
         id: TypeId,
@@ -212,7 +212,8 @@ impl<M: ReferenceModel> MarkSweep<M> {
     /// A reference was stored at byte `offset` of an object: no barrier.
     pub(crate) fn stored(&mut self, _object: Reference, _offset: u32) {}
 
-    /// The cold path of [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer), which mark-sweep has no use for.
+    /// The cold path of [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer), which mark-sweep has no
+    /// use for.
     pub(crate) fn flush_store_buffer(&mut self) {}
 
     pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {

@@ -1,6 +1,7 @@
-//! What a mark-sweep heap promises besides: mark bits lie on the starts of allocated objects alone; handles and objects point at
-//! each other, free handles are counted and queued once; the mutator's runs are zero and lie in swept cells of their
-//! class. Right after a collection "allocated" means "marked", so the same walk then shows that nothing live was lost.
+//! What a mark-sweep heap promises besides: mark bits lie on the starts of allocated objects alone; handles and objects
+//! point at each other, free handles are counted and queued once; the mutator's runs are zero and lie in swept cells of
+//! their class. Right after a collection "allocated" means "marked", so the same walk then shows that nothing live was
+//! lost.
 
 use super::MarkSweep;
 use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};

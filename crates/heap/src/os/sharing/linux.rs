@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
-/// A file that lies in memory alone. Grows beyond its first size as it is written; bytes that were never written, or punched out,
-/// are zeros without memory.
+/// A file that lies in memory alone. Grows beyond its first size as it is written; bytes that were never written, or
+/// punched out, are zeros without memory.
 #[derive(Debug)]
 pub(crate) struct MemoryFile(File);
 
@@ -43,15 +43,17 @@ impl MemoryFile {
         self.0.read_exact_at(bytes, offset).is_ok()
     }
 
-    /// Gives the memory of whole pages back to the system: they read as zero in every shared mapping. Returns whether it took it.
+    /// Gives the memory of whole pages back to the system: they read as zero in every shared mapping. Returns whether
+    /// it took it.
     pub(crate) fn punch(&self, offset: u64, bytes: u64) -> bool {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: changes the file alone.
         unsafe { libc::fallocate(self.0.as_raw_fd(), mode, offset as libc::off_t, bytes as libc::off_t) == 0 }
     }
 
-    /// Maps whole pages of the file, readable and writable, in place of what is mapped at `address`. With `populate`, their page
-    /// table entries are made at once. Returns whether the system did so; where not, what was mapped there is there still.
+    /// Maps whole pages of the file, readable and writable, in place of what is mapped at `address`. With `populate`,
+    /// their page table entries are made at once. Returns whether the system did so; where not, what was mapped there
+    /// is there still.
     ///
     /// # Safety
     /// The range is the caller's to map over, and nobody needs its contents.
@@ -87,8 +89,8 @@ impl PageTables {
         File::open("/proc/self/pagemap").map(PageTables)
     }
 
-    /// Says of each of `count` pages of a private mapping what stands behind it, into `states`, which is emptied first. Returns
-    /// whether the system tells.
+    /// Says of each of `count` pages of a private mapping what stands behind it, into `states`, which is emptied first.
+    /// Returns whether the system tells.
     pub(crate) fn read(&self, address: *const u8, count: usize, states: &mut Vec<PageState>) -> bool {
         let mut entries = vec![0; count * size_of::<u64>()];
         let first = address.addr() as u64 / page_bytes() as u64;

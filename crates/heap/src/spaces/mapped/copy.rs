@@ -1,8 +1,8 @@
 //! `array.copy` between mapped arrays: untouched pages stay untouched, and whole pages are shared where that pays.
 //!
 //! Two arrays can share pages where the copied elements lie at the same place within a page on both sides, as they do
-//! between the starts of any two arrays. Whether it pays is a question of page faults, which cost ten times the copying of a page
-//! that is in the cache. Measured (as in the module above; microseconds for 1 MiB):
+//! between the starts of any two arrays. Whether it pays is a question of page faults, which cost ten times the copying
+//! of a page that is in the cache. Measured (as in the module above; microseconds for 1 MiB):
 //!
 //! | | |
 //! |---|---|
@@ -13,14 +13,16 @@
 //! | writing pages to the file; mapping these over their old ones; reading them again | 260; 60; 67 |
 //! | writing to pages that are mapped from the file: the system copies them | 380 |
 //!
-//! So sharing pays for untouched pages alone, and for pages that are in the file already: then it is many times faster than
-//! copying, from a few pages on. To move pages into the file costs up to 1.4 times a copy (the example `mapped` measures
-//! it), and pays from the second copy on. Hence the rules: a range of an array is looked at when it is copied to for the first time; where it is mostly
-//! untouched, the first copy of the same source copies the pages that have memory, the second one moves the source's pages
-//! into the file, and further ones are calls to map them. Pages that the source has changed since are copied on top. Where these are more
-//! than half of them, nothing is shared, and the number of copies that it takes before pages are moved again doubles.
+//! So sharing pays for untouched pages alone, and for pages that are in the file already: then it is many times faster
+//! than copying, from a few pages on. To move pages into the file costs up to 1.4 times a copy (the example `mapped`
+//! measures it), and pays from the second copy on. Hence the rules: a range of an array is looked at when it is copied
+//! to for the first time; where it is mostly untouched, the first copy of the same source copies the pages that have
+//! memory, the second one moves the source's pages into the file, and further ones are calls to map them. Pages that
+//! the source has changed since are copied on top. Where these are more than half of them, nothing is shared, and the
+//! number of copies that it takes before pages are moved again doubles.
 //!
-//! Where an array has written all pages of a stretch, a full collection lets go of the file's: they stay mapped, and are not needed.
+//! Where an array has written all pages of a stretch, a full collection lets go of the file's: they stay mapped, and
+//! are not needed.
 
 use super::shared_pages::Extent;
 use super::{MappedArray, MappedSpace};
@@ -31,8 +33,8 @@ use std::ops::Range;
 
 /// Fewer pages are not looked at.
 const LEAST_PAGES: u32 = 16;
-/// Extents that all arrays of a heap may have together: with the gaps between them, an eighth of the mappings that Linux
-/// allows a process (`vm.max_map_count`, 65,530).
+/// Extents that all arrays of a heap may have together: with the gaps between them, an eighth of the mappings that
+/// Linux allows a process (`vm.max_map_count`, 65,530).
 const MOST_EXTENTS: usize = 4096;
 /// A range counts as untouched where at most one page in so many has memory.
 const TOUCHED_PART: usize = 8;
@@ -117,8 +119,8 @@ impl MappedArray {
 }
 
 impl MappedSpace {
-    /// Copies `bytes` from one cage offset to another, both of elements of arrays, if these are mapped and it is quicker than
-    /// moving bytes. Returns whether it did; where not, nothing has been written.
+    /// Copies `bytes` from one cage offset to another, both of elements of arrays, if these are mapped and it is
+    /// quicker than moving bytes. Returns whether it did; where not, nothing has been written.
     #[inline]
     pub(crate) fn copy(&mut self, pool: &BlockPool, to: u32, from: u32, bytes: u32) -> bool {
         let page = self.page_bytes;
@@ -208,8 +210,8 @@ impl MappedSpace {
         self.arrays.contains_key(&head).then_some(head)
     }
 
-    /// Has the target show what the source shows. Returns whether that was possible; where not, the target is as it was, or
-    /// untouched.
+    /// Has the target show what the source shows. Returns whether that was possible; where not, the target is as it
+    /// was, or untouched.
     fn show(&mut self, pool: &BlockPool, copy: Copy, shown: Extent) -> bool {
         let extent = Extent { first: shown.first - copy.from + copy.to, ..shown };
         if self.extents >= MOST_EXTENTS {

@@ -1,8 +1,8 @@
 //! The pages that mapped arrays share: where they lie in the heap's one file in memory, and how many arrays show each.
 //!
-//! Pages get into the file when an array is copied, and are never changed there: arrays show them through private mappings, and
-//! the system gives whoever writes a page its own copy of it. A page that no array shows any more is punched out. Offsets in the file
-//! are not used twice; a file has more of them than a machine can write in years.
+//! Pages get into the file when an array is copied, and are never changed there: arrays show them through private
+//! mappings, and the system gives whoever writes a page its own copy of it. A page that no array shows any more is
+//! punched out. Offsets in the file are not used twice; a file has more of them than a machine can write in years.
 
 use crate::blocks::BlockPool;
 use crate::os::page_bytes;
@@ -17,8 +17,8 @@ pub(super) struct Extent {
     pub(super) pages: u32,
     /// First page in the file.
     pub(super) file: u64,
-    /// Whether the array has written every one of them, so that it does not need the file's any more: it is not counted among
-    /// those that show them.
+    /// Whether the array has written every one of them, so that it does not need the file's any more: it is not counted
+    /// among those that show them.
     pub(super) is_own: bool,
 }
 
@@ -53,7 +53,8 @@ impl SharedPages {
         self.held
     }
 
-    /// Writes whole pages to the file, for one array; returns the number of the first. `None` where the system has no memory.
+    /// Writes whole pages to the file, for one array; returns the number of the first. `None` where the system has no
+    /// memory.
     pub(super) fn store(&mut self, contents: &[u8]) -> Option<u64> {
         if self.file.is_none() {
             self.file = Some(MemoryFile::new(c"legato-heap", 0, "shared pages").ok()?);
@@ -70,7 +71,8 @@ impl SharedPages {
         Some(first)
     }
 
-    /// Maps the extent over pages of the array at cage offset `start`; returns whether the system did so. Does not count the array.
+    /// Maps the extent over pages of the array at cage offset `start`; returns whether the system did so. Does not
+    /// count the array.
     pub(super) fn map(&self, pool: &BlockPool, start: u32, extent: Extent) -> bool {
         let Some(file) = &self.file else { return false };
         let at = start + extent.first * page_bytes();
@@ -96,7 +98,8 @@ impl SharedPages {
         counts[pages].iter_mut().for_each(|count| *count += 1);
     }
 
-    /// Counts one array less, and frees the pages that no array shows. Nothing to do for pages that are the array's own.
+    /// Counts one array less, and frees the pages that no array shows. Nothing to do for pages that are the array's
+    /// own.
     pub(super) fn remove(&mut self, extent: Extent) {
         if extent.is_own {
             return;

@@ -1,6 +1,6 @@
-//! A model check of the hand-over: `loom` runs it in every order of the two threads' steps, with every value that a load may see
-//! in C11's memory model. The very source of [`handover`](super::handover) is compiled once
-//! more here, over the model checker's primitives.
+//! A model check of the hand-over: `loom` runs it in every order of the two threads' steps, with every value that a
+//! load may see in C11's memory model. The very source of [`handover`](super::handover) is compiled once more here,
+//! over the model checker's primitives.
 
 #[allow(clippy::duplicate_mod, reason = "the same source over other primitives is the point")]
 #[path = "../handover.rs"]

@@ -1,5 +1,6 @@
-//! Streaming stores of AArch64: `stnp`, a pair of registers with the hint that the line is not needed soon. A processor may
-//! treat it as an ordinary store. Only loads of that kind have an ordering of their own, so that no fence is needed.
+//! Streaming stores of AArch64: `stnp`, a pair of registers with the hint that the line is not needed soon. A processor
+//! may treat it as an ordinary store. Only loads of that kind have an ordering of their own, so that no fence is
+//! needed.
 
 use super::{LINE_BYTES, Stores};
 use std::arch::asm;

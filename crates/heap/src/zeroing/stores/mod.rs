@@ -1,8 +1,9 @@
 //! Loops that zero memory: with ordinary stores, or with streaming ones, which go to memory past the caches.
 //!
-//! A streaming store does not fetch the line that it overwrites and displaces no other, but evicts it where it was cached: whoever
-//! uses the memory next fetches it (Why Nothing Matters, sections 2 and 6.1). Streaming stores are weakly ordered on x86-64: each
-//! call here ends with a fence, so that a plain release publishes the zeros to other threads.
+//! A streaming store does not fetch the line that it overwrites and displaces no other, but evicts it where it was
+//! cached: whoever uses the memory next fetches it (Why Nothing Matters, sections 2 and 6.1). Streaming stores are
+//! weakly ordered on x86-64: each call here ends with a fence, so that a plain release publishes the zeros to other
+//! threads.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -53,7 +54,8 @@ impl Stores {
         self == Stores::Ordinary || arch::has(self)
     }
 
-    /// The widest streaming stores of at most `bytes` (8, 16 or 32) that this processor has; ordinary ones where it has none.
+    /// The widest streaming stores of at most `bytes` (8, 16 or 32) that this processor has; ordinary ones where it has
+    /// none.
     pub fn streaming(bytes: u32) -> Stores {
         let widest = match bytes {
             ..16 => &[Stores::Streaming8][..],
@@ -63,8 +65,8 @@ impl Stores {
         widest.iter().copied().find(|stores| stores.is_available()).unwrap_or(Stores::Ordinary)
     }
 
-    /// Zeroes a slice. Ends that no line fills are zeroed with ordinary stores; so is everything where the processor does not
-    /// have these ones.
+    /// Zeroes a slice. Ends that no line fills are zeroed with ordinary stores; so is everything where the processor
+    /// does not have these ones.
     pub fn zero_slice(self, memory: &mut [u8]) {
         let head = memory.as_ptr().align_offset(LINE_BYTES).min(memory.len());
         let (head, rest) = memory.split_at_mut(head);
@@ -82,8 +84,8 @@ impl Stores {
     /// Zeroes `[address, address + bytes)`.
     ///
     /// # Safety
-    /// The range is writable, and nobody else uses it during the call. It begins at a multiple of [`LINE_BYTES`] and is a
-    /// multiple of it long. The processor has these stores ([`is_available`](Self::is_available)).
+    /// The range is writable, and nobody else uses it during the call. It begins at a multiple of [`LINE_BYTES`] and is
+    /// a multiple of it long. The processor has these stores ([`is_available`](Self::is_available)).
     pub(crate) unsafe fn zero(self, address: *mut u8, bytes: usize) {
         debug_assert!((address as usize).is_multiple_of(LINE_BYTES) && bytes.is_multiple_of(LINE_BYTES));
         debug_assert!(self.is_available());

@@ -15,8 +15,8 @@ pub(crate) unsafe extern "C" fn resume(landing: usize, sp: usize, fp: usize, pay
 /// What the return barrier is: see [`watermark`](crate::vm::watermark).
 pub(crate) const RETURN_BARRIER: Option<unsafe extern "C" fn()> = Some(return_barrier);
 
-/// Stands in for a return address. Keeps every register that may hold a result, makes room for the address to go on at, which it
-/// asks for, and returns to that.
+/// Stands in for a return address. Keeps every register that may hold a result, makes room for the address to go on at,
+/// which it asks for, and returns to that.
 #[unsafe(naked)]
 unsafe extern "C" fn return_barrier() {
     naked_asm!(

@@ -87,9 +87,9 @@ impl Mapping {
         if result == 0 { Ok(()) } else { Err(Error::last_os(what)) }
     }
 
-    /// Moves to a new reservation of `bytes`, of which the first `accessible` are readable and writable, and begin with the
-    /// first `used` of this one, which are so too; the others read as zero. Pages are moved, not copied, where the system can.
-    /// On failure nothing has changed.
+    /// Moves to a new reservation of `bytes`, of which the first `accessible` are readable and writable, and begin with
+    /// the first `used` of this one, which are so too; the others read as zero. Pages are moved, not copied, where the
+    /// system can. On failure nothing has changed.
     pub(crate) fn relocate(&mut self, used: usize, accessible: usize, bytes: usize) -> Result<(), Error> {
         let used = used.next_multiple_of(page_bytes());
         assert!(used <= self.bytes && used <= accessible.next_multiple_of(page_bytes()), "more bytes than there are");
@@ -117,7 +117,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Unmaps all but the first `bytes`, whole pages: there may be a hole, whose addresses another thread may have got since.
+    /// Unmaps all but the first `bytes`, whole pages: there may be a hole, whose addresses another thread may have got
+    /// since.
     fn leave_start(mut self, bytes: usize) {
         if bytes == self.bytes {
             return std::mem::forget(self);

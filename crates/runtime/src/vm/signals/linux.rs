@@ -119,8 +119,9 @@ impl Drop for SignalStack {
     }
 }
 
-/// What the signal stack is to be when the thread ends: none, or whatever another has installed since ours (`None`). The one
-/// before ours is never installed again: it belongs to others, such as the standard library, which may have unmapped it by now.
+/// What the signal stack is to be when the thread ends: none, or whatever another has installed since ours (`None`).
+/// The one before ours is never installed again: it belongs to others, such as the standard library, which may have
+/// unmapped it by now.
 fn after(ours: &libc::stack_t, current: &libc::stack_t) -> Option<libc::stack_t> {
     let is_ours = current.ss_flags & libc::SS_DISABLE == 0 && current.ss_sp == ours.ss_sp;
     is_ours.then_some(libc::stack_t { ss_flags: libc::SS_DISABLE, ..*ours })

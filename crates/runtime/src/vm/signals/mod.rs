@@ -1,8 +1,8 @@
 //! Faults in compiled code become traps.
 //!
-//! What the platform's file does: install handlers for the faults (on a stack of their own, since the fault may be that the
-//! stack is full), read the registers of the interrupted code, ask `continuation_of` what it means, and either let the
-//! thread go on elsewhere or pass the fault to whoever handled it before.
+//! What the platform's file does: install handlers for the faults (on a stack of their own, since the fault may be that
+//! the stack is full), read the registers of the interrupted code, ask `continuation_of` what it means, and either let
+//! the thread go on elsewhere or pass the fault to whoever handled it before.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -26,8 +26,8 @@ mod registers;
 #[path = "linux_aarch64.rs"]
 mod registers;
 
-/// Distance below the stack's end at which a fault still counts as stack overflow, in bytes: code that needs a large frame
-/// touches it page by page, so the first touch beyond the end is near it.
+/// Distance below the stack's end at which a fault still counts as stack overflow, in bytes: code that needs a large
+/// frame touches it page by page, so the first touch beyond the end is near it.
 const STACK_GUARD_BYTES: usize = 1 << 20;
 
 /// The registers that matter of code that faulted.
@@ -103,8 +103,9 @@ fn continuation_of(fault: &Fault) -> Option<Continuation> {
     Some(activation.landing())
 }
 
-/// Whether the access of an address (`None`: the fault was another) is what the instruction traps for. Null is found out by the access
-/// of the cage's first bytes; any other address was reached by a reference into memory that the collector has given up, and no trap.
+/// Whether the access of an address (`None`: the fault was another) is what the instruction traps for. Null is found
+/// out by the access of the cage's first bytes; any other address was reached by a reference into memory that the
+/// collector has given up, and no trap.
 fn is_cause(code: TrapCode, address: Option<usize>, null: Range<usize>) -> bool {
     match code {
         TrapCode::NullReference | TrapCode::IndirectCallToNull | TrapCode::CastFailure => {
