@@ -212,18 +212,21 @@ impl HeapConfig {
                 AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: MAX_SMALL_BYTES }
             }
         };
-        let remembered = RememberedPlan {
-            ages_below: AGE_TABLE_BELOW,
-            block_log2: BLOCK_BYTES.trailing_zeros() as u8,
-            cards_below: CARD_TABLE_BELOW,
-            card_log2: CARD_LOG2,
-        };
-        let store_barrier = match (self.collector, self.generational.barrier) {
-            (Collector::MarkSweep, _) => BarrierPlan::None,
-            (Collector::Generational, Barrier::Cards) => BarrierPlan::Cards(remembered),
-            (Collector::Generational, Barrier::StoreBuffer) => {
-                BarrierPlan::StoreBuffer(remembered, MutatorContext::STORE_BUFFER_OFFSET)
-            }
+        let store_barrier = match self.collector {
+            Collector::MarkSweep => BarrierPlan::NONE,
+            Collector::Generational => BarrierPlan {
+                before: None,
+                after: Some(RememberedPlan {
+                    ages_below: AGE_TABLE_BELOW,
+                    block_log2: BLOCK_BYTES.trailing_zeros() as u8,
+                    cards_below: CARD_TABLE_BELOW,
+                    card_log2: CARD_LOG2,
+                    store_buffer: match self.generational.barrier {
+                        Barrier::Cards => None,
+                        Barrier::StoreBuffer => Some(MutatorContext::STORE_BUFFER_OFFSET),
+                    },
+                }),
+            },
         };
         let arrays = match self.spines() {
             None => ArrayPlan::Contiguous,

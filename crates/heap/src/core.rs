@@ -4,6 +4,7 @@
 use crate::arrays::bulk::Elements;
 use crate::arrays::leaves::LeafTally;
 use crate::arrays::{SpineMode, TakenLeaves};
+use crate::barrier::Overwritten;
 use crate::blocks::BlockPool;
 use crate::collector::marking::{MarkStack, Marker};
 use crate::config::HeapConfig;
@@ -13,6 +14,7 @@ use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES};
 use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
 use crate::pacing::Pacer;
+use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::immortal::ImmortalSpace;
@@ -60,6 +62,8 @@ pub(crate) struct Core<M> {
     /// The second mappings of leaves.
     pub(crate) views: DoubleMaps,
     pub(crate) externals: Externals,
+    /// What a snapshot barrier has recorded.
+    pub(crate) overwritten: Overwritten,
     pub(crate) immortal: ImmortalSpace,
     pub(crate) pacer: Pacer,
     pub(crate) observer: Option<Box<dyn GcObserver>>,
@@ -123,6 +127,7 @@ impl<M: ReferenceModel> Core<M> {
             mapped: MappedSpace::new(config),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
+            overwritten: Overwritten::default(),
             immortal: ImmortalSpace::default(),
             pacer: Pacer::new(config),
             observer: None,
@@ -278,7 +283,7 @@ impl<M: ReferenceModel> Core<M> {
         self.count_array(id, length);
         self.set_array_length(array, length);
         self.start_inline_length(array, self.types.record(id).bytes, length, contents);
-        let finished = self.initialise_array(array, kind, false);
+        let finished = self.initialise_array(array, kind);
         if finished {
             self.view_new_array(array);
         }
@@ -286,13 +291,13 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Prepares the pointers of a new array that has its length; false where it was to have leaves and there are none.
-    pub(crate) fn initialise_array(&mut self, array: u32, kind: LeafKind, is_old: bool) -> bool {
+    fn initialise_array(&mut self, array: u32, kind: LeafKind) -> bool {
         if self.spines.is_none() {
             return true;
         }
         // SAFETY: the array has just been allocated.
         let parts = unsafe { self.trusted_elements(array) }.parts;
-        self.initialise_spine(&parts, kind, is_old, Contents::Zeroed)
+        self.initialise_spine(&parts, kind, Contents::Zeroed)
     }
 
     /// The error for a leaf that is not to be had.
@@ -312,6 +317,14 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: the object has just been allocated; its one field follows the header.
         unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
         slot
+    }
+
+    /// Before roots are overwritten that a collector may visit later than the stack: each of `references`.
+    #[inline]
+    pub(crate) fn before_root_store(&mut self, references: impl Iterator<Item = Reference>) {
+        if self.context.is_marking() {
+            references.for_each(|reference| self.overwritten.record(reference));
+        }
     }
 
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code

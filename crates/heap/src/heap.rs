@@ -1,6 +1,7 @@
 //! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made,
 //! and looked at once for each call; everything below is generic over it.
 
+use crate::barrier::NoBarrier;
 use crate::collector::Collector;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
@@ -230,16 +231,43 @@ impl Heap {
     /// `object` is live now, and `value` is null, an immediate, or an object of this heap that is live now.
     pub unsafe fn store_reference(&mut self, object: Reference, offset: u32, value: Reference) {
         dispatch!(&mut self.0, heap => {
-            heap.core.check_field(object, offset, StorageKind::Ref);
-            heap.core.store(object, offset, StorageKind::Ref, value.0.into());
-            heap.stored(object, offset);
+            let slot = heap.core.field_slot(object, offset);
+            let barrier = heap.barrier(slot - offset);
+            heap.core.store_field(slot, value, barrier);
         })
     }
 
-    /// The cold path of the store barrier [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer): empties
-    /// the buffer.
+    /// As [`store_reference`](Self::store_reference), into a field of a new object that has not been written yet: no
+    /// barrier.
+    ///
+    /// # Panics
+    /// As for [`store_reference`](Self::store_reference).
+    ///
+    /// # Safety
+    /// As for [`store_reference`](Self::store_reference); no call that may collect has been made since the object's
+    /// allocation.
+    pub unsafe fn initialise_reference(&mut self, object: Reference, offset: u32, value: Reference) {
+        dispatch!(&mut self.0, heap => {
+            let slot = heap.core.field_slot(object, offset);
+            heap.core.store_field(slot, value, NoBarrier);
+        })
+    }
+
+    /// The cold path of [`RememberedPlan`](crate::plan::RememberedPlan): empties the store buffer.
     pub fn flush_store_buffer(&mut self) {
         dispatch!(&mut self.0, heap => heap.flush_store_buffer())
+    }
+
+    /// The cold path of [`SnapshotPlan`](crate::plan::SnapshotPlan): empties the buffer of overwritten references.
+    pub fn flush_overwritten(&mut self) {
+        dispatch!(&mut self.0, heap => heap.core.overwritten.flush(&mut heap.core.context))
+    }
+
+    /// Before the embedder overwrites references among its roots, or drops them: each of `overwritten`. Needed for
+    /// roots that outlive a safepoint without being on a stack: globals, elements of tables and segments.
+    #[inline]
+    pub fn before_root_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
+        dispatch!(&mut self.0, heap => heap.core.before_root_store(overwritten))
     }
 
     /// Running totals.

@@ -33,6 +33,7 @@
 mod access;
 mod arch;
 pub mod arrays;
+mod barrier;
 mod blocks;
 mod cage;
 mod cards;

@@ -7,7 +7,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{BarrierPlan, RememberedPlan, StoreBufferWords};
+use legato_heap::plan::{BarrierPlan, BufferWords, RememberedPlan};
 
 use super::Lowering;
 use super::access::Region;
@@ -137,8 +137,8 @@ impl Lowering<'_, '_> {
 
     /// Pushes the cage offset of a slot (32 bits) to the store buffer.
     fn push_slot(&mut self, buffer: u32, slot: ir::Value) {
-        let cursor_offset = (buffer as usize + std::mem::offset_of!(StoreBufferWords, cursor)) as i32;
-        let limit_offset = (buffer as usize + std::mem::offset_of!(StoreBufferWords, limit)) as i32;
+        let cursor_offset = (buffer as usize + std::mem::offset_of!(BufferWords, cursor)) as i32;
+        let limit_offset = (buffer as usize + std::mem::offset_of!(BufferWords, limit)) as i32;
         let mutator = self.mutator();
         let flags = self.flags(Region::StoreBuffer).with_aligned();
         let cursor = self.b.ins().load(POINTER, flags, mutator, cursor_offset);

@@ -24,30 +24,30 @@ pub fn plan(references: ReferencePlan) -> AccessPlan {
             },
         },
         fresh_memory_is_zero: true,
-        store_barrier: BarrierPlan::None,
+        store_barrier: BarrierPlan::NONE,
         references_change_at_safepoints: false,
         null_guard_bytes: 4096,
     }
 }
 
 /// The plan of a generational heap.
-pub fn generational(barrier: fn(RememberedPlan) -> BarrierPlan, fresh_memory_is_zero: bool) -> AccessPlan {
+pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> AccessPlan {
     AccessPlan {
         allocation: AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: 4096 },
         fresh_memory_is_zero,
-        store_barrier: barrier(RememberedPlan {
-            ages_below: AGES_BELOW,
-            block_log2: 15,
-            cards_below: CARDS_BELOW,
-            card_log2: 9,
-        }),
+        store_barrier: BarrierPlan {
+            before: None,
+            after: Some(RememberedPlan {
+                ages_below: AGES_BELOW,
+                block_log2: 15,
+                cards_below: CARDS_BELOW,
+                card_log2: 9,
+                store_buffer,
+            }),
+        },
         references_change_at_safepoints: true,
         ..plan(ReferencePlan::Direct)
     }
-}
-
-fn store_buffer(plan: RememberedPlan) -> BarrierPlan {
-    BarrierPlan::StoreBuffer(plan, MutatorContext::STORE_BUFFER_OFFSET)
 }
 
 /// How far below the cage the card table of these plans lies.
@@ -60,8 +60,8 @@ pub fn plans() -> [(&'static str, AccessPlan); 4] {
     [
         ("direct", plan(ReferencePlan::Direct)),
         ("thin handles", plan(ReferencePlan::ThinHandles)),
-        ("generational, cards", generational(BarrierPlan::Cards, false)),
-        ("generational, store buffer, zeroed", generational(store_buffer, true)),
+        ("generational, cards", generational(None, false)),
+        ("generational, store buffer, zeroed", generational(Some(MutatorContext::STORE_BUFFER_OFFSET), true)),
     ]
 }
 

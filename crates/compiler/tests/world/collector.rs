@@ -1,7 +1,6 @@
 //! The collector.
 
 use legato_compiler::module::CompositeType;
-use legato_heap::plan::BarrierPlan;
 use rustc_hash::FxHashMap;
 
 use super::{ENTRY, FIRST_LEAF, World};
@@ -98,7 +97,7 @@ impl World {
                 if value == before || value == 0 || value & 1 == 1 || unsafe { *self.age(value) } == 0 {
                     continue;
                 }
-                if is_struct && matches!(self.module.plan.store_barrier, BarrierPlan::StoreBuffer(..)) {
+                if is_struct && self.module.plan.store_barrier.after.is_some_and(|plan| plan.store_buffer.is_some()) {
                     assert!(
                         self.stored_slots().contains(&field),
                         "a store into the field at {field:#x} is not buffered"

@@ -21,7 +21,7 @@ use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{AccessCounters, AccessPlan, BumpRun, ReferencePlan, StoreBufferWords};
+use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun, ReferencePlan};
 use legato_heap::types::{TypeKind, TypeRecord};
 use rustc_hash::FxHashMap;
 
@@ -200,10 +200,7 @@ impl Instance {
         let mut mutator = Box::new(MutatorContext {
             stack_limit: 0.into(),
             poll: u32::from(polls == Polls::Always).into(),
-            store_buffer: StoreBufferWords {
-                cursor: buffer.as_ptr() as usize,
-                limit: buffer.as_ptr_range().end as usize,
-            },
+            store_buffer: BufferWords { cursor: buffer.as_ptr() as usize, limit: buffer.as_ptr_range().end as usize },
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); legato_heap::plan::MAX_SIZE_CLASSES],

@@ -13,8 +13,9 @@ mod double_map;
 
 pub(crate) use double_map::DoubleMaps;
 
-use crate::arrays::bulk::Elements;
+use crate::arrays::bulk::{Destination, Elements};
 use crate::arrays::parts::Place;
+use crate::barrier::{NoBarrier, WriteBarrier};
 use crate::core::Core;
 use crate::error::AllocationError;
 use crate::heap::{Heap, Inner, dispatch};
@@ -109,11 +110,11 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Makes the leaves of an array real and its own, and shows them in one piece. `None` where memory or mappings are
     /// lacking.
-    fn make_view(&mut self, elements: &Elements, is_old: bool, populate: bool) -> Option<*mut u8> {
+    fn make_view<B: WriteBarrier>(&mut self, array: &Destination<B>, populate: bool) -> Option<*mut u8> {
         let mut leaves = Vec::new();
-        for part in elements.parts.between(0, elements.parts.bytes) {
+        for part in array.parts.between(0, array.parts.bytes) {
             let Place::Leaf(slot) = part.place else { unreachable!("with double-map all elements lie in leaves") };
-            leaves.push(self.writable_leaf(elements, slot, is_old, false)?);
+            leaves.push(self.writable_leaf(array, slot, false)?);
         }
         match leaves[..] {
             [leaf] => Some(self.pool.cage.address(leaf)),
@@ -130,7 +131,7 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: the array has just been allocated, and has its length and pointers.
         let elements = unsafe { self.trusted_elements(array) };
         if elements.kind == LeafKind::Numbers && matches!(self.find_view(&elements, false), Found::Lacking) {
-            self.make_view(&elements, false, false);
+            self.make_view(&Destination::rearranged(elements, NoBarrier), false);
         }
     }
 }
@@ -170,8 +171,8 @@ impl Heap {
             };
             let made = room.ok().and_then(|()| {
                 let elements = heap.core.elements(kept[0]);
-                let is_old = heap.is_old(elements.object);
-                heap.core.make_view(&elements, is_old, true)
+                let array = Destination::rearranged(elements, heap.barrier(elements.object));
+                heap.core.make_view(&array, true)
             });
             heap.core.views.fallbacks += u64::from(made.is_none());
             made.and_then(NonNull::new)
@@ -209,8 +210,8 @@ impl Heap {
                 heap.make_room(leaves, elements.kind, &mut Kept { kept: &mut *kept, roots })?;
             }
             let elements = heap.core.elements(kept[0]);
-            let is_old = heap.is_old(elements.object);
-            let written = heap.core.copy_back(&elements, bytes, is_old);
+            let to = heap.core.overwritten(elements, (0, elements.parts.bytes), heap.barrier(elements.object));
+            let written = heap.core.copy_back(&to, bytes);
             written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }

@@ -20,6 +20,7 @@
 //! a card scan finds dead old objects too, whose young ones then live until the next full collection.
 
 mod ages;
+mod barrier;
 mod collect;
 mod params;
 mod remembered;
@@ -46,7 +47,7 @@ use crate::size_classes::MAX_SMALL_BYTES;
 use crate::spaces::leaves::LeafKind;
 use crate::spaces::nursery;
 use crate::type_table::TypeTable;
-use crate::types::{TypeId, TypeKind};
+use crate::types::TypeId;
 use scavenge::Work;
 use std::sync::Arc;
 use store_buffer::StoreBuffer;
@@ -197,8 +198,7 @@ impl Generational {
     pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
         self.core.context.lower_poll();
         if let Some(&object) = self.core.homecoming.last() {
-            let is_old = self.is_old(object);
-            self.core.bring_some_home(object, is_old);
+            self.core.bring_some_home(object, self.barrier(object));
         }
         self.tick(roots);
         if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
@@ -259,12 +259,6 @@ impl Generational {
         enough(core) || self.nursery.release_unused(&mut core.pool) && enough(core)
     }
 
-    /// Whether no nursery collection comes by an object.
-    #[inline]
-    pub(crate) fn is_old(&self, object: u32) -> bool {
-        self.nursery.ages.of(object) == Age::Old
-    }
-
     pub(crate) fn allocate_external(
         &mut self,
         value: HostValue,
@@ -284,13 +278,6 @@ impl Generational {
             record = self.core.immortal.allocate(pool, bytes);
         }
         record.ok_or_else(|| self.core.out_of_memory(bytes, self.live_bytes() + self.allocated))
-    }
-
-    /// The barrier of a reference stored at byte `offset` of an object.
-    pub(crate) fn stored(&mut self, object: Reference, offset: u32) {
-        let record = self.core.types.record(self.core.type_of(object));
-        let is_element = record.kind == TypeKind::Array as u32;
-        self.core.pool.cage.mark_card(if is_element { object.0 + offset } else { object.0 });
     }
 
     /// Empties the store buffer.

@@ -10,6 +10,7 @@
 
 mod verify;
 
+use crate::barrier::NoBarrier;
 use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
 use crate::error::{AllocationError, HeapError};
@@ -132,8 +133,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
         self.core.context.lower_poll();
         if let Some(&object) = self.core.homecoming.last() {
-            let is_old = self.is_old(object);
-            self.core.bring_some_home(object, is_old);
+            self.core.bring_some_home(object, self.barrier(object));
         }
         self.tick(roots);
         if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
@@ -187,10 +187,10 @@ impl<M: ReferenceModel> MarkSweep<M> {
         Err(core.out_of_memory(bytes.min(u32::MAX.into()) as u32, core.pacer.size()))
     }
 
-    /// Whether an object would have to be remembered: there are no generations.
+    /// The barrier of stores into an object.
     #[inline]
-    pub(crate) fn is_old(&self, _object: u32) -> bool {
-        false
+    pub(crate) fn barrier(&self, _object: u32) -> NoBarrier {
+        NoBarrier
     }
 
     pub(crate) fn allocate_external(
@@ -209,11 +209,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         record.ok_or_else(|| self.core.out_of_memory(bytes, self.core.pacer.size()))
     }
 
-    /// A reference was stored at byte `offset` of an object: no barrier.
-    pub(crate) fn stored(&mut self, _object: Reference, _offset: u32) {}
-
-    /// The cold path of [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer), which mark-sweep has no
-    /// use for.
+    /// There is no store buffer.
     pub(crate) fn flush_store_buffer(&mut self) {}
 
     pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
