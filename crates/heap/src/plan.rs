@@ -239,19 +239,19 @@ pub struct MutatorContext {
     pub stack_limit: std::sync::atomic::AtomicUsize,
     /// Loop back-edges call the `poll` builtin when this is not zero.
     pub poll: std::sync::atomic::AtomicU32,
-    /// The store buffer ([`RememberedPlan::store_buffer`] only).
-    pub store_buffer: BufferWords,
     /// What stores have to do before ([`SnapshotPlan`] only): 0, or [`MARKING`](Self::MARKING). Changes at safepoints
     /// alone.
     pub barrier_state: u32,
-    /// References that have been overwritten ([`SnapshotPlan`] only).
-    pub overwritten: BufferWords,
+    /// The store buffer ([`RememberedPlan::store_buffer`] only).
+    pub store_buffer: BufferWords,
     /// Accesses to elements ([`AccessPlan::counting`] only).
     pub accesses: AccessCounters,
     /// Free handles (handle models only).
     pub handle_run: BumpRun,
     /// Free memory for each size class; with [`AllocationPlan::Bump`], the first one is the only one.
     pub runs: [BumpRun; MAX_SIZE_CLASSES],
+    /// References that have been overwritten ([`SnapshotPlan`] only).
+    pub overwritten: BufferWords,
 }
 
 impl MutatorContext {

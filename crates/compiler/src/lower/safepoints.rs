@@ -10,7 +10,7 @@ use legato_heap::plan::InlineRun;
 
 use super::Lowering;
 use super::access::Region;
-use super::arrays::{ArraySource, is_zero};
+use super::arrays::ArraySource;
 use super::env::{ModuleEnv, POINTER};
 use super::roots::{SafepointKey, Temperature};
 use crate::mir::{self, Constant, Op, Value, ValueDef};
@@ -36,7 +36,7 @@ pub(super) fn temperature(
         Op::ExceptionNew(tag) => allocation(env.inline_struct(inline, &env.exceptions[tag.index()], true)),
         Op::ArrayNewFixed(ty) => allocation(env.inline_array(inline, env.element_kind(*ty), args.len() as u32, true)),
         Op::ArrayNew(ty) => {
-            let default = constant_of(mir, args[0]).is_some_and(is_zero);
+            let default = constant_of(mir, args[0]).is_some_and(Constant::is_zero);
             array(*ty, args[1], default)
         }
         Op::ArrayNewDefault(ty) => array(*ty, args[0], true),

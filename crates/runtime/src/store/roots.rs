@@ -99,7 +99,7 @@ unsafe impl Roots for StoreState {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.
         unsafe { frames::visit_stack_roots(self.words(), visitor) };
-        for table in self.tables.iter().filter(|table| table.traced) {
+        for table in &self.tables {
             table.storage.visit_roots(visitor);
         }
         for segment in self.instances.iter_mut().flat_map(|instance| &mut instance.elements) {
@@ -111,7 +111,7 @@ unsafe impl Roots for StoreState {
     fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
         // SAFETY: as in `visit_roots`: compiled code waits; the heap's visitors tell what is young.
         unsafe { watermark::visit_young_stack_roots(self.words(), visitor) };
-        for table in self.tables.iter().filter(|table| table.traced) {
+        for table in &self.tables {
             table.storage.visit_young_roots(visitor);
         }
         for segment in self.instances.iter_mut().flat_map(|instance| &mut instance.elements) {

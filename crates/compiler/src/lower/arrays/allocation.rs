@@ -9,14 +9,14 @@ use legato_heap::layout::{StorageKind, array_bytes, array_elements_offset};
 use legato_heap::plan::{ArrayPlan, InlineRun, SpinePlan};
 
 use super::dynamic::{DynamicRun, LONGEST_LOOP};
-use super::is_zero;
 use crate::abi::Builtin;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::barrier::Store;
 use crate::lower::env::{ModuleEnv, POINTER};
 use crate::lower::roots::SafepointKey;
 use crate::lower::safepoints::constant_length;
-use crate::mir::Value;
+use crate::mir::{Constant, Value};
 use crate::module::TypeIndex;
 
 /// An array of a known length up to this is filled by single stores.
@@ -114,7 +114,7 @@ impl Lowering<'_, '_> {
         key: SafepointKey,
     ) -> ir::Value {
         let kind = self.env.element_kind(ty);
-        let element = element.filter(|&element| !self.constant_of(element).is_some_and(is_zero));
+        let element = element.filter(|&element| !self.constant_of(element).is_some_and(Constant::is_zero));
         let type_id = self.type_id(ty);
         let known = constant_length(self.mir, length);
         match self.env.array_source(self.inline_allocation, kind, known, element.is_none()) {
@@ -213,7 +213,7 @@ impl Lowering<'_, '_> {
     ) {
         let flags = self.element_flags(kind);
         let offset = shape.elements + index * kind.bytes();
-        self.store_storage(kind, flags, value, address, offset as i32);
+        self.store(&Store::initialising(kind, value), flags, address, offset as i32);
     }
 
     /// Writes the elements of a new array that has leaves and holds zeros so far.
@@ -235,7 +235,7 @@ impl Lowering<'_, '_> {
             let elements: Vec<(u32, Value)> = args
                 .iter()
                 .enumerate()
-                .filter(|(_, arg)| !self.constant_of(**arg).is_some_and(is_zero))
+                .filter(|(_, arg)| !self.constant_of(**arg).is_some_and(Constant::is_zero))
                 .map(|(number, &arg)| (number as u32 * kind.bytes(), arg))
                 .collect();
             if elements.is_empty() {
@@ -264,7 +264,7 @@ impl Lowering<'_, '_> {
             let flags = self.element_flags(kind);
             for (position, arg) in elements {
                 let value = self.value(arg);
-                self.store_storage(kind, flags, value, start, (offset + position) as i32);
+                self.store(&Store::initialising(kind, value), flags, start, (offset + position) as i32);
             }
         }
     }

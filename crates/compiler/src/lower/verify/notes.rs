@@ -27,6 +27,8 @@ pub(in crate::lower) struct Notes {
     /// still good.
     pub(super) guarded: FxHashSet<ir::Value>,
     pub(super) slots: FxHashMap<ir::Inst, SlotAccess>,
+    /// Stores with the barrier that they need.
+    pub(super) stores: FxHashSet<ir::Inst>,
     /// For each call with a stack map what it says: slots and the MIR values in them.
     pub(super) maps: FxHashMap<ir::Inst, Vec<(u32, Value)>>,
 }
@@ -110,6 +112,13 @@ impl Lowering<'_, '_> {
             let load = self.b.func.dfg.value_def(loaded).unwrap_inst();
             notes.slots.insert(load, SlotAccess::Load(root.slot, value));
             notes.references.insert(loaded, Some(value));
+        }
+    }
+
+    /// Notes a store with the barrier that it needs, or into a new object.
+    pub(in crate::lower) fn note_store(&mut self, store: ir::Inst) {
+        if let Some(notes) = &mut self.notes {
+            notes.stores.insert(store);
         }
     }
 
