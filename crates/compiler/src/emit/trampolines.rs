@@ -136,8 +136,8 @@ pub(super) fn builtin(
         let mut t = Trampoline::new(target, function, context);
         let params = t.params();
         let instance = params[0];
-        if let (Builtin::RecordOverwritten, Some(plan)) = (builtin, plan.store_barrier.before) {
-            t.push_overwritten(&plan, instance, params[1]);
+        if let (Builtin::RecordOverwritten, true, Some(plan)) = (builtin, cold, plan.store_barrier.before) {
+            t.push_overwritten(&plan, instance);
         }
         t.record_exit(instance);
         let table = t.load(POINTER, instance, std::mem::offset_of!(ContextHead, builtins) as i32);
@@ -167,8 +167,9 @@ pub(super) fn builtin(
             };
         }
         if cold {
-            let result = result.expect("cold trampolines are for builtins with results");
-            t.store(result, instance, ContextHead::COLD_CELLS_OFFSET as usize);
+            if let Some(result) = result {
+                t.store(result, instance, ContextHead::COLD_CELLS_OFFSET as usize);
+            }
             t.b.ins().return_(&[]);
         } else {
             t.b.ins().return_(result.as_slice());
@@ -253,8 +254,10 @@ impl<'a, 'b> Trampoline<'a, 'b> {
         self.b.switch_to_block(done);
     }
 
-    /// Pushes a reference to an object to the buffer of overwritten ones, and returns; goes on where the buffer is full.
-    fn push_overwritten(&mut self, plan: &SnapshotPlan, context: ir::Value, old: ir::Value) {
+    /// Pushes the reference in the first cell to the buffer of overwritten ones, if it leads to an object, and returns;
+    /// goes on where the buffer is full then.
+    fn push_overwritten(&mut self, plan: &SnapshotPlan, context: ir::Value) {
+        let old = self.load(types::I32, context, ContextHead::COLD_CELLS_OFFSET);
         let [object, push, full, done] = [(); 4].map(|()| self.b.create_block());
         self.b.ins().brif(old, object, &[], done, &[]);
         self.b.switch_to_block(object);

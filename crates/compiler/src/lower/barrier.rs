@@ -126,8 +126,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(marking);
         self.apart(|l| {
             let old = l.b.ins().load(types::I32, flags.with_aligned(), address, offset);
-            let function = l.builtin_ref(Builtin::RecordOverwritten);
-            l.b.ins().call(function, &[l.context, old]);
+            l.call_cold(Builtin::RecordOverwritten, &[old]);
         });
         self.b.ins().jump(rejoin, &[]);
         self.b.switch_to_block(rejoin);

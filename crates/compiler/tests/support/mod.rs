@@ -6,7 +6,9 @@ use legato_compiler::mir::{Block, Function, Inst, Op, Terminator, Value};
 use legato_compiler::module::*;
 use legato_heap::MutatorContext;
 use legato_heap::layout::SpineLayout;
-use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan, SpinePlan};
+use legato_heap::plan::{
+    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan, SnapshotPlan, SpinePlan,
+};
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 /// The plan of a mark-sweep heap.
@@ -48,6 +50,18 @@ pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> Ac
         references_change_at_safepoints: true,
         ..plan(ReferencePlan::Direct)
     }
+}
+
+/// What a collector that marks a snapshot wants to know before a store.
+pub const SNAPSHOT: SnapshotPlan = SnapshotPlan {
+    state_offset: MutatorContext::BARRIER_STATE_OFFSET,
+    buffer_offset: MutatorContext::OVERWRITTEN_OFFSET,
+};
+
+/// The plan of the same heap, if it also marked snapshots.
+pub fn with_snapshot(mut plan: AccessPlan) -> AccessPlan {
+    plan.store_barrier.before = Some(SNAPSHOT);
+    plan
 }
 
 /// How far below the cage the card table of these plans lies.
