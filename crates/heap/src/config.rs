@@ -13,7 +13,7 @@ use crate::collector::generational::{AGE_TABLE_BELOW, Barrier, GenerationalParam
 use crate::error::HeapError;
 use crate::plan::{
     AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, ReferencePlan, RememberedPlan,
-    SpinePlan,
+    SnapshotPlan, SpinePlan,
 };
 use crate::references::References;
 use crate::size_classes::{self, MAX_SMALL_BYTES};
@@ -114,7 +114,7 @@ impl HeapConfig {
                 self.references.name()
             ));
         }
-        if let (Collector::MarkSweep, Some(zeroing)) = (self.collector, self.zeroing)
+        if let (Collector::MarkSweep | Collector::Snapshot, Some(zeroing)) = (self.collector, self.zeroing)
             && zeroing != Zeroing::Bulk
         {
             let name = zeroing.name();
@@ -200,7 +200,7 @@ impl HeapConfig {
             References::ThinHandles => ReferencePlan::ThinHandles,
         };
         let allocation = match self.collector {
-            Collector::MarkSweep => AllocationPlan::SizeClasses {
+            Collector::MarkSweep | Collector::Snapshot => AllocationPlan::SizeClasses {
                 cell_bytes: size_classes::cell_bytes().to_vec(),
                 runs_offset: MutatorContext::RUNS_OFFSET,
                 handle_run_offset: match references {
@@ -214,6 +214,13 @@ impl HeapConfig {
         };
         let store_barrier = match self.collector {
             Collector::MarkSweep => BarrierPlan::NONE,
+            Collector::Snapshot => BarrierPlan {
+                before: Some(SnapshotPlan {
+                    state_offset: MutatorContext::BARRIER_STATE_OFFSET,
+                    buffer_offset: MutatorContext::OVERWRITTEN_OFFSET,
+                }),
+                after: None,
+            },
             Collector::Generational => BarrierPlan {
                 before: None,
                 after: Some(RememberedPlan {
@@ -253,7 +260,7 @@ impl HeapConfig {
     /// The zeroing strategy: the one asked for, or the collector's own.
     pub fn zeroing(&self) -> Zeroing {
         self.zeroing.unwrap_or(match self.collector {
-            Collector::MarkSweep => Zeroing::Bulk,
+            Collector::MarkSweep | Collector::Snapshot => Zeroing::Bulk,
             Collector::Generational => Zeroing::HotPath,
         })
     }

@@ -72,6 +72,12 @@ impl Context {
         unsafe { (&raw const (*self.0.as_ptr()).barrier_state).read() & MutatorContext::MARKING != 0 }
     }
 
+    /// Lets stores tell of the references that they overwrite, or no longer.
+    pub(crate) fn set_marking(&mut self, on: bool) {
+        // SAFETY: as for `overwritten`.
+        unsafe { (*self.0.as_ptr()).barrier_state = if on { MutatorContext::MARKING } else { 0 } };
+    }
+
     /// A copy of the counters of accesses.
     pub(crate) fn accesses_now(&self) -> AccessCounters {
         // SAFETY: as for `run`.

@@ -327,6 +327,11 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
+    /// Empties the buffer of overwritten references.
+    pub(crate) fn flush_overwritten(&mut self) {
+        self.overwritten.flush(&mut self.context);
+    }
+
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code
     /// takes both ways of its polls in any order.
     pub(crate) fn toggle_poll(&mut self) {

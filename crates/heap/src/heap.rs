@@ -5,6 +5,7 @@ use crate::barrier::NoBarrier;
 use crate::collector::Collector;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::snapshot::Snapshot;
 use crate::config::HeapConfig;
 use crate::core::Contents;
 use crate::error::{AllocationError, HeapError};
@@ -40,6 +41,8 @@ pub(crate) enum Inner {
     MarkSweepDirect(MarkSweep<Direct>),
     MarkSweepThinHandles(MarkSweep<ThinHandles>),
     Generational(Box<Generational>),
+    SnapshotDirect(Snapshot<Direct>),
+    SnapshotThinHandles(Snapshot<ThinHandles>),
 }
 
 /// The same expression for each of them.
@@ -49,6 +52,8 @@ macro_rules! dispatch {
             Inner::MarkSweepDirect($heap) => $result,
             Inner::MarkSweepThinHandles($heap) => $result,
             Inner::Generational($heap) => $result,
+            Inner::SnapshotDirect($heap) => $result,
+            Inner::SnapshotThinHandles($heap) => $result,
         }
     };
 }
@@ -67,6 +72,8 @@ impl Heap {
             (Collector::MarkSweep, References::ThinHandles) => {
                 Inner::MarkSweepThinHandles(MarkSweep::new(config, types)?)
             }
+            (Collector::Snapshot, References::Direct) => Inner::SnapshotDirect(Snapshot::new(config, types)?),
+            (Collector::Snapshot, References::ThinHandles) => Inner::SnapshotThinHandles(Snapshot::new(config, types)?),
             (Collector::Generational, _) => Inner::Generational(Box::new(Generational::new(config, types)?)),
         }))
     }
@@ -118,8 +125,8 @@ impl Heap {
     /// the type is no array.
     ///
     /// # Safety
-    /// The caller writes every element before the next call that may collect. (Elements of references hold no
-    /// references until then.)
+    /// The caller writes every element before the next call that may collect: references by
+    /// [`array_initialise_references`](Self::array_initialise_references), as there are none to be overwritten.
     ///
     /// # Errors
     /// As for [`allocate_array`](Self::allocate_array).
@@ -260,7 +267,7 @@ impl Heap {
 
     /// The cold path of [`SnapshotPlan`](crate::plan::SnapshotPlan): empties the buffer of overwritten references.
     pub fn flush_overwritten(&mut self) {
-        dispatch!(&mut self.0, heap => heap.core.overwritten.flush(&mut heap.core.context))
+        dispatch!(&mut self.0, heap => heap.core.flush_overwritten())
     }
 
     /// Before the embedder overwrites references among its roots, or drops them: each of `overwritten`. Needed for

@@ -91,6 +91,10 @@ impl Lowering<'_, '_> {
             true => (plan.before, plan.after.filter(|_| container != Container::Global && self.may_be_object(value))),
             false => (None, None),
         };
+        if before.is_some() {
+            // Loaded here, for each of the blocks that may store.
+            self.mutator();
+        }
         Store {
             value: self.value(value),
             is_zero: self.constant_of(value).map(Constant::is_zero),

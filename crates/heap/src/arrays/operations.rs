@@ -105,7 +105,8 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.number_elements(array, start, length);
             let (from, end) = elements.checked(start, length);
-            let to = heap.core.overwritten(elements, (from, end), heap.barrier(elements.object));
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (from, end), barrier);
             let filled = heap.core.fill(&to, from, end, bits);
             filled.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
@@ -131,7 +132,8 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.reference_elements(array, start, length);
             let (from, end) = elements.checked(start, length);
-            let to = heap.core.overwritten(elements, (from, end), heap.barrier(elements.object));
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (from, end), barrier);
             let filled = heap.core.fill(&to, from, end, value.0.into());
             filled.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
@@ -161,7 +163,8 @@ impl Heap {
             let from = heap.core.number_elements(source, source_start, length);
             to.check_size_of(&from);
             let (positions, from_position) = (to.checked(destination_start, length), from.checked(source_start, length).0);
-            let to = heap.core.overwritten(to, positions, heap.barrier(to.object));
+            let barrier = heap.barrier(to.object);
+            let to = heap.core.overwritten(to, positions, barrier);
             let copied = heap.core.copy(&to, positions.0, &from, from_position, positions.1 - positions.0);
             copied.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
@@ -190,7 +193,8 @@ impl Heap {
             let from = heap.core.reference_elements(source, source_start, length);
             to.check_size_of(&from);
             let (positions, from_position) = (to.checked(destination_start, length), from.checked(source_start, length).0);
-            let to = heap.core.overwritten(to, positions, heap.barrier(to.object));
+            let barrier = heap.barrier(to.object);
+            let to = heap.core.overwritten(to, positions, barrier);
             let copied = heap.core.copy(&to, positions.0, &from, from_position, positions.1 - positions.0);
             copied.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
@@ -216,7 +220,8 @@ impl Heap {
             // SAFETY: by the contract.
             let elements = unsafe { heap.core.trusted_array(array) };
             let Some((from, end)) = elements.positions(start, length) else { return Ok(false) };
-            let to = heap.core.overwritten(elements, (from, end), heap.barrier(elements.object));
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (from, end), barrier);
             let filled = heap.core.fill(&to, from, end, bits);
             filled.map(|()| true).ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
@@ -243,7 +248,8 @@ impl Heap {
             let (to, from) = unsafe { (heap.core.trusted_array(destination), heap.core.trusted_array(source)) };
             let Some(positions) = to.positions(destination_start, length) else { return Ok(false) };
             let Some((from_position, _)) = from.positions(source_start, length) else { return Ok(false) };
-            let to = heap.core.overwritten(to, positions, heap.barrier(to.object));
+            let barrier = heap.barrier(to.object);
+            let to = heap.core.overwritten(to, positions, barrier);
             let copied = heap.core.copy(&to, positions.0, &from, from_position, positions.1 - positions.0);
             copied.map(|()| true).ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
@@ -275,9 +281,11 @@ impl Heap {
                 QuickCopy::Quick { target, source, bytes, references } => {
                     // SAFETY: found just now.
                     unsafe {
-                        match references {
-                            true => heap.core.copy_quickly(target, source, bytes, heap.barrier(to)),
-                            false => heap.core.copy_quickly(target, source, bytes, NoBarrier),
+                        if references {
+                            let barrier = heap.barrier(to);
+                            heap.core.copy_quickly(target, source, bytes, barrier);
+                        } else {
+                            heap.core.copy_quickly(target, source, bytes, NoBarrier);
                         }
                     }
                     Some(true)
@@ -346,7 +354,8 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.number_elements(array, start_element, length);
             let positions = elements.checked(start_element, length);
-            let to = heap.core.overwritten(elements, positions, heap.barrier(elements.object));
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, positions, barrier);
             let written = heap.core.write_bytes(&to, positions.0, bytes);
             written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
@@ -373,7 +382,8 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let (elements, from) = heap.core.elements_for_references(array, start_element, references);
             let positions = (from, from + size_of_val(references) as u64);
-            let to = heap.core.overwritten(elements, positions, heap.barrier(elements.object));
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, positions, barrier);
             let written = heap.core.write_bytes(&to, from, as_bytes(references));
             written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })

@@ -4,6 +4,7 @@ pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+pub(crate) mod snapshot;
 
 /// The values of the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -12,10 +13,13 @@ pub enum Collector {
     MarkSweep,
     /// Allocates in a nursery, whose survivors are copied into a mature space that is marked and swept.
     Generational,
+    /// For tests: as mark-sweep, with a snapshot barrier, which it checks.
+    #[doc(hidden)]
+    Snapshot,
 }
 
 impl Collector {
-    /// Every value.
+    /// Every value that is for use.
     pub const ALL: &[Collector] = &[Collector::MarkSweep, Collector::Generational];
 
     /// The value's name on a command line.
@@ -23,6 +27,7 @@ impl Collector {
         match self {
             Collector::MarkSweep => "mark-sweep",
             Collector::Generational => "generational",
+            Collector::Snapshot => "snapshot",
         }
     }
 }

@@ -23,6 +23,8 @@ impl HeapConfig {
     /// [`validate`](Self::validate).
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), HeapError> {
         match key {
+            // Not offered to anybody.
+            "collector" if value == Collector::Snapshot.name() => self.collector = Collector::Snapshot,
             "collector" => self.collector = choice(key, value, Collector::ALL, Collector::name)?,
             "references" => self.references = choice(key, value, References::ALL, References::name)?,
             "arrays" => self.arrays = choice(key, value, Arrays::ALL, Arrays::name)?,

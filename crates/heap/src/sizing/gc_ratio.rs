@@ -45,7 +45,7 @@ impl GcRatio {
     /// The rule for a collector.
     pub(super) fn new(collector: Collector) -> GcRatio {
         let loads = match collector {
-            Collector::MarkSweep => &LOADS,
+            Collector::MarkSweep | Collector::Snapshot => &LOADS,
             Collector::Generational => &GENERATIONAL_LOADS,
         };
         GcRatio { loads }

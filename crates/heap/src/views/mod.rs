@@ -210,7 +210,8 @@ impl Heap {
                 heap.make_room(leaves, elements.kind, &mut Kept { kept: &mut *kept, roots })?;
             }
             let elements = heap.core.elements(kept[0]);
-            let to = heap.core.overwritten(elements, (0, elements.parts.bytes), heap.barrier(elements.object));
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (0, elements.parts.bytes), barrier);
             let written = heap.core.copy_back(&to, bytes);
             written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })

@@ -43,6 +43,12 @@ pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
     References::ALL.iter().map(of).collect()
 }
 
+/// What checks the snapshot barrier, with both reference models, otherwise as given.
+pub fn snapshot(config: &HeapConfig) -> Vec<HeapConfig> {
+    let of = |&references| HeapConfig { collector: Collector::Snapshot, references, ..config.clone() };
+    References::ALL.iter().map(of).collect()
+}
+
 /// The generational heap with both barriers and every zeroing strategy, in turn with and without aging and with
 /// nurseries of a fixed and of a changing size, otherwise as given.
 pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {

@@ -1,0 +1,206 @@
+//! The collector of tests that look at the snapshot barrier: mark-sweep, which has no need of one, but is told of every
+//! reference that is overwritten, and checks that it is.
+//!
+//! From time to time a *cycle* begins: all that the roots reach is noted. At its end, all of that must be reached from
+//! the same roots through the heap as it is then, or from references that have been overwritten meanwhile: this is what
+//! marking a snapshot relies on (Yuasa 1990). No collection comes between, so that nothing noted is freed.
+//!
+//! Limits: far too slow for anything but tests; what dies is found by mark-sweep alone.
+
+use super::mark_sweep::MarkSweep;
+use crate::arrays::leaves::strips;
+use crate::barrier::{Overwritten, WriteBarrier};
+use crate::cage::Cage;
+use crate::config::HeapConfig;
+use crate::core::{Contents, Core};
+use crate::error::{AllocationError, HeapError};
+use crate::external::HostValue;
+use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};
+use crate::observer::Cause;
+use crate::reference::Reference;
+use crate::references::ReferenceModel;
+use crate::roots::{RootVisitor, Roots};
+use crate::spaces::leaves::LeafKind;
+use crate::type_table::TypeTable;
+use crate::types::{TypeId, TypeKind};
+use std::collections::HashSet;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
+
+/// A cycle begins at every so many-th call that may collect.
+const BETWEEN_CYCLES: u32 = 4;
+
+/// A heap with this collector and reference model `M`.
+pub(crate) struct Snapshot<M> {
+    mark_sweep: MarkSweep<M>,
+    /// The cycle under way.
+    cycle: Option<Cycle>,
+    calls: u32,
+}
+
+/// What was there when a cycle began.
+struct Cycle {
+    roots: Vec<Reference>,
+    reached: HashSet<Reference>,
+}
+
+/// The barrier of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    is_marking: bool,
+}
+
+impl WriteBarrier for Record {
+    const HAS_BEFORE: bool = true;
+
+    fn before(self, cage: &Cage, overwritten: &mut Overwritten, slots: Range<u32>) {
+        if self.is_marking {
+            overwritten.record_slots(cage, slots);
+        }
+    }
+
+    fn after_field(self, _cage: &Cage, _slot: u32) {}
+
+    fn after_elements(self, _cage: &Cage, _slots: Range<u32>, _are_null: bool) {}
+
+    fn adopts_leaves(self) -> bool {
+        false
+    }
+}
+
+/// What is not written here is mark-sweep's.
+impl<M> Deref for Snapshot<M> {
+    type Target = MarkSweep<M>;
+
+    fn deref(&self) -> &MarkSweep<M> {
+        &self.mark_sweep
+    }
+}
+
+impl<M> DerefMut for Snapshot<M> {
+    fn deref_mut(&mut self) -> &mut MarkSweep<M> {
+        &mut self.mark_sweep
+    }
+}
+
+impl<M: ReferenceModel> Snapshot<M> {
+    /// An empty heap. The configuration is valid.
+    pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Snapshot<M>, HeapError> {
+        let mut mark_sweep = MarkSweep::new(config, types)?;
+        mark_sweep.core.overwritten = Overwritten::new(&mut mark_sweep.core.context);
+        Ok(Snapshot { mark_sweep, cycle: None, calls: 0 })
+    }
+
+    /// The barrier of stores into an object.
+    pub(crate) fn barrier(&self, _object: u32) -> Record {
+        Record { is_marking: self.cycle.is_some() }
+    }
+
+    /// Does what may collect: between two cycles.
+    fn between_cycles<R>(
+        &mut self,
+        roots: &mut dyn Roots,
+        act: impl FnOnce(&mut MarkSweep<M>, &mut dyn Roots) -> R,
+    ) -> R {
+        self.end_cycle();
+        let result = act(&mut self.mark_sweep, roots);
+        self.calls += 1;
+        if self.calls.is_multiple_of(BETWEEN_CYCLES) {
+            self.begin_cycle(roots);
+        }
+        result
+    }
+
+    fn begin_cycle(&mut self, roots: &mut dyn Roots) {
+        let mut found = Found(Vec::new());
+        roots.visit_roots(&mut found);
+        let core = &mut self.mark_sweep.core;
+        core.context.set_marking(true);
+        self.cycle = Some(Cycle { reached: reach(core, &found.0), roots: found.0 });
+    }
+
+    fn end_cycle(&mut self) {
+        let Some(Cycle { mut roots, reached }) = self.cycle.take() else { return };
+        let core = &mut self.mark_sweep.core;
+        core.context.set_marking(false);
+        roots.extend(core.overwritten.take(&mut core.context));
+        let still = reach(core, &roots);
+        if let Some(lost) = reached.difference(&still).next() {
+            panic!("{lost:?} of {:?} was lost by a store that no barrier has seen", core.type_of(*lost));
+        }
+    }
+
+    pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
+        self.between_cycles(roots, |heap, roots| heap.poll(roots));
+    }
+
+    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        self.between_cycles(roots, |heap, roots| heap.collect(cause, roots));
+    }
+
+    pub(crate) fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
+        self.between_cycles(roots, |heap, roots| heap.allocate_struct(id, roots))
+    }
+
+    pub(crate) fn allocate_array(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        self.between_cycles(roots, |heap, roots| heap.allocate_array(id, length, contents, roots))
+    }
+
+    pub(crate) fn make_room(
+        &mut self,
+        leaves: u64,
+        kind: LeafKind,
+        roots: &mut dyn Roots,
+    ) -> Result<(), AllocationError> {
+        self.between_cycles(roots, |heap, roots| heap.make_room(leaves, kind, roots))
+    }
+
+    pub(crate) fn allocate_external(
+        &mut self,
+        value: HostValue,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        self.between_cycles(roots, |heap, roots| heap.allocate_external(value, roots))
+    }
+}
+
+/// Takes the roots down.
+struct Found(Vec<Reference>);
+
+impl RootVisitor for Found {
+    fn visit(&mut self, slot: &mut Reference) -> bool {
+        self.0.push(*slot);
+        false
+    }
+}
+
+/// Every object that these references lead to.
+fn reach<M: ReferenceModel>(core: &Core<M>, from: &[Reference]) -> HashSet<Reference> {
+    let mut reached = HashSet::new();
+    let mut left: Vec<_> = from.to_vec();
+    while let Some(reference) = left.pop() {
+        if reference.is_object() && reached.insert(reference) {
+            let object = core.object(reference);
+            let id = TypeId(core.word(object + TYPE_ID_OFFSET));
+            let record = core.types.record(id);
+            if record.kind != TypeKind::Array as u32 {
+                left.extend(
+                    core.types.reference_offsets(id).iter().map(|offset| Reference(core.word(object + offset))),
+                );
+            } else if record.reference_map != 0 {
+                let parts = core.parts(object, record.bytes, core.word(object + ARRAY_LENGTH_OFFSET));
+                let strips = strips(parts, core.pool.cage.memory(), 0, parts.bytes);
+                left.extend(
+                    strips.flat_map(|(first, end)| (first..end).step_by(4)).map(|slot| Reference(core.word(slot))),
+                );
+            }
+        }
+    }
+    reached
+}
