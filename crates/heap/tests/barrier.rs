@@ -4,7 +4,7 @@
 mod common;
 
 use common::world::World;
-use common::{Held, layouts, register, snapshot};
+use common::{Held, Trusting, layouts, register, snapshot};
 use legato_heap::layout::StorageKind;
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, TypeShape, TypeTable};
 
@@ -36,9 +36,30 @@ fn a_store_without_the_barrier_is_found() {
     let value = heap.allocate_struct(id, &mut roots).unwrap();
     // SAFETY: both are live.
     unsafe { heap.store_reference(object, 8, value) };
-    // One of these begins a cycle.
-    (0..10).for_each(|_| heap.collect(Cause::Requested, &mut roots));
+    // A cycle begins.
+    heap.collect(Cause::Requested, &mut roots);
     // SAFETY: the object has a field there.
     unsafe { heap.object_address(object).add(8).cast::<Reference>().write(Reference::NULL) };
+    heap.collect(Cause::Requested, &mut roots);
+}
+
+/// The copy that compiled code makes where both arrays lie in one piece.
+#[test]
+fn a_quick_copy_is_seen() {
+    let types = TypeTable::new().unwrap();
+    let id = register(&types, TypeShape::Array(StorageKind::Ref));
+    let config = HeapConfig { collector: legato_heap::Collector::Snapshot, ..HeapConfig::default() };
+    let mut heap = Heap::new(&config, types).unwrap();
+    let mut roots = Held::new();
+    let [array, nulls, value] = [4, 4, 0].map(|length| {
+        let array = heap.allocate_array(id, length, &mut roots).unwrap();
+        roots.push(array);
+        array
+    });
+    heap.set(array, 2, value.0.into()).unwrap();
+    roots.pop();
+    heap.collect(Cause::Requested, &mut roots);
+    // SAFETY: live arrays of references.
+    assert_eq!(unsafe { heap.quick_array_copy(array, 1, nulls, 1, 3) }, Some(true));
     heap.collect(Cause::Requested, &mut roots);
 }

@@ -27,7 +27,7 @@ use std::collections::HashSet;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
-/// A cycle begins at every so many-th call that may collect.
+/// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for.
 const BETWEEN_CYCLES: u32 = 4;
 
 /// A heap with this collector and reference model `M`.
@@ -35,6 +35,7 @@ pub(crate) struct Snapshot<M> {
     mark_sweep: MarkSweep<M>,
     /// The cycle under way.
     cycle: Option<Cycle>,
+    /// Calls that may collect left until the next one.
     calls: u32,
 }
 
@@ -88,7 +89,7 @@ impl<M: ReferenceModel> Snapshot<M> {
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Snapshot<M>, HeapError> {
         let mut mark_sweep = MarkSweep::new(config, types)?;
         mark_sweep.core.overwritten = Overwritten::new(&mut mark_sweep.core.context);
-        Ok(Snapshot { mark_sweep, cycle: None, calls: 0 })
+        Ok(Snapshot { mark_sweep, cycle: None, calls: BETWEEN_CYCLES })
     }
 
     /// The barrier of stores into an object.
@@ -104,8 +105,9 @@ impl<M: ReferenceModel> Snapshot<M> {
     ) -> R {
         self.end_cycle();
         let result = act(&mut self.mark_sweep, roots);
-        self.calls += 1;
-        if self.calls.is_multiple_of(BETWEEN_CYCLES) {
+        self.calls -= 1;
+        if self.calls == 0 {
+            self.calls = BETWEEN_CYCLES;
             self.begin_cycle(roots);
         }
         result
@@ -134,7 +136,9 @@ impl<M: ReferenceModel> Snapshot<M> {
         self.between_cycles(roots, |heap, roots| heap.poll(roots));
     }
 
+    /// Begins a cycle behind the collection.
     pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        self.calls = 1;
         self.between_cycles(roots, |heap, roots| heap.collect(cause, roots));
     }
 

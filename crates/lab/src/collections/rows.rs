@@ -6,7 +6,7 @@ use crate::random::Random;
 pub const ORACLE: &str = "collector=mark-sweep,min=2G,max=4G";
 
 /// The first runs with each program, the others with some.
-pub const ROWS: [&str; 30] = [
+pub const ROWS: [&str; 32] = [
     "nursery=64K",
     "nursery=64K,stress=1",
     "nursery=64K,stress=2",
@@ -37,6 +37,8 @@ pub const ROWS: [&str; 30] = [
     "collector=mark-sweep,references=thin-handles,min=256K,stress=3",
     "collector=mark-sweep,references=thin-handles,arrays=zrays,first-n=0,first-n-grows=off,leaf=256,stress=5",
     "collector=mark-sweep,arrays=arraylets,leaf=256,stress=37,verify=on",
+    "collector=snapshot,min=256K,stress=3",
+    "collector=snapshot,arrays=zrays,first-n=64,leaf=256,copy-on-write=on,min=256K,stress=7",
 ];
 
 /// Rows besides the first that a program runs under.

@@ -16,9 +16,10 @@ fn run(settings: &[(&str, &str)], text: &str) -> anyhow::Result<i32> {
     instance.get_typed_func::<(), i32>(&mut store, "run")?.call(&mut store, ())
 }
 
-const LAYOUTS: [&[(&str, &str)]; 5] = [
+const LAYOUTS: [&[(&str, &str)]; 6] = [
     &[],
     &[("collector", "mark-sweep")],
+    &[("collector", "snapshot")],
     &[("arrays", "zrays"), ("first-n", "64"), ("leaf", "256"), ("first-n-grows", "off"), ("stress", "3")],
     &[("arrays", "zrays"), ("first-n", "0"), ("leaf", "256"), ("stress", "3")],
     &[("arrays", "arraylets"), ("leaf", "256"), ("stress", "3")],
