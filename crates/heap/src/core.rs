@@ -22,7 +22,7 @@ use crate::spaces::mapped::MappedSpace;
 use crate::spaces::small::{SmallSpace, Survivors};
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
-use crate::views::{DoubleMaps, NativeViews};
+use crate::views::DoubleMaps;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
@@ -103,7 +103,7 @@ impl<M: ReferenceModel> Core<M> {
             let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);
             pool.prepare_leaves(leaves.leaf_bytes(), reserve.max(leaves.group_blocks()))?;
         }
-        let maps_twice = spines.is_some() && config.native_views == NativeViews::DoubleMap;
+        let maps_twice = spines.is_some() && config.native_views.double_map().is_some();
         if maps_twice {
             pool.cage.allow_sharing()?;
         }
@@ -239,7 +239,7 @@ impl<M: ReferenceModel> Core<M> {
         if record.reference_map == 0 {
             self.counted.allocated_number_bytes += bytes;
         }
-        if bytes > u64::from(self.config.array_params.first_n) {
+        if bytes > u64::from(self.config.arrays.counted_first_n()) {
             self.counted.allocated_large_bytes += bytes;
         }
     }
@@ -249,7 +249,8 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn count_copy(&mut self, from: u64, to: u64) {
         if self.config.count_accesses {
             self.counted.copied_bytes += to - from;
-            self.counted.copied_beyond_bytes += to.saturating_sub(from.max(self.config.array_params.first_n.into()));
+            self.counted.copied_beyond_bytes +=
+                to.saturating_sub(from.max(self.config.arrays.counted_first_n().into()));
         }
     }
 

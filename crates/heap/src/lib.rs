@@ -57,13 +57,14 @@ pub mod sizing;
 mod spaces;
 mod type_table;
 pub mod types;
+mod values;
 mod verify;
 pub mod views;
 pub mod zeroing;
 
 pub use arrays::Arrays;
 pub use collector::Collector;
-pub use config::HeapConfig;
+pub use config::{Given, HeapConfig};
 pub use error::{AllocationError, HeapError};
 pub use heap::Heap;
 pub use observer::{ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};

@@ -7,30 +7,20 @@
 mod fixed;
 mod gc_ratio;
 
+pub use gc_ratio::GcRatioParams;
+
 use crate::config::HeapConfig;
 use std::fmt;
 use std::time::Duration;
 
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Sizing {
-    /// The limit is the maximum.
-    Fixed,
-    /// After each full collection the limit grows or shrinks with the share of the heap that is live and the share of
-    /// time that went into collecting.
-    GcRatio,
-}
-
-impl Sizing {
-    /// Every value.
-    pub const ALL: &[Sizing] = &[Sizing::Fixed, Sizing::GcRatio];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Sizing::Fixed => "fixed",
-            Sizing::GcRatio => "gc-ratio",
-        }
+crate::values::values! {
+    /// The values of the axis.
+    pub enum Sizing {
+        /// The limit is the maximum.
+        Fixed = "fixed",
+        /// After each full collection the limit grows or shrinks with the share of the heap that is live and the share
+        /// of time that went into collecting.
+        GcRatio(GcRatioParams) = "gc-ratio",
     }
 }
 
@@ -50,8 +40,6 @@ struct Bounds {
     minimum: u64,
     /// Nor higher than this, in bytes.
     maximum: u64,
-    /// Nor more than so many times what is live, where a rule lets it follow what is live at all.
-    growth: f64,
 }
 
 /// A value of the axis.
@@ -76,10 +64,12 @@ impl HeapSize {
     /// The limit of an empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig) -> HeapSize {
         let maximum = config.maximum();
-        let bounds = Bounds { minimum: config.min_bytes.min(maximum), maximum, growth: config.growth };
+        let bounds = Bounds { minimum: config.min_bytes.min(maximum), maximum };
         let rule: Box<dyn Rule> = match config.sizing {
             Sizing::Fixed => Box::new(fixed::Fixed),
-            Sizing::GcRatio => Box::new(gc_ratio::GcRatio::new(config.collector)),
+            Sizing::GcRatio(params) => {
+                Box::new(gc_ratio::GcRatio::new(params, config.collector.attributes().is_generational()))
+            }
         };
         let limit = rule.first(&bounds).clamp(bounds.minimum, bounds.maximum);
         HeapSize { bounds, limit, rule }

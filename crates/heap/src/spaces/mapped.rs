@@ -36,11 +36,11 @@ use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::config::HeapConfig;
 use crate::core::Contents;
 use crate::layout::{POINTER_BYTES, SpineLayout};
+use crate::observer::HeapStats;
 use crate::os::page_bytes;
 use crate::os::sharing::{PageState, PageTables};
 use crate::references::ReferenceModel;
 use crate::size_classes::MAX_SMALL_BYTES;
-use crate::{Arrays, HeapStats};
 use shared_pages::{Extent, SharedPages};
 use std::collections::BTreeMap;
 
@@ -117,9 +117,9 @@ impl MappedSpace {
         let rooms = config.spines().map(|spines| spines.layout).filter(|layout| layout.grows);
         let from = match rooms {
             Some(_) => Some(MAX_SMALL_BYTES + 1),
-            None => (config.arrays == Arrays::Mapped).then_some(config.array_params.mapped_from),
+            None => config.arrays.mapped().map(|params| params.from),
         };
-        let may_share = config.arrays == Arrays::Mapped && config.array_params.mapped_sharing && pages > 0;
+        let may_share = config.arrays.mapped().is_some_and(|params| params.sharing) && pages > 0;
         MappedSpace {
             from,
             arrays: BTreeMap::new(),

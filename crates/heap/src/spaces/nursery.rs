@@ -81,7 +81,7 @@ impl Nursery {
             large_bytes: 0,
             hide_run: config.stress.is_some(),
             zeroing: config.zeroing(),
-            zeroer: Zeroer::new(config.zeroing(), config.zeroing_params)?,
+            zeroer: Zeroer::new(config.zeroing()),
             dirty: Vec::new(),
             opened: 0,
             guards: config.verify,

@@ -20,6 +20,7 @@
 //! a card scan finds dead old objects too, whose young ones then live until the next full collection.
 
 mod ages;
+mod attributes;
 mod collect;
 mod params;
 mod remembered;
@@ -32,6 +33,7 @@ mod verify;
 pub(crate) use ages::{AGE_TABLE_BELOW, Age, Ages};
 pub use params::{Barrier, GenerationalParams, Nursery};
 
+use crate::collector::Collector;
 use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
 use crate::error::{AllocationError, HeapError};
@@ -59,6 +61,7 @@ pub(crate) struct Generational {
     /// Dropped before the core: its helper thread may be writing to the memory that the core owns.
     nursery: nursery::Nursery,
     pub(crate) core: Core<Direct>,
+    params: GenerationalParams,
     work: Work,
     /// The mature cells that objects are copied to next, by size class.
     runs: [BumpRun; MAX_SIZE_CLASSES],
@@ -83,12 +86,14 @@ struct Count {
 impl Generational {
     /// An empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Generational, HeapError> {
+        let Collector::Generational(params) = config.collector else { unreachable!("another collector's heap") };
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
         Ok(Generational {
             nursery: nursery::Nursery::new(config, &core.pool.cage)?,
             store_buffer: StoreBuffer::new(&mut core.context),
             core,
+            params,
             work: Work::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
             old_objects: 0,

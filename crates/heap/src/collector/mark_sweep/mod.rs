@@ -8,7 +8,10 @@
 //! The classical design (McCarthy 1960; lazy sweeping after Hughes 1982); segregated size classes and runs of free
 //! cells so that compiled code allocates by bumping. Limits: stop-the-world, fragmentation within size classes.
 
+mod attributes;
 mod verify;
+
+pub(crate) use attributes::MarkSweepAttributes;
 
 use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
