@@ -3,7 +3,7 @@
 //!
 //! Lists are pairs, symbols are arrays of bytes, numbers are immediates, the empty list is null and false. Everything
 //! that lives over an allocation lies in a [`RootStack`]. The heap is verified, and collected at every seventh
-//! allocation or poll: a reference that is missing among the roots, or a store without its barrier, ends the program.
+//! allocation or poll: a reference that is used without having been a root ends the program.
 
 use legato_heap::layout::{HEADER_BYTES, StorageKind};
 use legato_heap::{Heap, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable};
