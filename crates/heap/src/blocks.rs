@@ -8,13 +8,13 @@
 //! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts
 //! taken blocks, not side tables (under 2 %).
 
+pub(crate) use crate::geometry::{BLOCK_BYTES, block_of, block_start};
+
 use crate::cage::{CAGE_BYTES, Cage, NULL_GUARD_BYTES};
 use crate::error::HeapError;
 use crate::marks::MarkBits;
 use std::collections::BTreeMap;
 
-/// Bytes of a block.
-pub(crate) const BLOCK_BYTES: u32 = 32 << 10;
 /// The first block that can be taken: those before it are the null guard.
 pub(crate) const FIRST_BLOCK: u32 = NULL_GUARD_BYTES / BLOCK_BYTES;
 /// Cage offset of the zero leaf, in heaps that have one: in the first blocks.
@@ -119,18 +119,6 @@ pub(crate) struct BlockPool {
     /// Takes left before every further one fails.
     #[cfg(test)]
     pub(crate) takes_left: Option<u32>,
-}
-
-/// Offset of a block's first byte.
-#[inline(always)]
-pub(crate) const fn block_start(block: u32) -> u32 {
-    block * BLOCK_BYTES
-}
-
-/// The block that an offset lies in.
-#[inline(always)]
-pub(crate) const fn block_of(offset: u32) -> u32 {
-    offset / BLOCK_BYTES
 }
 
 impl BlockPool {

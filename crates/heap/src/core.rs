@@ -1,9 +1,9 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
 //! values, totals.
 
-use crate::arrays::bulk::Elements;
-use crate::arrays::leaves::LeafTally;
-use crate::arrays::{SpineMode, TakenLeaves};
+use crate::arrays::elements::Elements;
+use crate::arrays::pointers::LeafTally;
+use crate::arrays::{Arrays, SpineMode, TakenLeaves};
 use crate::blocks::BlockPool;
 use crate::collector::marking::{MarkStack, Marker};
 use crate::config::HeapConfig;
@@ -18,8 +18,9 @@ use crate::roots::Roots;
 use crate::spaces::immortal::ImmortalSpace;
 use crate::spaces::large;
 use crate::spaces::leaves::{LeafKind, LeafSpace};
-use crate::spaces::mapped::MappedSpace;
-use crate::spaces::small::{SmallSpace, Survivors};
+use crate::spaces::mapped::{Mapped, MappedSpace};
+use crate::spaces::small::SmallSpace;
+use crate::spaces::{Contents, Survivors};
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::views::{DoubleMaps, NativeViews};
@@ -82,17 +83,6 @@ pub(crate) fn object_bytes(spines: Option<SpineMode>, element_bytes: u32, length
     }
 }
 
-/// What a new object's fields and elements hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Contents {
-    /// Zeros.
-    Zeroed,
-    /// Whatever the memory held: the caller writes all of it before the next safepoint.
-    Unwritten,
-    /// Whatever the memory held, most of which is not going to be touched soon: a spine with room.
-    Room,
-}
-
 impl<M: ReferenceModel> Core<M> {
     /// The parts of an empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Core<M>, HeapError> {
@@ -107,6 +97,13 @@ impl<M: ReferenceModel> Core<M> {
         if maps_twice {
             pool.cage.allow_sharing()?;
         }
+        let mapped = match spines.map(|mode| mode.layout).filter(|layout| layout.grows) {
+            Some(layout) => Mapped::Spines(layout),
+            None if config.arrays == Arrays::Mapped => {
+                Mapped::Arrays { from: config.array_params.mapped_from, sharing: config.array_params.mapped_sharing }
+            }
+            None => Mapped::Nothing,
+        };
         let core = Core {
             config: config.clone(),
             types,
@@ -120,7 +117,7 @@ impl<M: ReferenceModel> Core<M> {
             taken: TakenLeaves::default(),
             homecoming: Vec::new(),
             counted: CountedArrays::default(),
-            mapped: MappedSpace::new(config),
+            mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
             immortal: ImmortalSpace::default(),

@@ -31,6 +31,7 @@
 #![warn(missing_docs)]
 
 mod access;
+mod ages;
 mod arch;
 pub mod arrays;
 mod blocks;
@@ -42,6 +43,7 @@ mod context;
 mod core;
 mod error;
 mod external;
+mod geometry;
 mod heap;
 pub mod layout;
 mod marks;

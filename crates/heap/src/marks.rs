@@ -1,7 +1,7 @@
 //! Mark bits: one for each 8 bytes of the cage up to the highest block taken, beside the objects so that marking and
 //! sweeping write to no object. An object is marked by the bit of its first byte.
 
-use crate::blocks::BLOCK_BYTES;
+use crate::geometry::BLOCK_BYTES;
 
 /// Words of mark bits for each block.
 const WORDS: usize = BLOCK_BYTES as usize / 8 / 64;

@@ -10,8 +10,8 @@
 use super::delay::Delay;
 use crate::arch::prefetch;
 use crate::arrays::SpineMode;
-use crate::arrays::leaves::{LeafTally, mark_leaves, strips};
 use crate::arrays::parts::Parts;
+use crate::arrays::pointers::{LeafTally, mark_leaves, strips};
 use crate::blocks::BlockPool;
 use crate::cage::NULL_GUARD_BYTES;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES};

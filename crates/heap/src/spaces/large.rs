@@ -1,8 +1,7 @@
 //! Large objects: each in consecutive blocks of its own, first-fit, freed as a whole right after marking.
 
-use super::small::Survivors;
+use super::{Contents, Survivors};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
-use crate::core::Contents;
 use crate::references::ReferenceModel;
 use crate::size_classes::MAX_SMALL_BYTES;
 

@@ -14,9 +14,8 @@
 //!
 //! Limits: leaves smaller than a page may hold pages that are mostly free; they are not compacted.
 
-use super::small::Survivors;
+use super::{Contents, Survivors};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
-use crate::core::Contents;
 
 /// What a leaf holds. Also the `class` of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -30,17 +30,14 @@
 mod copy;
 mod shared_pages;
 
-use super::large;
-use super::small::Survivors;
+use super::{Contents, Survivors, large};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
-use crate::config::HeapConfig;
-use crate::core::Contents;
 use crate::layout::{POINTER_BYTES, SpineLayout};
+use crate::observer::HeapStats;
 use crate::os::page_bytes;
 use crate::os::sharing::{PageState, PageTables};
 use crate::references::ReferenceModel;
 use crate::size_classes::MAX_SMALL_BYTES;
-use crate::{Arrays, HeapStats};
 use shared_pages::{Extent, SharedPages};
 use std::collections::BTreeMap;
 
@@ -51,6 +48,17 @@ const LEAST_RUN: u32 = 4;
 const FIRST_SEARCH: u32 = 4;
 /// Words that are looked at together for zeros.
 const LINE_WORDS: usize = 8;
+
+/// Which objects of a heap are mapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mapped {
+    /// None.
+    Nothing,
+    /// Arrays of at least so many bytes; copies share their pages where `sharing` says so.
+    Arrays { from: u32, sharing: bool },
+    /// Large spines, with room in which their elements grow.
+    Spines(SpineLayout),
+}
 
 /// The mapped arrays of one heap.
 #[derive(Debug)]
@@ -111,21 +119,20 @@ struct Room {
 }
 
 impl MappedSpace {
-    /// An empty space. The configuration is valid.
-    pub(crate) fn new(config: &HeapConfig) -> MappedSpace {
+    /// An empty space.
+    pub(crate) fn new(mapped: Mapped) -> MappedSpace {
         let pages = BLOCK_BYTES / page_bytes();
-        let rooms = config.spines().map(|spines| spines.layout).filter(|layout| layout.grows);
-        let from = match rooms {
-            Some(_) => Some(MAX_SMALL_BYTES + 1),
-            None => (config.arrays == Arrays::Mapped).then_some(config.array_params.mapped_from),
+        let (from, shares, rooms) = match mapped {
+            Mapped::Nothing => (None, false, None),
+            Mapped::Arrays { from, sharing } => (Some(from), sharing && pages > 0, None),
+            Mapped::Spines(layout) => (Some(MAX_SMALL_BYTES + 1), false, Some(layout)),
         };
-        let may_share = config.arrays == Arrays::Mapped && config.array_params.mapped_sharing && pages > 0;
         MappedSpace {
             from,
             arrays: BTreeMap::new(),
             pages_per_block: (pages > 0).then_some(pages),
             page_bytes: page_bytes(),
-            tables: if may_share { PageTables::new().ok() } else { None },
+            tables: if shares { PageTables::new(page_bytes()).ok() } else { None },
             shared: SharedPages::default(),
             extents: 0,
             untouched: 0,

@@ -12,11 +12,12 @@
 //! Limits: a block stays with its class until it is empty, so the heap can be exhausted for one class while other
 //! classes have free cells.
 
+use super::{Contents, Survivors};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
-use crate::core::Contents;
 use crate::layout::TYPE_ID_OFFSET;
-use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
+use crate::plan::BumpRun;
 use crate::references::ReferenceModel;
+use crate::size_classes::MAX_SIZE_CLASSES;
 use crate::size_classes::SizeClasses;
 
 /// The longest run handed out at a time, in bytes: little enough that zeroing leaves it in the first-level cache.
@@ -32,13 +33,6 @@ pub(crate) struct SmallSpace {
     unswept: [Vec<u32>; MAX_SIZE_CLASSES],
     /// Hand out one cell at a time, so that every allocation comes to the heap.
     one_by_one: bool,
-}
-
-/// What the first part of sweeping found.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Survivors {
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
 }
 
 impl SmallSpace {

@@ -13,7 +13,6 @@ use crate::blocks::BLOCK_BYTES;
 use crate::cage::Cage;
 use crate::marks::MarkBits;
 use crate::os::Reservation;
-use crate::verify::Check;
 use std::collections::HashMap;
 
 /// The views of a heap.
@@ -108,7 +107,7 @@ impl DoubleMaps {
     }
 
     /// Checks that an array with these pointers and a view has the view's leaves, and that both show the same.
-    pub(crate) fn check(&self, cage: &Cage, pointers: &[u32]) -> Check {
+    pub(crate) fn check(&self, cage: &Cage, pointers: &[u32]) -> Result<(), String> {
         let Some(view) = pointers.first().and_then(|first| self.views.get(first)) else { return Ok(()) };
         if *view.leaves != *pointers {
             return Err(format!("its view maps {:x?}, but its leaves are {pointers:x?}", view.leaves));

@@ -1,8 +1,8 @@
 //! When the generational heap collects, and in which order.
 
-use super::ages::Age;
 use super::scavenge::{FORWARDED, Scavenger, Tally};
 use super::{Count, Generational, Nursery};
+use crate::ages::Age;
 use crate::blocks::BLOCK_BYTES;
 use crate::external::{Fate, HostValue};
 use crate::layout::TYPE_ID_OFFSET;

@@ -11,7 +11,7 @@
 mod verify;
 
 use crate::config::HeapConfig;
-use crate::core::{Contents, Core};
+use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::external::HostValue;
 use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
@@ -20,6 +20,7 @@ use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
+use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
