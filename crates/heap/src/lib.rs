@@ -35,6 +35,7 @@ mod ages;
 mod arch;
 pub mod arrays;
 mod blocks;
+mod budget;
 mod cage;
 mod cards;
 pub mod collector;
@@ -64,6 +65,7 @@ pub mod views;
 pub mod zeroing;
 
 pub use arrays::Arrays;
+pub use budget::{Budget, Done};
 pub use collector::Collector;
 pub use config::HeapConfig;
 pub use error::{AllocationError, HeapError};

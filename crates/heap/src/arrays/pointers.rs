@@ -84,22 +84,25 @@ pub(crate) struct LeafTally {
     pub(crate) compressed: u64,
 }
 
-/// Marks the leaves of a spine, and lets go of those that hold zeros alone, unless they are mapped a second time. The
-/// mutator stands.
+/// Marks leaves of a spine, at most `count` of them from number `first` on, and lets go of those that hold zeros alone,
+/// unless they are mapped a second time. Returns the number to go on at, where there are more. The mutator stands.
 pub(crate) fn mark_leaves(
     pool: &mut BlockPool,
     mode: &SpineMode,
     views: &DoubleMaps,
     parts: &Parts,
+    (first, count): (u32, u32),
     tally: &mut LeafTally,
-) {
-    let Some((object, spine)) = parts.spine() else { return };
+) -> Option<u32> {
+    let (object, spine) = parts.spine()?;
     let memory = pool.cage.memory();
     // SAFETY: the spine has so many pointers.
     let pointer = |number| unsafe { pointer_at(memory, object + spine.pointers + 4 * number) };
     let has_view = !views.is_empty() && spine.leaves > 0 && views.find(pointer(0).load(Ordering::Relaxed)).is_some();
     let compresses = mode.zero_compression && !has_view;
-    for number in parts.grown()..spine.leaves {
+    let first = first.max(parts.grown());
+    let end = spine.leaves.min(first.saturating_add(count));
+    for number in first..end {
         let pointer = pointer(number);
         let leaf = leaf_of(pointer.load(Ordering::Relaxed));
         if leaf == ZERO_LEAF {
@@ -113,6 +116,7 @@ pub(crate) fn mark_leaves(
             tally.marked += 1;
         }
     }
+    (end < spine.leaves).then_some(end)
 }
 
 /// Points the remainder's pointer of a spine that has been moved at where the remainder is now.

@@ -30,8 +30,9 @@
 mod copy;
 mod shared_pages;
 
-use super::{Contents, Survivors, large};
+use super::{Contents, Survivors, Sweep, large};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
+use crate::budget::{Budget, Done};
 use crate::layout::{POINTER_BYTES, SpineLayout};
 use crate::observer::HeapStats;
 use crate::os::page_bytes;
@@ -237,36 +238,28 @@ impl MappedSpace {
         self.array_mut(block_of(object)).room.as_mut().expect("the spine has room")
     }
 
-    /// Frees every unmarked array, gives pages of zeros back and counts what the others hold. Arrays are searched for
-    /// zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one that has been dense
-    /// stays so. With `thorough`, all are.
-    pub(crate) fn collected<M: ReferenceModel>(
+    /// Frees unmarked arrays, gives pages of zeros back and counts what the others hold, an array at a time. Arrays are
+    /// searched for zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one that has
+    /// been dense stays so. With `thorough`, all are. A new sweep begins at the first array.
+    pub(crate) fn sweep<M: ReferenceModel>(
         &mut self,
+        sweep: &mut Sweep,
         pool: &mut BlockPool,
         model: &mut M,
         thorough: bool,
-    ) -> Survivors {
-        let mut survivors = Survivors::default();
-        let heads: Vec<u32> = self.arrays.keys().copied().collect();
-        for head in heads {
+        budget: &mut Budget,
+    ) -> Done {
+        while let Some((&head, array)) = self.arrays.range(sweep.block..).next() {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            budget.spend(array.blocks.into());
+            sweep.block = head + 1;
             let object = block_start(head);
             if pool.marks.get(object) {
-                let array = self.array_mut(head);
-                array.collections += 1;
-                let is_searched = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
-                if is_searched || array.room.is_none() {
-                    self.look_at(pool, head);
-                }
-                if is_searched {
-                    self.give_room_back(pool, head);
-                    self.give_zeros_back(pool, head);
-                }
-                if is_searched || self.arrays[&head].room.is_none() {
-                    self.let_go(head);
-                    self.count(head);
-                }
-                survivors.objects += 1;
-                survivors.bytes += self.arrays[&head].pages as u64 * self.page_size();
+                self.lived(pool, head, thorough);
+                let bytes = self.arrays[&head].pages as u64 * self.page_size();
+                sweep.survivors += Survivors { objects: 1, bytes };
             } else {
                 // SAFETY: an unmarked array is dead, and freed here once.
                 unsafe { model.release(pool, object) };
@@ -274,8 +267,27 @@ impl MappedSpace {
             }
         }
         self.tell(pool);
-        survivors.bytes += self.shared.held() * self.page_size();
-        survivors
+        sweep.survivors.bytes += self.shared.held() * self.page_size();
+        Done::Yes
+    }
+
+    /// Notes that an array has lived through a full collection.
+    fn lived(&mut self, pool: &mut BlockPool, head: u32, thorough: bool) {
+        let array = self.array_mut(head);
+        array.collections += 1;
+        let has_room = array.room.is_some();
+        let is_searched = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
+        if is_searched || !has_room {
+            self.look_at(pool, head);
+        }
+        if is_searched {
+            self.give_room_back(pool, head);
+            self.give_zeros_back(pool, head);
+        }
+        if is_searched || !has_room {
+            self.let_go(head);
+            self.count(head);
+        }
     }
 
     /// Counts the memory of a young array that becomes old; returns for how many bytes it is to count until the next

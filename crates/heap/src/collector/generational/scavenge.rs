@@ -273,7 +273,7 @@ impl<'a> Scavenger<'a> {
             let parts = Parts::of(self.memory, Some(mode.layout), object, element_bytes, length);
             // SAFETY: the spine is where it will be, and the mutator stands.
             unsafe { follow_remainder(self.memory, &parts) };
-            mark_leaves(self.pool, mode, self.views, &parts, &mut self.tally.leaves);
+            mark_leaves(self.pool, mode, self.views, &parts, (0, u32::MAX), &mut self.tally.leaves);
         }
     }
 
