@@ -12,11 +12,11 @@ use crate::arrays::{Arrays, SpineMode};
 use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};
 use crate::cage::NULL_GUARD_BYTES;
 use crate::collector::Collector;
-use crate::collector::generational::GenerationalParams;
+use crate::collector::generational::params::GenerationalParams;
 use crate::error::HeapError;
 use crate::plan::{AccessPlan, ArrayPlan, CountingPlan, MutatorContext, SpinePlan};
 use crate::references::References;
-use crate::sizing::{GcRatioParams, Sizing};
+use crate::sizing::{Bounds, GcRatioParams, Sizing};
 use crate::views::NativeViews;
 use crate::zeroing::Zeroing;
 
@@ -167,6 +167,12 @@ impl HeapConfig {
     /// What becomes of arrays that do not lie in one piece; `None` where all do.
     pub(crate) fn spines(&self) -> Option<SpineMode> {
         self.arrays.spines(self.native_views, self.references)
+    }
+
+    /// What is said of the heap's size.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let maximum = self.maximum();
+        Bounds { minimum: self.min_bytes.min(maximum), maximum }
     }
 
     /// The usable maximum: `max_bytes`, or what the cage holds.

@@ -150,7 +150,7 @@ impl Merger<'_> {
                     }
                     return;
                 }
-                ref op if is_harmless(op) => {}
+                ref op if op.properties().is_computation() => {}
                 _ => return,
             }
         }
@@ -158,7 +158,7 @@ impl Merger<'_> {
 
     /// Notes the read of a length as one to leave to an access, where it ends what lies before the check.
     fn leave_length(&mut self, access: Inst, length: Value, before: &[Inst]) {
-        let effect = before.iter().rev().find(|inst| !is_harmless(&self.mir.insts[inst.index()].op));
+        let effect = before.iter().rev().find(|inst| !self.mir.insts[inst.index()].op.properties().is_computation());
         if let Some(&inst) = effect
             && let data = &self.mir.insts[inst.index()]
             && matches!(data.op, Op::ArrayLen(_))
@@ -189,16 +189,6 @@ impl Merger<'_> {
                 self.merged.checks.insert(access, MergedCheck::LengthOf(data.args[0], check));
             }
         }
-    }
-}
-
-/// Whether an operation has no effect and cannot trap, so that checks and accesses may change places with it.
-pub(super) fn is_harmless(op: &Op) -> bool {
-    match op {
-        Op::Const(_) | Op::Compare(_) | Op::Select | Op::Refine(_) | Op::RefIsNull | Op::RefEq => true,
-        Op::Unary(op) => !op.can_trap(),
-        Op::Binary(op) => !op.can_trap(),
-        _ => false,
     }
 }
 
@@ -243,7 +233,9 @@ pub(super) fn is_length(mir: &Function, value: Value, array: Value) -> bool {
 /// The reference that a value is a checked or refined copy of.
 pub(super) fn root(mir: &Function, value: Value) -> Value {
     let mut at = mir.resolve(value);
-    while let Some((Op::NullCheck | Op::Refine(_) | Op::RefCast(_), args)) = origin(mir, at) {
+    while let Some((op, args)) = origin(mir, at)
+        && op.properties().copies
+    {
         at = mir.resolve(args[0]);
     }
     at

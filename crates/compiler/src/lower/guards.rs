@@ -11,7 +11,7 @@ use legato_heap::layout::StorageKind;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::checks::{is_harmless, is_length, root};
+use super::checks::{is_length, root};
 use super::control::predecessors;
 use super::env::ModuleEnv;
 use super::strips::StripPlan;
@@ -131,7 +131,7 @@ fn first_access(
     if block.cold {
         return None;
     }
-    let position = block.insts.iter().position(|inst| !is_harmless(&mir.insts[inst.index()].op))?;
+    let position = block.insts.iter().position(|inst| !mir.insts[inst.index()].op.properties().is_computation())?;
     let access = block.insts[position];
     let data = &mir.insts[access.index()];
     let kind = match data.op {

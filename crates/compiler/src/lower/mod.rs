@@ -41,7 +41,7 @@ use self::guards::Guards;
 use self::roots::{RootPlan, SafepointKey};
 use self::strips::StripPlan;
 use self::verify::Notes;
-use crate::mir::{self, Constant, Op};
+use crate::mir::{self, Collects, Constant, Op};
 use crate::module::TypeIndex;
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
@@ -471,7 +471,7 @@ impl Lowering<'_, '_> {
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);
-            if allocation::is_allocation(&data.op) {
+            if data.op.properties().collects == Collects::Allocating {
                 self.note_fresh(value);
             }
         }

@@ -92,6 +92,12 @@ impl BinaryOp {
         use BinaryOp::*;
         matches!(self, I32DivS | I32DivU | I32RemS | I32RemU | I64DivS | I64DivU | I64RemS | I64RemU)
     }
+
+    /// Whether its operands, integers, may be exchanged. (Which NaN a float operation gives depends on their order.)
+    pub const fn is_commutative(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, I32Add | I32Mul | I32And | I32Or | I32Xor | I64Add | I64Mul | I64And | I64Or | I64Xor)
+    }
 }
 
 impl CompareOp {

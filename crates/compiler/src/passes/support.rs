@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::mir::{Block, Check, Constant, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, Constant, Function, Inst, Op, Terminator, Value, ValueDef};
 use crate::module::{HeapType, ModuleInfo, RefType, ValueType};
 
 /// The instruction that defines a value.
@@ -44,36 +44,11 @@ pub(super) fn ref_type(function: &Function, value: Value) -> RefType {
     }
 }
 
-/// Whether an instruction may go when nothing uses its results: it has no effect and does not trap. (That memory may be
-/// exhausted is no effect to be preserved.)
+/// Whether an instruction may go when nothing uses its results: it has no effect and does not trap.
 pub(super) fn is_removable(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst.index()];
-    match &data.op {
-        Op::Unary(op) => !op.can_trap(),
-        Op::Binary(op) => !op.can_trap() || division_is_safe(function, &data.args),
-        Op::Const(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::MemorySize(_)
-        | Op::TableSize(_)
-        | Op::GlobalGet(_)
-        | Op::RefFunc(_)
-        | Op::RefIsNull
-        | Op::RefEq
-        | Op::Refine(_)
-        | Op::RefTest(_)
-        | Op::RefI31
-        | Op::StructNew(_)
-        | Op::StructNewDefault(_)
-        | Op::ArrayNewFixed(_)
-        | Op::ArrayGet(..)
-        | Op::ExceptionNew(_)
-        | Op::ExceptionGet(..) => true,
-        Op::I31Get(_, check) | Op::StructGet(_, _, _, check) | Op::ArrayLen(check) | Op::ArrayInlineLen(check) => {
-            *check == Check::Elided
-        }
-        _ => false,
-    }
+    let never_traps = matches!(data.op, Op::Binary(_)) && division_is_safe(function, &data.args);
+    never_traps || data.op.properties().is_removable()
 }
 
 /// Whether a division by these operands cannot trap: the divisor is a constant other than 0 and -1.
@@ -81,33 +56,6 @@ fn division_is_safe(function: &Function, args: &[Value]) -> bool {
     match constant(function, args[1]) {
         Some(Constant::I32(divisor)) => divisor != 0 && divisor != -1,
         Some(Constant::I64(divisor)) => divisor != 0 && divisor != -1,
-        _ => false,
-    }
-}
-
-/// Whether an operation's outcome (results or trap) depends on its operands alone, however often and wherever it is
-/// executed.
-pub(super) fn is_pure(op: &Op, info: &ModuleInfo) -> bool {
-    match op {
-        Op::Const(_)
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::RefFunc(_)
-        | Op::RefIsNull
-        | Op::RefEq
-        | Op::NullCheck
-        | Op::Refine(_)
-        | Op::RefTest(_)
-        | Op::RefCast(_)
-        | Op::RefI31
-        | Op::I31Get(..)
-        | Op::ArrayLen(_)
-        | Op::BoundsCheck
-        | Op::ExceptionGet(..) => true,
-        Op::StructGet(ty, field, ..) => !info.struct_fields(*ty)[*field as usize].mutable,
-        Op::GlobalGet(global) => !info.globals[global.index()].mutable,
         _ => false,
     }
 }
@@ -183,7 +131,7 @@ impl Roots {
     /// Takes note of an instruction whose operands are resolved.
     pub(super) fn visit(&mut self, function: &Function, info: &ModuleInfo, inst: Inst) {
         let data = &function.insts[inst.index()];
-        if !matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+        if !data.op.properties().copies {
             return;
         }
         let (from, to) = (data.args[0], data.results[0]);

@@ -4,7 +4,7 @@
 //! A *strip* is what lies contiguously on both sides. As for all bulk operations, nothing here collects: see
 //! [`bulk`](super::bulk).
 
-use super::bulk::Elements;
+use super::elements::Elements;
 use super::leaves::Run;
 use super::parts::{Part, Place};
 use crate::core::Core;

@@ -11,11 +11,13 @@
 
 pub(crate) mod bulk;
 pub(crate) mod copy;
+pub(crate) mod elements;
 mod growth;
-pub(crate) mod leaves;
+mod leaves;
 mod operations;
 mod params;
 pub(crate) mod parts;
+pub(crate) mod pointers;
 
 pub use params::{ArrayletParams, MappedParams, ZRayParams};
 pub(crate) use params::{FIRST_N, LEAF_BYTES, LEAST_MAPPED, SpineMode};

@@ -3,15 +3,17 @@
 //! A collector is a folder here. What it says of itself are its [`Attributes`], what a heap asks of it is `Collect`;
 //! which heaps there are, by collector and reference model, says the table in `heap`.
 
-mod attributes;
+pub(crate) mod attributes;
+pub(crate) mod chunked_stack;
 pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+mod sweeping;
 
-pub(crate) use attributes::Attributes;
-
-use generational::GenerationalParams;
+use attributes::Attributes;
+use generational::params::GenerationalParams;
+use mark_sweep::attributes::MarkSweepAttributes;
 
 crate::values::values! {
     /// The values of the axis.
@@ -28,7 +30,7 @@ impl Collector {
     /// What the collector says of itself.
     pub(crate) fn attributes(&self) -> &dyn Attributes {
         match self {
-            Collector::MarkSweep => &mark_sweep::MarkSweepAttributes,
+            Collector::MarkSweep => &MarkSweepAttributes,
             Collector::Generational(params) => params,
         }
     }

@@ -1,6 +1,6 @@
 //! What a key sets: how its value is written, and what it must be.
 
-use crate::collector::generational::Nursery;
+use crate::collector::generational::params::Nursery;
 use crate::values::Choice;
 use std::fmt;
 

@@ -7,7 +7,7 @@ use super::field::{Field, Range};
 use super::{BLOCK_BYTES, HeapConfig, MAX_BYTES, MIN_MAX_BYTES, MIN_NURSERY_BYTES};
 use crate::arrays::{Arrays, FIRST_N, LEAF_BYTES, LEAST_MAPPED, MappedParams, ZRayParams};
 use crate::collector::Collector;
-use crate::collector::generational::GenerationalParams;
+use crate::collector::generational::params::GenerationalParams;
 use crate::error::HeapError;
 use crate::sizing::Sizing;
 use crate::values::Choice;

@@ -9,7 +9,6 @@ mod gc_ratio;
 
 pub use gc_ratio::GcRatioParams;
 
-use crate::config::HeapConfig;
 use std::fmt;
 use std::time::Duration;
 
@@ -35,11 +34,11 @@ struct Cycle {
 
 /// What the configuration says of sizes.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+pub(crate) struct Bounds {
     /// The limit is never lower than this, in bytes.
-    minimum: u64,
+    pub(crate) minimum: u64,
     /// Nor higher than this, in bytes.
-    maximum: u64,
+    pub(crate) maximum: u64,
 }
 
 /// A value of the axis.
@@ -61,15 +60,11 @@ pub(crate) struct HeapSize {
 }
 
 impl HeapSize {
-    /// The limit of an empty heap. The configuration is valid.
-    pub(crate) fn new(config: &HeapConfig) -> HeapSize {
-        let maximum = config.maximum();
-        let bounds = Bounds { minimum: config.min_bytes.min(maximum), maximum };
-        let rule: Box<dyn Rule> = match config.sizing {
+    /// The limit of an empty heap, whose collector is generational or is not.
+    pub(crate) fn new(sizing: Sizing, is_generational: bool, bounds: Bounds) -> HeapSize {
+        let rule: Box<dyn Rule> = match sizing {
             Sizing::Fixed => Box::new(fixed::Fixed),
-            Sizing::GcRatio(params) => {
-                Box::new(gc_ratio::GcRatio::new(params, config.collector.attributes().is_generational()))
-            }
+            Sizing::GcRatio(params) => Box::new(gc_ratio::GcRatio::new(params, is_generational)),
         };
         let limit = rule.first(&bounds).clamp(bounds.minimum, bounds.maximum);
         HeapSize { bounds, limit, rule }

@@ -138,12 +138,6 @@ fn is_safepoint(terminator: Option<&Terminator>) -> bool {
     matches!(terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
 }
 
-/// Whether an operation that collects reads its operands behind that: it allocates, then fills what it has allocated.
-/// The operands of any other are read before, and are the business of what it calls.
-fn reads_operands_behind(op: &Op) -> bool {
-    matches!(op, Op::StructNew(_) | Op::ArrayNew(_) | Op::ArrayNewFixed(_) | Op::ExceptionNew(_))
-}
-
 /// The traced references of a function, numbered. Checked and refined forms of a reference are the same one.
 struct References {
     /// For each MIR value its number, or `NONE`.
@@ -163,9 +157,9 @@ impl References {
             }
             for (position, &inst) in data.insts.iter().enumerate() {
                 let data = &mir.insts[inst.index()];
-                match data.op {
+                match &data.op {
                     Op::Const(_) => {}
-                    Op::NullCheck | Op::Refine(_) | Op::RefCast(_) => {
+                    op if op.properties().copies => {
                         references.numbers[data.results[0].index()] = references.of(mir, data.args[0]);
                     }
                     _ => {
@@ -334,7 +328,7 @@ impl Crossings {
             }
             for (position, &inst) in data.insts.iter().enumerate().rev() {
                 let data = &mir.insts[inst.index()];
-                if !matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+                if !data.op.properties().copies {
                     for &result in &data.results {
                         live.remove(references.of(mir, result));
                     }
@@ -348,7 +342,7 @@ impl Crossings {
                 };
                 let temperature = temperatures.get(&inst).copied();
                 if let Some(temperature) = temperature {
-                    if reads_operands_behind(&data.op) {
+                    if data.op.properties().fills {
                         data.args.iter().for_each(|&arg| insert(&mut live, arg));
                     }
                     crossings.record(SafepointKey::Inst(inst), temperature, &live);
@@ -403,7 +397,7 @@ impl Crossings {
                     slots.release(number);
                 }
                 let data = &mir.insts[inst.index()];
-                if matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+                if data.op.properties().copies {
                     continue;
                 }
                 for &result in &data.results {

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Crossings, NONE, References, SafepointKey, Temperature, is_safepoint, reads_operands_behind};
+use super::{Crossings, NONE, References, SafepointKey, Temperature, is_safepoint};
 use crate::lower::control;
 use crate::mir::{self, Block, Inst, Value};
 
@@ -41,7 +41,7 @@ impl Reloads {
                 if temperatures.get(&inst) == Some(&Temperature::Hot) {
                     hot[block.index()].push((position, SafepointKey::Inst(inst)));
                 }
-                let read = if reads_operands_behind(&data.op) { position } else { position - 1 };
+                let read = if data.op.properties().fills { position } else { position - 1 };
                 data.args.iter().for_each(|&arg| note(arg, read));
                 data.op.for_each_use(|value| note(value, read));
             }

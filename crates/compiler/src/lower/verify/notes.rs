@@ -36,16 +36,11 @@ fn unrefined(mir: &mir::Function, value: Value) -> Value {
     let mut value = mir.resolve(value);
     while let ValueDef::Result(inst, _) = mir.values[value.index()].def
         && let data = &mir.insts[inst.index()]
-        && is_form(&data.op)
+        && data.op.properties().copies
     {
         value = mir.resolve(data.args[0]);
     }
     value
-}
-
-/// Whether an operation's result is its operand.
-fn is_form(op: &Op) -> bool {
-    matches!(op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_))
 }
 
 impl Lowering<'_, '_> {
@@ -59,7 +54,7 @@ impl Lowering<'_, '_> {
         };
         match self.mir.value_type(value) {
             // A form is the value that it is a form of.
-            ValueType::Ref(_) if op.is_some_and(is_form) => {}
+            ValueType::Ref(_) if op.is_some_and(|op| op.properties().copies) => {}
             // Null is no object.
             ty if self.env.is_traced(ty) && !matches!(op, Some(Op::Const(_))) => {
                 notes.references.insert(lowered, Some(unrefined(self.mir, value)));

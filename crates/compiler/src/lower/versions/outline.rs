@@ -11,14 +11,13 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::points::may_be_done_again;
 use crate::abi::COLD_CELLS;
 use crate::lower::checks::root;
 use crate::lower::control::reverse_post_order;
 use crate::lower::env::ModuleEnv;
 use crate::lower::strips;
 use crate::mir::{
-    Block, Cfg, Check, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value, ValueDef,
+    Block, Cfg, Check, Collects, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value, ValueDef,
 };
 use crate::module::ValueType;
 use crate::passes::definition;
@@ -175,8 +174,8 @@ fn is_movable(mir: &Function, block: Block) -> bool {
 
 /// Whether an operation is no safepoint, or a poll, and calls nothing but cold paths.
 fn may_be_outlined(op: &Op) -> bool {
-    let writes = matches!(op, Op::Store(..) | Op::GlobalSet(_) | Op::StructSet(..) | Op::ArraySet(..));
-    may_be_done_again(op) || writes || *op == Op::Poll
+    let properties = op.properties();
+    matches!(properties.collects, Collects::Never | Collects::WhenDue) && !properties.calls
 }
 
 /// A loop on its way out.

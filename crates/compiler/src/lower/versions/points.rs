@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::outline::Outlined;
-use crate::lower::checks::{is_harmless, is_length, root};
+use crate::lower::checks::{is_length, root};
 use crate::lower::env::ModuleEnv;
 use crate::lower::guards::Check as Comparison;
 use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
@@ -59,17 +59,6 @@ pub(super) enum Limit {
     Here(Value, Check, u32),
     /// As read for another point: block, and number among its points.
     Again(Block, usize),
-}
-
-/// Whether an operation finds the same and changes nothing when it is done again, with nothing but such operations
-/// between.
-pub(super) fn may_be_done_again(op: &Op) -> bool {
-    match op {
-        Op::Unary(_) | Op::Binary(_) | Op::Load(..) | Op::GlobalGet(_) | Op::NullCheck | Op::RefTest(_) => true,
-        Op::RefCast(_) | Op::I31Get(..) | Op::StructGet(..) | Op::ArrayLen(_) | Op::BoundsCheck => true,
-        Op::ArrayGet(..) => true,
-        op => is_harmless(op),
-    }
 }
 
 /// How many blocks in a straight line are looked through.
@@ -181,7 +170,7 @@ impl<'a> Finder<'a> {
             for (position, &inst) in data.insts.iter().enumerate() {
                 let data = &mir.insts[inst.index()];
                 let anchor_before = anchor;
-                if !may_be_done_again(&data.op) {
+                if !data.op.properties().is_repeatable() {
                     anchor = None;
                 }
                 let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
@@ -328,7 +317,7 @@ impl<'a> Finder<'a> {
             source,
         };
         let before = &data.insts[..position];
-        let is_effect = |inst: &Inst| !is_harmless(&mir.insts[inst.index()].op);
+        let is_effect = |inst: &Inst| !mir.insts[inst.index()].op.properties().is_computation();
         if let Some(check) = before.iter().rposition(is_effect) {
             let inst = before[check];
             let data = &mir.insts[inst.index()];
@@ -391,7 +380,7 @@ impl<'a> Finder<'a> {
         let mut found = None;
         if self.uses[mir.resolve(*cond).index()] == 1
             && let Some(position) = data.insts.iter().position(|&inst| inst == compare)
-            && data.insts[position..].iter().all(|inst| is_harmless(&mir.insts[inst.index()].op))
+            && data.insts[position..].iter().all(|inst| mir.insts[inst.index()].op.properties().is_computation())
         {
             point.resume = position;
             point.omitted.push(compare);
@@ -403,7 +392,7 @@ impl<'a> Finder<'a> {
     /// The read of a length, where it is the last of the instructions before that has an effect.
     fn length_before(&self, length: Value, before: &[Inst]) -> Option<Inst> {
         let mir = self.mir;
-        let &inst = before.iter().rev().find(|inst| !is_harmless(&mir.insts[inst.index()].op))?;
+        let &inst = before.iter().rev().find(|inst| !mir.insts[inst.index()].op.properties().is_computation())?;
         let data = &mir.insts[inst.index()];
         (matches!(data.op, Op::ArrayLen(_)) && data.results[0] == length).then_some(inst)
     }

@@ -1,6 +1,7 @@
 //! What `generational` says of itself.
 
-use super::{AGE_TABLE_BELOW, Barrier, GenerationalParams};
+use super::params::{Barrier, GenerationalParams};
+use crate::ages::AGE_TABLE_BELOW;
 use crate::blocks::BLOCK_BYTES;
 use crate::cards::{CARD_LOG2, CARD_TABLE_BELOW};
 use crate::collector::attributes::{Attributes, Taken};
