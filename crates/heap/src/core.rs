@@ -2,7 +2,7 @@
 //! values, totals.
 
 use crate::arrays::elements::Elements;
-use crate::arrays::{Arrays, SpineMode, TakenLeaves};
+use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
 use crate::blocks::BlockPool;
 use crate::budget::finish;
 use crate::collector::marking::{MarkStack, Marker};
@@ -23,7 +23,7 @@ use crate::spaces::mapped::{Mapped, MappedSpace};
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
-use crate::views::{DoubleMaps, NativeViews};
+use crate::views::DoubleMaps;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
@@ -93,16 +93,14 @@ impl<M: ReferenceModel> Core<M> {
             let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);
             pool.prepare_leaves(leaves.leaf_bytes(), reserve.max(leaves.group_blocks()))?;
         }
-        let maps_twice = spines.is_some() && config.native_views == NativeViews::DoubleMap;
+        let maps_twice = spines.is_some() && config.native_views.double_map().is_some();
         if maps_twice {
             pool.cage.allow_sharing()?;
         }
-        let mapped = match spines.map(|mode| mode.layout).filter(|layout| layout.grows) {
-            Some(layout) => Mapped::Spines(layout),
-            None if config.arrays == Arrays::Mapped => {
-                Mapped::Arrays { from: config.array_params.mapped_from, sharing: config.array_params.mapped_sharing }
-            }
-            None => Mapped::Nothing,
+        let mapped = match (spines.map(|mode| mode.layout).filter(|layout| layout.grows), config.arrays.mapped()) {
+            (Some(layout), _) => Mapped::Spines(layout),
+            (None, Some(MappedParams { from, sharing })) => Mapped::Arrays { from, sharing },
+            (None, None) => Mapped::Nothing,
         };
         let core = Core {
             config: config.clone(),
@@ -236,7 +234,7 @@ impl<M: ReferenceModel> Core<M> {
         if record.reference_map == 0 {
             self.counted.allocated_number_bytes += bytes;
         }
-        if bytes > u64::from(self.config.array_params.first_n) {
+        if bytes > u64::from(self.config.arrays.counted_first_n()) {
             self.counted.allocated_large_bytes += bytes;
         }
     }
@@ -246,7 +244,8 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn count_copy(&mut self, from: u64, to: u64) {
         if self.config.count_accesses {
             self.counted.copied_bytes += to - from;
-            self.counted.copied_beyond_bytes += to.saturating_sub(from.max(self.config.array_params.first_n.into()));
+            self.counted.copied_beyond_bytes +=
+                to.saturating_sub(from.max(self.config.arrays.counted_first_n().into()));
         }
     }
 

@@ -67,7 +67,7 @@ impl<M: ReferenceModel> Core<M> {
     /// Maps the leaves of a new array, where views are made at allocation. Where that fails, the first request tries
     /// again. No page table entries are made: most arrays are never looked at.
     pub(crate) fn view_new_array(&mut self, array: u32) {
-        if !self.config.array_params.views_at_allocation(self.config.native_views) {
+        if !self.config.native_views.at_allocation() {
             return;
         }
         // SAFETY: the array has just been allocated, and has its length and pointers.

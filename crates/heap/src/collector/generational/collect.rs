@@ -38,7 +38,7 @@ impl Generational {
     /// How much may be allocated in a cycle, in bytes.
     pub(super) fn nursery_bytes(&self) -> u64 {
         let most = (self.core.config.maximum() / NURSERY_PART).max(LEAST_BYTES);
-        match self.core.config.generational.nursery {
+        match self.params.nursery {
             Nursery::Fixed(bytes) => bytes.min(most),
             Nursery::Appel => (self.core.pacer.room() / 2).max(self.least_appel_bytes()),
         }
@@ -48,7 +48,7 @@ impl Generational {
     /// allocation makes progress.
     pub(super) fn is_full_due(&self, bytes: u64) -> bool {
         let young = self.young_bytes();
-        let room = match self.core.config.generational.nursery {
+        let room = match self.params.nursery {
             Nursery::Fixed(_) => bytes,
             Nursery::Appel => bytes.max(self.least_appel_bytes()),
         };
@@ -100,7 +100,7 @@ impl Generational {
         self.allocated += self.core.leaves.allocated_bytes();
         let mut progress = Progress::default();
         let (mut cause, mut kind) = (cause, wanted);
-        let aging = if wanted == CollectionKind::Full { 0 } else { self.core.config.generational.aging };
+        let aging = if wanted == CollectionKind::Full { 0 } else { self.params.aging };
         self.scavenge(aging, &mut progress, roots);
         self.core.pacer.charge(progress.promoted.bytes);
         if kind == CollectionKind::Nursery {

@@ -19,6 +19,7 @@
 //! prefetching while copying (Cher, Hosking and Vitek 2004). Limits: stop-the-world; the mature space is not compacted;
 //! a card scan finds dead old objects too, whose young ones then live until the next full collection.
 
+pub(crate) mod attributes;
 mod collect;
 pub(crate) mod params;
 mod remembered;
@@ -31,6 +32,7 @@ mod verify;
 pub use params::{Barrier, GenerationalParams, Nursery};
 
 use crate::ages::Age;
+use crate::collector::Collector;
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
@@ -60,6 +62,7 @@ pub(crate) struct Generational {
     /// Dropped before the core: its helper thread may be writing to the memory that the core owns.
     nursery: nursery::Nursery,
     pub(crate) core: Core<Direct>,
+    params: GenerationalParams,
     work: Work,
     /// The mature cells that objects are copied to next, by size class.
     runs: [BumpRun; MAX_SIZE_CLASSES],
@@ -84,13 +87,14 @@ struct Count {
 impl Generational {
     /// An empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Generational, HeapError> {
+        let Collector::Generational(params) = config.collector else { unreachable!("another collector's heap") };
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
-        let zeroing = (config.zeroing(), config.zeroing_params);
         Ok(Generational {
-            nursery: nursery::Nursery::new(&core.pool.cage, zeroing, config.stress.is_some(), config.verify)?,
+            nursery: nursery::Nursery::new(&core.pool.cage, config.zeroing(), config.stress.is_some(), config.verify)?,
             store_buffer: StoreBuffer::new(&mut core.context),
             core,
+            params,
             work: Work::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
             old_objects: 0,

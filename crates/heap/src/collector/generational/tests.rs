@@ -149,9 +149,8 @@ fn refused_memory_leaves_a_consistent_heap() {
             [(0, Zeroing::Bulk, Nursery::Fixed(256 << 10)), (40, Zeroing::HotPath, Nursery::Appel)]
         {
             let config = HeapConfig {
-                collector: Collector::Generational,
                 zeroing: Some(zeroing),
-                generational: GenerationalParams { nursery, aging, barrier },
+                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
                 min_bytes: 1 << 20,
                 ..HeapConfig::default()
             };

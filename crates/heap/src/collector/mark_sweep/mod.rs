@@ -8,6 +8,7 @@
 //! The classical design (McCarthy 1960; lazy sweeping after Hughes 1982); segregated size classes and runs of free
 //! cells so that compiled code allocates by bumping. Limits: stop-the-world, fragmentation within size classes.
 
+pub(crate) mod attributes;
 mod verify;
 
 use crate::blocks::Release;
