@@ -1,15 +1,15 @@
 //! The configuration of a heap: one field for each axis, and the parameters.
 
 mod settings;
+pub(crate) mod text;
 
-pub(crate) use settings::size_text;
-
+use crate::ages::AGE_TABLE_BELOW;
 use crate::arrays::{ArrayParams, Arrays, SpineMode};
 use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};
 use crate::cage::NULL_GUARD_BYTES;
 use crate::cards::{CARD_LOG2, CARD_TABLE_BELOW};
 use crate::collector::Collector;
-use crate::collector::generational::{AGE_TABLE_BELOW, Barrier, GenerationalParams, Nursery};
+use crate::collector::generational::params::{Barrier, GenerationalParams, Nursery};
 use crate::error::HeapError;
 use crate::plan::{
     AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, ReferencePlan, RememberedPlan,
@@ -17,7 +17,7 @@ use crate::plan::{
 };
 use crate::references::References;
 use crate::size_classes::{self, MAX_SMALL_BYTES};
-use crate::sizing::Sizing;
+use crate::sizing::{Bounds, Sizing};
 use crate::views::NativeViews;
 use crate::zeroing::{Zeroing, ZeroingParams};
 
@@ -258,6 +258,12 @@ impl HeapConfig {
     /// What becomes of arrays that do not lie in one piece; `None` where all do.
     pub(crate) fn spines(&self) -> Option<SpineMode> {
         self.arrays.spines(&self.array_params, self.native_views, self.references)
+    }
+
+    /// What is said of the heap's size.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let maximum = self.maximum();
+        Bounds { minimum: self.min_bytes.min(maximum), maximum, growth: self.growth }
     }
 
     /// The usable maximum: `max_bytes`, or what the cage holds.

@@ -1,10 +1,10 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
 //! values, totals.
 
-use crate::arrays::bulk::Elements;
-use crate::arrays::leaves::LeafTally;
-use crate::arrays::{SpineMode, TakenLeaves};
+use crate::arrays::elements::Elements;
+use crate::arrays::{Arrays, SpineMode, TakenLeaves};
 use crate::blocks::BlockPool;
+use crate::budget::finish;
 use crate::collector::marking::{MarkStack, Marker};
 use crate::config::HeapConfig;
 use crate::context::Context;
@@ -15,11 +15,12 @@ use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, HeapStats,
 use crate::pacing::Pacer;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
+use crate::spaces::Contents;
 use crate::spaces::immortal::ImmortalSpace;
 use crate::spaces::large;
 use crate::spaces::leaves::{LeafKind, LeafSpace};
-use crate::spaces::mapped::MappedSpace;
-use crate::spaces::small::{SmallSpace, Survivors};
+use crate::spaces::mapped::{Mapped, MappedSpace};
+use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::views::{DoubleMaps, NativeViews};
@@ -82,17 +83,6 @@ pub(crate) fn object_bytes(spines: Option<SpineMode>, element_bytes: u32, length
     }
 }
 
-/// What a new object's fields and elements hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Contents {
-    /// Zeros.
-    Zeroed,
-    /// Whatever the memory held: the caller writes all of it before the next safepoint.
-    Unwritten,
-    /// Whatever the memory held, most of which is not going to be touched soon: a spine with room.
-    Room,
-}
-
 impl<M: ReferenceModel> Core<M> {
     /// The parts of an empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Core<M>, HeapError> {
@@ -107,6 +97,13 @@ impl<M: ReferenceModel> Core<M> {
         if maps_twice {
             pool.cage.allow_sharing()?;
         }
+        let mapped = match spines.map(|mode| mode.layout).filter(|layout| layout.grows) {
+            Some(layout) => Mapped::Spines(layout),
+            None if config.arrays == Arrays::Mapped => {
+                Mapped::Arrays { from: config.array_params.mapped_from, sharing: config.array_params.mapped_sharing }
+            }
+            None => Mapped::Nothing,
+        };
         let core = Core {
             config: config.clone(),
             types,
@@ -120,7 +117,7 @@ impl<M: ReferenceModel> Core<M> {
             taken: TakenLeaves::default(),
             homecoming: Vec::new(),
             counted: CountedArrays::default(),
-            mapped: MappedSpace::new(config),
+            mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
             immortal: ImmortalSpace::default(),
@@ -341,23 +338,28 @@ impl<M: ReferenceModel> Core<M> {
     /// Clears the mark bits, and marks every object that the roots reach.
     pub(crate) fn mark(&mut self, roots: &mut dyn Roots, phases: &mut PhaseTimes) {
         let start = Instant::now();
-        self.pool.marks.clear();
-        let mut marker: Marker<'_, M> = Marker {
+        let mut cursor = 0;
+        finish(|budget| self.pool.marks.clear(&mut cursor, budget));
+        let mut marker = self.marker();
+        roots.visit_roots(&mut marker);
+        let visited = Instant::now();
+        finish(|budget| marker.step(budget));
+        finish(|budget| self.marking.trim(budget));
+        self.taken.compressed += self.marking.take_tally().compressed;
+        phases.roots += visited - start;
+        phases.mark += visited.elapsed();
+    }
+
+    /// What marks, in steps: first what it is shown as roots, then what these reach.
+    pub(crate) fn marker(&mut self) -> Marker<'_, M> {
+        Marker {
             pool: &mut self.pool,
             types: &self.types,
             stack: &mut self.marking,
             spines: self.spines,
             views: &self.views,
-            leaves: LeafTally::default(),
             model: PhantomData,
-        };
-        roots.visit_roots(&mut marker);
-        let visited = Instant::now();
-        marker.drain();
-        self.taken.compressed += marker.leaves.compressed;
-        self.marking.trim();
-        phases.roots += visited - start;
-        phases.mark += visited.elapsed();
+        }
     }
 
     /// Takes blocks for an object of `bytes`, which is large; `None` where the pool has no such run.
@@ -366,14 +368,6 @@ impl<M: ReferenceModel> Core<M> {
             true => self.mapped.allocate(&mut self.pool, bytes, contents),
             false => large::allocate(&mut self.pool, bytes, contents),
         }
-    }
-
-    /// Frees every unmarked object that has blocks of its own. With `thorough`, all memory is looked for that can be
-    /// given back.
-    pub(crate) fn sweep_large(&mut self, thorough: bool) -> Survivors {
-        let large = large::collected(&mut self.pool, &mut self.model);
-        let mapped = self.mapped.collected(&mut self.pool, &mut self.model, thorough);
-        Survivors { objects: large.objects + mapped.objects, bytes: large.bytes + mapped.bytes }
     }
 
     /// Counts a finished collection, and tells the observer of it. The number of `event` is set here.

@@ -31,9 +31,11 @@
 #![warn(missing_docs)]
 
 mod access;
+mod ages;
 mod arch;
 pub mod arrays;
 mod blocks;
+mod budget;
 mod cage;
 mod cards;
 pub mod collector;
@@ -42,6 +44,7 @@ mod context;
 mod core;
 mod error;
 mod external;
+mod geometry;
 mod heap;
 pub mod layout;
 mod marks;
@@ -62,6 +65,7 @@ pub mod views;
 pub mod zeroing;
 
 pub use arrays::Arrays;
+pub use budget::{Budget, Done};
 pub use collector::Collector;
 pub use config::HeapConfig;
 pub use error::{AllocationError, HeapError};

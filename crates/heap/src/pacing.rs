@@ -26,7 +26,7 @@ impl Pacer {
     /// A pacer for an empty heap.
     pub(crate) fn new(config: &HeapConfig) -> Pacer {
         Pacer {
-            sizing: HeapSize::new(config),
+            sizing: HeapSize::new(config.sizing, config.collector, config.bounds()),
             live: 0,
             allocated: 0,
             allocated_before: 0,

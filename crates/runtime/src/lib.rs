@@ -69,3 +69,8 @@ pub use types::{
     Mutability, RefType, StorageType, StructType, TableType, TagType, ValType,
 };
 pub use values::{Ref, V128, Val};
+
+/// The programs in `docs/embedding.md`, to be compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;

@@ -5,7 +5,7 @@
 //! [`bulk`](super::bulk).
 
 use super::Arrays;
-use super::bulk::Elements;
+use super::elements::Elements;
 use super::leaves::Run;
 use super::parts::{Part, Place};
 use crate::core::Core;

@@ -11,12 +11,14 @@
 
 pub(crate) mod bulk;
 pub(crate) mod copy;
+pub(crate) mod elements;
 mod growth;
-pub(crate) mod leaves;
+mod leaves;
 mod operations;
 pub(crate) mod parts;
+pub(crate) mod pointers;
 
-use crate::config::size_text;
+use crate::config::text::size_text;
 use crate::error::HeapError;
 use crate::layout::SpineLayout;
 use crate::references::References;

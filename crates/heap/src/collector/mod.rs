@@ -1,9 +1,11 @@
 //! Axis `collector`: when memory is reclaimed, and how.
 
+pub(crate) mod chunked_stack;
 pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+mod sweeping;
 
 /// The values of the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

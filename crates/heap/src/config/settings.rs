@@ -1,9 +1,10 @@
 //! Parameters by name, as on a command line, and back.
 
 use super::HeapConfig;
+use super::text::size_text;
 use crate::arrays::Arrays;
 use crate::collector::Collector;
-use crate::collector::generational::{Barrier, GenerationalParams, Nursery};
+use crate::collector::generational::params::{Barrier, GenerationalParams, Nursery};
 use crate::error::HeapError;
 use crate::references::References;
 use crate::sizing::Sizing;
@@ -171,15 +172,6 @@ fn size(key: &str, value: &str) -> Result<u64, HeapError> {
     match digits.parse::<f64>() {
         Ok(number) if shift > 0 && (0.0..1e9).contains(&number) => Ok((number * (1u64 << shift) as f64) as u64),
         _ => Err(bad(key, value, wanted)),
-    }
-}
-
-/// A size with the largest suffix that leaves it whole.
-pub(crate) fn size_text(bytes: u64) -> String {
-    let suffixes = [(30, "G"), (20, "M"), (10, "K")];
-    match suffixes.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift) {
-        Some((shift, suffix)) => format!("{}{suffix}", bytes >> shift),
-        None => bytes.to_string(),
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod direct;
 pub(crate) mod thin_handles;
 
 use crate::blocks::BlockPool;
+use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::reference::Reference;
@@ -62,8 +63,9 @@ pub(crate) trait ReferenceModel: Default + Send {
     /// `object` has a header and is neither live nor released yet.
     unsafe fn release(&mut self, pool: &mut BlockPool, object: u32);
 
-    /// Called once marking and the first part of sweeping are done.
-    fn collected(&mut self, pool: &mut BlockPool);
+    /// Once the blocks have been swept: gives back the memory of what has no use any more, in steps. `left`, `None` at
+    /// first, is how much is to be looked at.
+    fn sweep(&mut self, pool: &mut BlockPool, left: &mut Option<usize>, budget: &mut Budget) -> Done;
 
     /// Handles released since the last call.
     fn take_released(&mut self) -> u64;

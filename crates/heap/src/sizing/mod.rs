@@ -7,7 +7,7 @@
 mod fixed;
 mod gc_ratio;
 
-use crate::config::HeapConfig;
+use crate::collector::Collector;
 use std::fmt;
 use std::time::Duration;
 
@@ -45,13 +45,13 @@ struct Cycle {
 
 /// What the configuration says of sizes.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+pub(crate) struct Bounds {
     /// The limit is never lower than this, in bytes.
-    minimum: u64,
+    pub(crate) minimum: u64,
     /// Nor higher than this, in bytes.
-    maximum: u64,
+    pub(crate) maximum: u64,
     /// Nor more than so many times what is live, where a rule lets it follow what is live at all.
-    growth: f64,
+    pub(crate) growth: f64,
 }
 
 /// A value of the axis.
@@ -73,13 +73,11 @@ pub(crate) struct HeapSize {
 }
 
 impl HeapSize {
-    /// The limit of an empty heap. The configuration is valid.
-    pub(crate) fn new(config: &HeapConfig) -> HeapSize {
-        let maximum = config.maximum();
-        let bounds = Bounds { minimum: config.min_bytes.min(maximum), maximum, growth: config.growth };
-        let rule: Box<dyn Rule> = match config.sizing {
+    /// The limit of an empty heap.
+    pub(crate) fn new(sizing: Sizing, collector: Collector, bounds: Bounds) -> HeapSize {
+        let rule: Box<dyn Rule> = match sizing {
             Sizing::Fixed => Box::new(fixed::Fixed),
-            Sizing::GcRatio => Box::new(gc_ratio::GcRatio::new(config.collector)),
+            Sizing::GcRatio => Box::new(gc_ratio::GcRatio::new(collector)),
         };
         let limit = rule.first(&bounds).clamp(bounds.minimum, bounds.maximum);
         HeapSize { bounds, limit, rule }

@@ -18,7 +18,7 @@ struct Program {
 
 impl Program {
     fn new(config: &HeapConfig) -> Program {
-        Program { size: HeapSize::new(config), allocation_rate: 1e9, marking_rate: 1e9 }
+        Program { size: heap_size(config), allocation_rate: 1e9, marking_rate: 1e9 }
     }
 
     /// Runs until the limit calls for a full collection, which finds `live` bytes. Returns the new limit and the GC
@@ -35,6 +35,10 @@ impl Program {
     fn cycles(&mut self, live: u64, count: usize) -> Vec<u64> {
         (0..count).map(|_| self.cycle(live).0).collect()
     }
+}
+
+fn heap_size(config: &HeapConfig) -> HeapSize {
+    HeapSize::new(config.sizing, config.collector, config.bounds())
 }
 
 fn config(sizing: Sizing) -> HeapConfig {
@@ -95,7 +99,7 @@ fn bounds_hold_whatever_happens() {
     };
     for growth in [1.05, 2.0, 100.0] {
         let config = HeapConfig { growth, ..config(Sizing::GcRatio) };
-        let mut size = HeapSize::new(&config);
+        let mut size = heap_size(&config);
         assert_eq!(size.limit(), 16 * MIB);
         for _ in 0..2000 {
             let live = next(1024) * MIB;
@@ -113,7 +117,7 @@ fn bounds_hold_whatever_happens() {
 #[test]
 fn a_minimum_above_the_maximum_gives_way() {
     for sizing in [Sizing::Fixed, Sizing::GcRatio] {
-        let mut size = HeapSize::new(&HeapConfig { sizing, max_bytes: 8 * MIB, ..HeapConfig::default() });
+        let mut size = heap_size(&HeapConfig { sizing, max_bytes: 8 * MIB, ..HeapConfig::default() });
         assert_eq!(size.limit(), 8 * MIB);
         assert_eq!(size.collected(7 * MIB, Duration::from_secs(1), Duration::ZERO), 8 * MIB);
         assert_eq!(size.collected(0, Duration::ZERO, Duration::ZERO), 8 * MIB);

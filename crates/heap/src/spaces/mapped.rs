@@ -30,17 +30,15 @@
 mod copy;
 mod shared_pages;
 
-use super::large;
-use super::small::Survivors;
+use super::{Contents, Survivors, Sweep, large};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
-use crate::config::HeapConfig;
-use crate::core::Contents;
+use crate::budget::{Budget, Done};
 use crate::layout::{POINTER_BYTES, SpineLayout};
+use crate::observer::HeapStats;
 use crate::os::page_bytes;
 use crate::os::sharing::{PageState, PageTables};
 use crate::references::ReferenceModel;
 use crate::size_classes::MAX_SMALL_BYTES;
-use crate::{Arrays, HeapStats};
 use shared_pages::{Extent, SharedPages};
 use std::collections::BTreeMap;
 
@@ -51,6 +49,17 @@ const LEAST_RUN: u32 = 4;
 const FIRST_SEARCH: u32 = 4;
 /// Words that are looked at together for zeros.
 const LINE_WORDS: usize = 8;
+
+/// Which objects of a heap are mapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mapped {
+    /// None.
+    Nothing,
+    /// Arrays of at least so many bytes; copies share their pages where `sharing` says so.
+    Arrays { from: u32, sharing: bool },
+    /// Large spines, with room in which their elements grow.
+    Spines(SpineLayout),
+}
 
 /// The mapped arrays of one heap.
 #[derive(Debug)]
@@ -111,21 +120,20 @@ struct Room {
 }
 
 impl MappedSpace {
-    /// An empty space. The configuration is valid.
-    pub(crate) fn new(config: &HeapConfig) -> MappedSpace {
+    /// An empty space.
+    pub(crate) fn new(mapped: Mapped) -> MappedSpace {
         let pages = BLOCK_BYTES / page_bytes();
-        let rooms = config.spines().map(|spines| spines.layout).filter(|layout| layout.grows);
-        let from = match rooms {
-            Some(_) => Some(MAX_SMALL_BYTES + 1),
-            None => (config.arrays == Arrays::Mapped).then_some(config.array_params.mapped_from),
+        let (from, shares, rooms) = match mapped {
+            Mapped::Nothing => (None, false, None),
+            Mapped::Arrays { from, sharing } => (Some(from), sharing && pages > 0, None),
+            Mapped::Spines(layout) => (Some(MAX_SMALL_BYTES + 1), false, Some(layout)),
         };
-        let may_share = config.arrays == Arrays::Mapped && config.array_params.mapped_sharing && pages > 0;
         MappedSpace {
             from,
             arrays: BTreeMap::new(),
             pages_per_block: (pages > 0).then_some(pages),
             page_bytes: page_bytes(),
-            tables: if may_share { PageTables::new().ok() } else { None },
+            tables: if shares { PageTables::new(page_bytes()).ok() } else { None },
             shared: SharedPages::default(),
             extents: 0,
             untouched: 0,
@@ -230,36 +238,28 @@ impl MappedSpace {
         self.array_mut(block_of(object)).room.as_mut().expect("the spine has room")
     }
 
-    /// Frees every unmarked array, gives pages of zeros back and counts what the others hold. Arrays are searched for
-    /// zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one that has been dense
-    /// stays so. With `thorough`, all are.
-    pub(crate) fn collected<M: ReferenceModel>(
+    /// Frees unmarked arrays, gives pages of zeros back and counts what the others hold, an array at a time. Arrays are
+    /// searched for zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one that has
+    /// been dense stays so. With `thorough`, all are. A new sweep begins at the first array.
+    pub(crate) fn sweep<M: ReferenceModel>(
         &mut self,
+        sweep: &mut Sweep,
         pool: &mut BlockPool,
         model: &mut M,
         thorough: bool,
-    ) -> Survivors {
-        let mut survivors = Survivors::default();
-        let heads: Vec<u32> = self.arrays.keys().copied().collect();
-        for head in heads {
+        budget: &mut Budget,
+    ) -> Done {
+        while let Some((&head, array)) = self.arrays.range(sweep.block..).next() {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            budget.spend(array.blocks.into());
+            sweep.block = head + 1;
             let object = block_start(head);
             if pool.marks.get(object) {
-                let array = self.array_mut(head);
-                array.collections += 1;
-                let is_searched = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
-                if is_searched || array.room.is_none() {
-                    self.look_at(pool, head);
-                }
-                if is_searched {
-                    self.give_room_back(pool, head);
-                    self.give_zeros_back(pool, head);
-                }
-                if is_searched || self.arrays[&head].room.is_none() {
-                    self.let_go(head);
-                    self.count(head);
-                }
-                survivors.objects += 1;
-                survivors.bytes += self.arrays[&head].pages as u64 * self.page_size();
+                self.lived(pool, head, thorough);
+                let bytes = self.arrays[&head].pages as u64 * self.page_size();
+                sweep.survivors += Survivors { objects: 1, bytes };
             } else {
                 // SAFETY: an unmarked array is dead, and freed here once.
                 unsafe { model.release(pool, object) };
@@ -267,8 +267,27 @@ impl MappedSpace {
             }
         }
         self.tell(pool);
-        survivors.bytes += self.shared.held() * self.page_size();
-        survivors
+        sweep.survivors.bytes += self.shared.held() * self.page_size();
+        Done::Yes
+    }
+
+    /// Notes that an array has lived through a full collection.
+    fn lived(&mut self, pool: &mut BlockPool, head: u32, thorough: bool) {
+        let array = self.array_mut(head);
+        array.collections += 1;
+        let has_room = array.room.is_some();
+        let is_searched = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
+        if is_searched || !has_room {
+            self.look_at(pool, head);
+        }
+        if is_searched {
+            self.give_room_back(pool, head);
+            self.give_zeros_back(pool, head);
+        }
+        if is_searched || !has_room {
+            self.let_go(head);
+            self.count(head);
+        }
     }
 
     /// Counts the memory of a young array that becomes old; returns for how many bytes it is to count until the next

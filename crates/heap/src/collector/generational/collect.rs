@@ -1,10 +1,11 @@
 //! When the generational heap collects, and in which order.
 
-use super::ages::Age;
 use super::scavenge::{FORWARDED, Scavenger, Tally};
 use super::{Count, Generational, Nursery};
-use crate::blocks::BLOCK_BYTES;
-use crate::external::{Fate, HostValue};
+use crate::ages::Age;
+use crate::blocks::{BLOCK_BYTES, Release};
+use crate::budget::finish;
+use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
 use crate::observer::{Cause, CollectionKind, GcEvent, PhaseTimes};
 use crate::plan::BumpRun;
@@ -23,8 +24,6 @@ const LEAST_BYTES: u64 = 2 * BLOCK_BYTES as u64;
 struct Progress {
     phases: PhaseTimes,
     promoted: Count,
-    /// Host values to be dropped in the end.
-    dead_values: Vec<HostValue>,
     /// Objects found live.
     survivors: u64,
     lacked_memory: bool,
@@ -118,7 +117,8 @@ impl Generational {
         if kind == CollectionKind::Full {
             let start = Instant::now();
             let room = self.core.pacer.room();
-            self.core.pool.release_to_system(room.saturating_sub(self.nursery.held_bytes()));
+            let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
+            finish(|budget| self.core.pool.release_to_system(&mut release, budget));
             progress.phases.release = start.elapsed();
         }
         let pause = start.elapsed();
@@ -151,14 +151,14 @@ impl Generational {
             promoted_objects: progress.promoted.objects,
             aging_bytes: self.nursery.kept_bytes(),
             freed_handles: 0,
-            dropped_externals: progress.dead_values.len() as u64,
+            dropped_externals: self.core.externals.dead_count() as u64,
         };
         self.allocated_before += std::mem::take(&mut self.allocated);
         if self.core.config.verify {
             self.verify_or_panic("after", Some(roots));
         }
         self.core.report(event);
-        drop(progress.dead_values);
+        finish(|budget| self.core.externals.drop_dead(budget));
         kind
     }
 
@@ -192,7 +192,7 @@ impl Generational {
         let drained = Instant::now();
 
         let (pool, ages) = (&core.pool, &self.nursery.ages);
-        progress.dead_values.extend(core.externals.take_dead_young(|object| {
+        core.externals.nursery_collected(|object| {
             // SAFETY: the object was allocated before the collection; its header is there, or the record of its copy.
             let header = unsafe { pool.cage.read(object + TYPE_ID_OFFSET) };
             if header & FORWARDED != 0 {
@@ -202,10 +202,11 @@ impl Generational {
             } else {
                 Fate::Dead
             }
-        }));
+        });
         let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
         core.views.collected(&core.pool.marks);
+        finish(|budget| core.views.unmap(budget));
         core.forget_dead_homecomers();
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;
@@ -229,24 +230,17 @@ impl Generational {
         self.core.mark(roots, &mut progress.phases);
         let start = Instant::now();
         let core = &mut self.core;
-        let marks = &core.pool.marks;
-        progress.dead_values.extend(core.externals.take_dead(|object| marks.get(object)));
-        let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = core.sweep_large(cause != Cause::Limit);
-        core.views.collected(&core.pool.marks);
-        core.forget_dead_homecomers();
-        let leaves = core.leaves.collected(&mut core.pool);
-        if core.config.verify {
-            core.small.release_all_dead(&mut core.pool, &mut core.model, true);
-        }
-        self.old_objects = small.objects + large.objects;
+        let mut sweeping = core.start_sweep(cause != Cause::Limit);
+        finish(|budget| core.sweep(&mut sweeping, budget));
+        let survivors = sweeping.survivors();
+        self.old_objects = survivors.objects;
         progress.phases.sweep += start.elapsed();
         let promoted_before = progress.promoted.bytes;
         if self.nursery.kept_bytes() > 0 {
             self.scavenge(0, progress, roots);
         }
         let core = &mut self.core;
-        let live = small.bytes + large.bytes + leaves.bytes + progress.promoted.bytes - promoted_before;
+        let live = survivors.bytes + progress.promoted.bytes - promoted_before;
         core.pacer.collected(live, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
     }

@@ -19,9 +19,8 @@
 //! prefetching while copying (Cher, Hosking and Vitek 2004). Limits: stop-the-world; the mature space is not compacted;
 //! a card scan finds dead old objects too, whose young ones then live until the next full collection.
 
-mod ages;
 mod collect;
-mod params;
+pub(crate) mod params;
 mod remembered;
 mod scavenge;
 mod store_buffer;
@@ -29,20 +28,22 @@ mod store_buffer;
 mod tests;
 mod verify;
 
-pub(crate) use ages::{AGE_TABLE_BELOW, Age, Ages};
 pub use params::{Barrier, GenerationalParams, Nursery};
 
+use crate::ages::Age;
 use crate::config::HeapConfig;
-use crate::core::{Contents, Core};
+use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::external::HostValue;
 use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
 use crate::observer::{Cause, CollectionKind, HeapStats};
-use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
+use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
+use crate::size_classes::MAX_SIZE_CLASSES;
 use crate::size_classes::MAX_SMALL_BYTES;
+use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::spaces::nursery;
 use crate::type_table::TypeTable;
@@ -85,8 +86,9 @@ impl Generational {
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Generational, HeapError> {
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
+        let zeroing = (config.zeroing(), config.zeroing_params);
         Ok(Generational {
-            nursery: nursery::Nursery::new(config, &core.pool.cage)?,
+            nursery: nursery::Nursery::new(&core.pool.cage, zeroing, config.stress.is_some(), config.verify)?,
             store_buffer: StoreBuffer::new(&mut core.context),
             core,
             work: Work::default(),

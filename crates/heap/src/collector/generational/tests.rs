@@ -1,8 +1,8 @@
 //! Memory that the system refuses at every possible point: in the nursery, while copying, for large objects.
 
 use super::{Barrier, Generational, GenerationalParams, Nursery};
-use crate::core::Contents;
 use crate::layout::StorageKind;
+use crate::spaces::Contents;
 use crate::{
     AllocationError, Cause, Collector, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable,
     Zeroing,

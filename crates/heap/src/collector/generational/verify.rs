@@ -6,7 +6,7 @@
 //! a dirty card, or by the slot's entry in the store buffer.
 
 use super::Generational;
-use super::ages::{Age, Ages};
+use crate::ages::{Age, Ages};
 use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};
 use crate::reference::Reference;
 use crate::references::direct::Direct;

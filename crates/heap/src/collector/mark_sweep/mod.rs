@@ -10,8 +10,10 @@
 
 mod verify;
 
+use crate::blocks::Release;
+use crate::budget::finish;
 use crate::config::HeapConfig;
-use crate::core::{Contents, Core};
+use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::external::HostValue;
 use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
@@ -20,6 +22,7 @@ use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
+use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
@@ -230,27 +233,21 @@ impl<M: ReferenceModel> MarkSweep<M> {
         }
         core.mark(roots, &mut phases);
         let sweep_start = Instant::now();
-        let marks = &core.pool.marks;
-        let dead_values = core.externals.take_dead(|object| marks.get(object));
-        let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = core.sweep_large(cause != Cause::Limit);
-        core.views.collected(&core.pool.marks);
-        core.forget_dead_homecomers();
-        let leaves = core.leaves.collected(&mut core.pool);
-        if core.config.verify {
-            core.small.release_all_dead(&mut core.pool, &mut core.model, true);
-        }
-        core.model.collected(&mut core.pool);
-        core.pacer.collected(small.bytes + large.bytes + leaves.bytes, start.elapsed());
+        let mut sweeping = core.start_sweep(cause != Cause::Limit);
+        finish(|budget| core.sweep(&mut sweeping, budget));
+        let survivors = sweeping.survivors();
+        let dropped_externals = core.externals.dead_count() as u64;
+        core.pacer.collected(survivors.bytes, start.elapsed());
         core.leaf_budget = core.pacer.room();
         phases.sweep = sweep_start.elapsed();
         let release_start = Instant::now();
-        core.pool.release_to_system(core.pacer.room());
+        let mut release = Release::new(core.pacer.room());
+        finish(|budget| core.pool.release_to_system(&mut release, budget));
         phases.release = release_start.elapsed();
         let pause = start.elapsed();
 
         core.stats.full_collections += 1;
-        core.stats.live_objects = small.objects + large.objects;
+        core.stats.live_objects = survivors.objects;
         let event = GcEvent {
             number: 0,
             cause,
@@ -270,13 +267,13 @@ impl<M: ReferenceModel> MarkSweep<M> {
             aging_bytes: 0,
             marked_objects: core.stats.live_objects,
             freed_handles: core.model.take_released(),
-            dropped_externals: dead_values.len() as u64,
+            dropped_externals,
         };
         if core.config.verify {
             self.verify_or_panic("after", Some(roots));
         }
         self.core.report(event);
-        drop(dead_values);
+        finish(|budget| self.core.externals.drop_dead(budget));
     }
 
     fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
