@@ -20,7 +20,7 @@
 //!
 //! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a
 //! leaf into a spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow,
-//! loops have two versions ([`loop_versions`](crate::passes::loop_versions)), and strips are for what has been taken out of them.
+//! loops are versioned ([`loop_versions`](crate::passes)), and strips are for what has been outlined.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::SpinePlan;
