@@ -68,7 +68,7 @@ pub(crate) struct Core<M> {
     pub(crate) stats: HeapStats,
     /// When the heap was made.
     pub(crate) made: Instant,
-    marking: MarkStack,
+    pub(crate) marking: MarkStack,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
     /// A random number, for `stress-polls`.

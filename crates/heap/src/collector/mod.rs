@@ -6,6 +6,8 @@ pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
 mod sweeping;
+#[cfg(test)]
+mod tests;
 
 /// The values of the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
