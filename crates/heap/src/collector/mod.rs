@@ -10,6 +10,8 @@ pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
 mod sweeping;
+#[cfg(test)]
+mod tests;
 
 use attributes::Attributes;
 use generational::params::GenerationalParams;
