@@ -11,11 +11,12 @@ use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES};
-use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
+use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
+use crate::os::thread_time;
 use crate::pacing::Pacer;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
-use crate::roots::Roots;
+use crate::roots::{RootCursor, Roots};
 use crate::spaces::Contents;
 use crate::spaces::immortal::ImmortalSpace;
 use crate::spaces::large;
@@ -27,7 +28,7 @@ use crate::types::{TypeId, TypeKind};
 use crate::views::DoubleMaps;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory,
 /// though the one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more
@@ -68,11 +69,19 @@ pub(crate) struct Core<M> {
     pub(crate) stats: HeapStats,
     /// When the heap was made.
     pub(crate) made: Instant,
-    marking: MarkStack,
+    pub(crate) marking: MarkStack,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
     /// A random number, for `stress-polls`.
     polls: u32,
+}
+
+/// A slice of a collection under way.
+pub(crate) struct Slice {
+    phase: Phase,
+    pub(crate) start: Instant,
+    /// The thread's time at its start; `None` where nobody asks.
+    cpu: Option<Duration>,
 }
 
 /// Bytes of the object of an array under a layout.
@@ -344,17 +353,19 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Clears the mark bits, and marks every object that the roots reach.
     pub(crate) fn mark(&mut self, roots: &mut dyn Roots, phases: &mut PhaseTimes) {
-        let start = Instant::now();
+        let slice = self.start_slice(Phase::Roots);
         let mut cursor = 0;
         finish(|budget| self.pool.marks.clear(&mut cursor, budget));
         let mut marker = self.marker();
-        roots.visit_roots(&mut marker);
-        let visited = Instant::now();
-        finish(|budget| marker.step(budget));
+        roots.visit_frames(&mut marker);
+        let mut cursor = RootCursor::default();
+        finish(|budget| roots.visit_slots(&mut marker, &mut cursor, budget));
+        phases.roots += self.end_slice(slice);
+        let slice = self.start_slice(Phase::Mark);
+        finish(|budget| self.marker().step(budget));
         finish(|budget| self.marking.trim(budget));
         self.taken.compressed += self.marking.take_tally().compressed;
-        phases.roots += visited - start;
-        phases.mark += visited.elapsed();
+        phases.mark += self.end_slice(slice);
     }
 
     /// What marks, in steps: first what it is shown as roots, then what these reach.
@@ -375,6 +386,22 @@ impl<M: ReferenceModel> Core<M> {
             true => self.mapped.allocate(&mut self.pool, bytes, contents),
             false => large::allocate(&mut self.pool, bytes, contents),
         }
+    }
+
+    /// Begins a slice of a collection.
+    pub(crate) fn start_slice(&self, phase: Phase) -> Slice {
+        Slice { phase, start: Instant::now(), cpu: self.observer.as_ref().map(|_| thread_time()) }
+    }
+
+    /// Ends a slice, and tells the observer of it; returns how long it took.
+    pub(crate) fn end_slice(&mut self, slice: Slice) -> Duration {
+        let Slice { phase, start, cpu } = slice;
+        let wall = start.elapsed();
+        if let (Some(observer), Some(cpu)) = (&mut self.observer, cpu) {
+            let cpu = thread_time().saturating_sub(cpu);
+            observer.slice(&GcSlice { phase, start: start.duration_since(self.made), wall, cpu });
+        }
+        wall
     }
 
     /// Counts a finished collection, and tells the observer of it. The number of `event` is set here.

@@ -71,11 +71,13 @@ pub use collector::Collector;
 pub use config::{Given, HeapConfig};
 pub use error::{AllocationError, HeapError};
 pub use heap::Heap;
-pub use observer::{ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
+pub use observer::{
+    ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes,
+};
 pub use plan::{AccessPlan, MutatorContext};
 pub use reference::Reference;
 pub use references::References;
-pub use roots::{NoRoots, RootStack, RootVisitor, Roots};
+pub use roots::{NoRoots, RootCursor, RootStack, RootVisitor, Roots};
 pub use sizing::Sizing;
 pub use type_table::TypeTable;
 pub use types::{TypeId, TypeInfo, TypeKind, TypeShape};

@@ -11,9 +11,9 @@ use super::Lowering;
 use super::access::Region;
 use super::arrays::ArrayShape;
 use super::env::{ModuleEnv, POINTER};
-use super::roots::SafepointKey;
 use crate::abi::Builtin;
 use crate::mir::{self, Collects};
+use crate::passes::analysis::SafepointKey;
 
 /// Where cells are not zeroed beforehand, objects up to this size are zeroed inline.
 const INLINE_ZEROING_BYTES: u32 = 128;

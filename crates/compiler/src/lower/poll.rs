@@ -7,9 +7,9 @@ use legato_heap::MutatorContext;
 use super::Lowering;
 use super::access::Region;
 use super::env::POINTER;
-use super::roots::SafepointKey;
 use crate::abi::Builtin;
 use crate::mir::{self, Block, Terminator, ValueDef};
+use crate::passes::analysis::SafepointKey;
 
 /// A function without calls and with at most this many instructions has so small a frame that it needs no stack check.
 const SMALL_LEAF: usize = 200;

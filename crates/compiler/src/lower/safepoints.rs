@@ -9,20 +9,25 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::Region;
-use super::arrays::{ArraySource, is_zero};
+use super::arrays::ArraySource;
 use super::env::{ModuleEnv, POINTER};
-use super::roots::{SafepointKey, Temperature};
-use crate::mir::{self, Collects, Constant, Op, Value, ValueDef};
+use crate::mir::{self, Block, Collects, Constant, Op, Value};
 use crate::module::ValueType;
+use crate::passes::analysis::{SafepointKey, Safepoints, Temperature};
+use crate::passes::{constant, constant_length};
+
+/// The safepoints of a function, terminators apart. `inline`: whether it allocates inline.
+pub(super) fn find(env: &ModuleEnv, mir: &mir::Function, order: &[Block], inline: bool) -> Safepoints {
+    let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
+    let found = insts.filter_map(|&inst| {
+        let data = &mir.insts[inst.index()];
+        temperature(env, mir, inline, &data.op, &data.args).map(|temperature| (inst, temperature))
+    });
+    found.collect()
+}
 
 /// Whether an operation is a safepoint, and how often it is reached.
-pub(super) fn temperature(
-    env: &ModuleEnv,
-    mir: &mir::Function,
-    inline: bool,
-    op: &Op,
-    args: &[Value],
-) -> Option<Temperature> {
+fn temperature(env: &ModuleEnv, mir: &mir::Function, inline: bool, op: &Op, args: &[Value]) -> Option<Temperature> {
     match op.properties().collects {
         Collects::Never => None,
         Collects::WhenDue => Some(Temperature::Cold),
@@ -47,28 +52,9 @@ fn allocates_inline(env: &ModuleEnv, mir: &mir::Function, inline: bool, op: &Op,
         Op::StructNewDefault(ty) => env.inline_struct(inline, env.struct_layout(*ty), false).is_some(),
         Op::ExceptionNew(tag) => env.inline_struct(inline, &env.exceptions[tag.index()], true).is_some(),
         Op::ArrayNewFixed(ty) => env.inline_array(inline, env.element_kind(*ty), args.len() as u32, true).is_some(),
-        Op::ArrayNew(ty) => array(*ty, args[1], constant_of(mir, args[0]).is_some_and(is_zero)),
+        Op::ArrayNew(ty) => array(*ty, args[1], constant(mir, mir.resolve(args[0])).is_some_and(Constant::is_zero)),
         Op::ArrayNewDefault(ty) => array(*ty, args[0], true),
         other => unreachable!("{other} makes no object"),
-    }
-}
-
-/// The constant that defines a value, if one does.
-pub(super) fn constant_of(mir: &mir::Function, value: Value) -> Option<Constant> {
-    match mir.values[mir.resolve(value).index()].def {
-        ValueDef::Result(inst, _) => match mir.insts[inst.index()].op {
-            Op::Const(constant) => Some(constant),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The array length that a value is known to be.
-pub(super) fn constant_length(mir: &mir::Function, value: Value) -> Option<u32> {
-    match constant_of(mir, value) {
-        Some(Constant::I32(length)) => Some(length as u32),
-        _ => None,
     }
 }
 

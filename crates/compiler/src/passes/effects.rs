@@ -51,17 +51,12 @@ impl Write {
         match op.properties().writes {
             Memory::Field(ty, number) => Write::Field(Field::new(info, ty, number)),
             Memory::Global(global) => Write::Global(global),
-            Memory::Elements(ty) => Write::Elements(element_kind(info, ty)),
+            Memory::Elements(ty) => Write::Elements(info.element_kind(ty)),
             Memory::All => Write::Anything,
             // Memories, tables and segments are apart from objects and globals.
             Memory::None | Memory::Constant | Memory::Other => Write::Nothing,
         }
     }
-}
-
-/// What the elements of an array type are: arrays of different kinds are different arrays.
-pub(super) fn element_kind(info: &ModuleInfo, ty: TypeIndex) -> StorageKind {
-    info.storage_kind(info.array_element(ty).storage)
 }
 
 fn is_imported(info: &ModuleInfo, global: GlobalIndex) -> bool {

@@ -1,4 +1,4 @@
-//! The program's own bounds checks (see [`lower::guards`](crate::lower)): two signed comparisons of an index, with zero
+//! The program's own bounds checks (see [`analysis`](super::analysis)): two signed comparisons of an index, with zero
 //! and with an array's length, become an unsigned one.
 //!
 //! No length is more than the greatest signed number, so that a negative index is above every length, seen as an

@@ -20,11 +20,16 @@ pub(crate) fn origin(function: &Function, value: Value) -> Option<(&Op, &[Value]
 }
 
 /// The value as a constant.
-pub(super) fn constant(function: &Function, value: Value) -> Option<Constant> {
+pub(crate) fn constant(function: &Function, value: Value) -> Option<Constant> {
     match origin(function, value) {
         Some((&Op::Const(constant), _)) => Some(constant),
         _ => None,
     }
+}
+
+/// The array length that a value is known to be.
+pub(crate) fn constant_length(function: &Function, value: Value) -> Option<u32> {
+    constant_i32(function, function.resolve(value)).map(|length| length as u32)
 }
 
 /// The value as an `i32` constant.
@@ -111,6 +116,30 @@ pub(super) fn resolve_terminator(function: &mut Function, block: Block) {
 /// The block's terminator. Every reachable block has one.
 pub(super) fn terminator(function: &Function, block: Block) -> &Terminator {
     function.blocks[block.index()].terminator.as_ref().expect("reachable blocks are terminated")
+}
+
+/// The reference that a value is a checked, cast or refined copy of.
+pub(crate) fn root(function: &Function, value: Value) -> Value {
+    let mut at = function.resolve(value);
+    while let Some((op, args)) = origin(function, at)
+        && op.properties().copies
+    {
+        at = function.resolve(args[0]);
+    }
+    at
+}
+
+/// Whether a value is the length of this array.
+pub(super) fn is_length_of(function: &Function, value: Value, array: Value) -> bool {
+    let array = root(function, array);
+    if let Some((Op::ArrayLen(_), args)) = origin(function, value) {
+        return root(function, args[0]) == array;
+    }
+    match origin(function, array) {
+        Some((Op::ArrayNew(_), args)) => function.resolve(args[1]) == value,
+        Some((Op::ArrayNewDefault(_), args)) => function.resolve(args[0]) == value,
+        _ => false,
+    }
 }
 
 /// For every value the reference it is a checked, cast or refined copy of: the same bits, with another static type.

@@ -11,6 +11,8 @@ pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
 mod sweeping;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use collect::Collect;
 

@@ -8,7 +8,7 @@ use crate::budget::finish;
 use crate::collector::Collect;
 use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
-use crate::observer::{Cause, CollectionKind, GcEvent, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::roots::Roots;
 use std::time::Instant;
@@ -107,11 +107,11 @@ impl Generational {
         }
         self.start_cycle();
         if kind == CollectionKind::Full {
-            let start = Instant::now();
+            let slice = self.core.start_slice(Phase::Release);
             let room = self.core.pacer.room();
             let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
             finish(|budget| self.core.pool.release_to_system(&mut release, budget));
-            progress.phases.release = start.elapsed();
+            progress.phases.release = self.core.end_slice(slice);
         }
         let pause = start.elapsed();
         let zeroing = self.nursery.take_zeroing_times();
@@ -156,7 +156,8 @@ impl Generational {
 
     /// Evacuates the nursery: afterwards every survivor is old, or lies in a kept block.
     fn scavenge(&mut self, aging: u32, progress: &mut Progress, roots: &mut dyn Roots) {
-        let start = Instant::now();
+        let slice = self.core.start_slice(Phase::Evacuate);
+        let start = slice.start;
         let core = &mut self.core;
         let slots = self.store_buffer.take(&mut core.context);
         self.nursery.start_collection(&mut core.pool, &core.context, aging);
@@ -214,19 +215,20 @@ impl Generational {
         progress.phases.remembered += remembered - visited;
         progress.phases.evacuate += drained - remembered;
         progress.phases.sweep += drained.elapsed();
+        core.end_slice(slice);
     }
 
     /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
     fn mark_and_sweep(&mut self, collection: Instant, cause: Cause, progress: &mut Progress, roots: &mut dyn Roots) {
         self.runs.fill(BumpRun::default());
         self.core.mark(roots, &mut progress.phases);
-        let start = Instant::now();
+        let slice = self.core.start_slice(Phase::Sweep);
         let core = &mut self.core;
         let mut sweeping = core.start_sweep(cause != Cause::Limit);
         finish(|budget| core.sweep(&mut sweeping, budget));
         let survivors = sweeping.survivors();
         self.old_objects = survivors.objects;
-        progress.phases.sweep += start.elapsed();
+        progress.phases.sweep += core.end_slice(slice);
         let promoted_before = progress.promoted.bytes;
         if self.nursery.kept_bytes() > 0 {
             self.scavenge(0, progress, roots);

@@ -18,7 +18,7 @@ use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
-use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
@@ -178,18 +178,18 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             *core.context.run(class) = BumpRun::default();
         }
         core.mark(roots, &mut phases);
-        let sweep_start = Instant::now();
+        let slice = core.start_slice(Phase::Sweep);
         let mut sweeping = core.start_sweep(cause != Cause::Limit);
         finish(|budget| core.sweep(&mut sweeping, budget));
         let survivors = sweeping.survivors();
         let dropped_externals = core.externals.dead_count() as u64;
         core.pacer.collected(survivors.bytes, start.elapsed());
         core.leaf_budget = core.pacer.room();
-        phases.sweep = sweep_start.elapsed();
-        let release_start = Instant::now();
+        phases.sweep = core.end_slice(slice);
+        let slice = core.start_slice(Phase::Release);
         let mut release = Release::new(core.pacer.room());
         finish(|budget| core.pool.release_to_system(&mut release, budget));
-        phases.release = release_start.elapsed();
+        phases.release = core.end_slice(slice);
         let pause = start.elapsed();
 
         core.stats.full_collections += 1;

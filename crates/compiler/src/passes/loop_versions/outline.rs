@@ -12,15 +12,13 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::abi::COLD_CELLS;
-use crate::lower::checks::root;
-use crate::lower::control::reverse_post_order;
-use crate::lower::env::ModuleEnv;
-use crate::lower::strips;
 use crate::mir::{
     Block, Cfg, Check, Collects, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value, ValueDef,
 };
 use crate::module::ValueType;
-use crate::passes::definition;
+use crate::passes::analysis::{Safepoints, plan_strips};
+use crate::passes::heap::HeapFacts;
+use crate::passes::support::{definition, root};
 
 /// A loop with more instructions than this is not taken out.
 const MOST_INSTS: usize = 150;
@@ -51,7 +49,7 @@ pub(super) struct Exit {
 
 /// Takes loops out of a function.
 pub(super) struct Outliner<'a> {
-    env: &'a ModuleEnv<'a>,
+    heap: &'a HeapFacts<'a>,
     mir: &'a Function,
     dominators: &'a Dominators,
     /// The block of each instruction.
@@ -62,14 +60,14 @@ pub(super) struct Outliner<'a> {
 
 impl<'a> Outliner<'a> {
     pub(super) fn new(
-        env: &'a ModuleEnv<'a>,
+        heap: &'a HeapFacts<'a>,
         mir: &'a Function,
         cfg: &Cfg,
         dominators: &'a Dominators,
         loops: &Loops,
         homes: &'a [Block],
     ) -> Outliner<'a> {
-        let mut outliner = Outliner { env, mir, dominators, homes, escapes: vec![false; mir.values.len()] };
+        let mut outliner = Outliner { heap, mir, dominators, homes, escapes: vec![false; mir.values.len()] };
         for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
             let number = loops.innermost[block.index()];
@@ -119,7 +117,7 @@ impl<'a> Outliner<'a> {
         };
         let exits = copy.blocks(blocks)?;
         let Copy { function, passed, .. } = copy;
-        let strips = strips::plan(self.env, &function, &reverse_post_order(&function), |_, _| None);
+        let strips = plan_strips(self.heap, &function, &Cfg::new(&function), &Safepoints::default());
         (!strips.strips.is_empty()).then_some((Outlined { number, passed, exits }, function))
     }
 

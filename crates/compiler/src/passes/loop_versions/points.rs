@@ -6,12 +6,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::outline::Outlined;
-use crate::lower::checks::{is_length, root};
-use crate::lower::env::ModuleEnv;
-use crate::lower::guards::Check as Comparison;
 use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
 use crate::module::{CompositeType, HeapType, RefType, ValueType};
-use crate::passes::{Effects, definition};
+use crate::passes::analysis::Comparison;
+use crate::passes::effects::Effects;
+use crate::passes::heap::HeapFacts;
+use crate::passes::support::{definition, is_length_of, root};
 
 /// A loop, with the loops within, of which there are to be two versions.
 pub(super) struct Version {
@@ -82,7 +82,7 @@ struct Access {
 
 /// The search for points.
 pub(super) struct Finder<'a> {
-    env: &'a ModuleEnv<'a>,
+    heap: &'a HeapFacts<'a>,
     mir: &'a Function,
     spines: SpinePlan,
     cfg: &'a Cfg,
@@ -102,7 +102,7 @@ pub(super) struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     pub(super) fn new(
-        env: &'a ModuleEnv<'a>,
+        heap: &'a HeapFacts<'a>,
         mir: &'a Function,
         spines: SpinePlan,
         cfg: &'a Cfg,
@@ -130,8 +130,8 @@ impl<'a> Finder<'a> {
         }
         let mut has_inner = vec![false; loops.loops.len()];
         loops.loops.iter().filter_map(|data| data.parent).for_each(|parent| has_inner[parent] = true);
-        let effects = Effects::of_loops(mir, env.info, cfg, loops);
-        Finder { env, mir, spines, cfg, dominators, loops, effects, has_inner, uses, homes, lengths }
+        let effects = Effects::of_loops(mir, heap.info, cfg, loops);
+        Finder { heap, mir, spines, cfg, dominators, loops, effects, has_inner, uses, homes, lengths }
     }
 
     /// What becomes of a loop with these blocks, if there is anything to gain.
@@ -174,10 +174,10 @@ impl<'a> Finder<'a> {
                     anchor = None;
                 }
                 let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
-                let kind = self.env.element_kind(ty);
+                let kind = self.heap.info.element_kind(ty);
                 let array = root(mir, data.args[0]);
                 let index = mir.resolve(data.args[1]);
-                if self.env.lies_inline(mir, &self.spines, kind, array, index) {
+                if self.heap.lies_inline(mir, &self.spines, kind, array, index) {
                     continue;
                 }
                 version.inline.insert(inst);
@@ -323,7 +323,7 @@ impl<'a> Finder<'a> {
             let data = &mir.insts[inst.index()];
             if let Op::BoundsCheck = data.op
                 && mir.resolve(data.args[0]) == access.index
-                && is_length(mir, mir.resolve(data.args[1]), access.array)
+                && is_length_of(mir, mir.resolve(data.args[1]), access.array)
             {
                 point.at = check;
                 point.resume = check;
@@ -355,7 +355,7 @@ impl<'a> Finder<'a> {
         let edge = if comparison.or_equal { otherwise } else { then };
         let (index, length) = comparison.inside();
         // The values compared are those of the access, and exist before its block.
-        if edge.block != inside || index != access.index || !is_length(mir, length, access.array) {
+        if edge.block != inside || index != access.index || !is_length_of(mir, length, access.array) {
             return None;
         }
         let is_before = |value: Value| match mir.values[value.index()].def {
@@ -461,7 +461,7 @@ impl<'a> Finder<'a> {
         let ValueType::Ref(RefType { nullable: false, heap }) = self.mir.value_type(value) else { return false };
         match heap {
             HeapType::Array => true,
-            HeapType::Concrete(ty) => matches!(self.env.info.types[ty.index()].composite, CompositeType::Array(_)),
+            HeapType::Concrete(ty) => matches!(self.heap.info.types[ty.index()].composite, CompositeType::Array(_)),
             _ => false,
         }
     }
