@@ -72,6 +72,7 @@ heaps! {
     Generational: Generational = (Collector::Generational(_), References::Direct),
 }
 
+#[allow(clippy::single_component_path_imports, reason = "a macro made by another has no path without it")]
 pub(crate) use dispatch;
 
 impl Heap {

@@ -1,7 +1,9 @@
 //! A collection in steps of one unit finds, frees and gives back what one without a limit does.
 
+use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
+use crate::collector::Collect;
 use crate::core::Core;
 use crate::heap::{Heap, Inner, dispatch};
 use crate::layout::StorageKind;
@@ -12,7 +14,7 @@ use crate::references::{ReferenceModel, References};
 use crate::roots::{RootCursor, RootVisitor, Roots};
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeInfo, TypeShape};
-use crate::views::NativeViews;
+use crate::views::{DoubleMapParams, NativeViews};
 use crate::{Arrays, Collector, HeapConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,16 +187,17 @@ fn steps_of_one_unit_do_what_one_step_does() {
         min_bytes: 512 << 20,
         ..HeapConfig::default()
     };
+    let mapped = Arrays::Mapped(MappedParams::DEFAULT);
     let configs = [
         base.clone(),
         HeapConfig { references: References::ThinHandles, ..base.clone() },
-        HeapConfig { arrays: Arrays::ZRays, ..base.clone() },
-        HeapConfig { arrays: Arrays::Mapped, ..base.clone() },
-        HeapConfig { arrays: Arrays::Mapped, references: References::ThinHandles, ..base.clone() },
-        {
-            let mut config = HeapConfig { arrays: Arrays::Arraylets, native_views: NativeViews::DoubleMap, ..base };
-            config.array_params.leaf_bytes = 4 << 10;
-            config
+        HeapConfig { arrays: Arrays::ZRays(ZRayParams::DEFAULT), ..base.clone() },
+        HeapConfig { arrays: mapped, ..base.clone() },
+        HeapConfig { arrays: mapped, references: References::ThinHandles, ..base.clone() },
+        HeapConfig {
+            arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 4 << 10, lazy: false }),
+            native_views: NativeViews::DoubleMap(DoubleMapParams::DEFAULT),
+            ..base
         },
     ];
     for config in configs {
