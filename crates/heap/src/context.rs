@@ -1,6 +1,7 @@
 //! The heap's own access to the [`MutatorContext`] that it shares with compiled code and with interrupting threads.
 
-use crate::plan::{AccessCounters, BufferWords, BumpRun, MAX_SIZE_CLASSES, MutatorContext};
+use crate::plan::{AccessCounters, BufferWords, BumpRun, MutatorContext};
+use crate::size_classes::MAX_SIZE_CLASSES;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

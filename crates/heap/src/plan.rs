@@ -4,6 +4,7 @@
 //! time. Compiled code reaches the heap through two addresses: the base of the cage and the [`MutatorContext`].
 
 use crate::layout::SpineLayout;
+use crate::size_classes::MAX_SIZE_CLASSES;
 use serde::{Deserialize, Serialize};
 
 /// How compiled code reaches objects, allocates, stores and polls. Published by
@@ -226,9 +227,6 @@ pub struct BufferWords {
     /// Address behind the last entry. Whoever makes the cursor equal to it has the heap empty the buffer.
     pub limit: usize,
 }
-
-/// The most size classes a heap may have.
-pub const MAX_SIZE_CLASSES: usize = 48;
 
 /// The words that compiled code and the heap share, one set for each heap (and so for each mutator).
 #[repr(C)]

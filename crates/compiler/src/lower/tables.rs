@@ -7,11 +7,11 @@ use super::Lowering;
 use super::access::{Region, trap};
 use super::barrier::Container;
 use super::env::POINTER;
-use super::roots::SafepointKey;
 use crate::abi::{Builtin, TABLE_CARD_LOG2, TableHead};
 use crate::artifact::TrapCode;
 use crate::mir::Value;
 use crate::module::{ElemIndex, StorageType, TableIndex, ValueType};
+use crate::passes::analysis::SafepointKey;
 
 impl Lowering<'_, '_> {
     fn table_head(&mut self, table: TableIndex) -> (ir::Value, i32) {

@@ -5,92 +5,18 @@
 //! None of these operations collects. Where one needs leaves, the caller
 //! has made room for them; what is lacking all the same is `None`, and a part of the range may have been written then.
 
-use super::leaves::{install, leaf_of, pointer_at, strips};
-use super::parts::{Part, Parts, Place};
+use super::elements::{Destination, Elements};
+use super::parts::{Part, Place};
+use super::pointers::{install, leaf_of, pointer_at, strips};
 use crate::barrier::WriteBarrier;
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, StorageKind, TYPE_ID_OFFSET, elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, StorageKind, TYPE_ID_OFFSET};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::spaces::leaves::LeafKind;
-use crate::types::{TypeId, TypeKind};
-use std::ops::Deref;
+use crate::types::{TypeId, TypeKind, TypeShape};
 use std::sync::atomic::Ordering;
-
-/// An array as bulk operations see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Elements {
-    pub(crate) object: u32,
-    pub(crate) parts: Parts,
-    /// Bytes of an element.
-    pub(super) size: u32,
-    pub(crate) length: u32,
-    pub(crate) kind: LeafKind,
-}
-
-impl Elements {
-    /// The byte positions of `length` elements from `start` on; `None` where the array has fewer.
-    #[inline]
-    pub(crate) fn positions(&self, start: u32, length: u32) -> Option<(u64, u64)> {
-        let end = u64::from(start) + u64::from(length);
-        (end <= u64::from(self.length)).then(|| (u64::from(start) * u64::from(self.size), end * u64::from(self.size)))
-    }
-
-    /// The cage offset of the first element, where it lies in the object.
-    pub(super) fn elements(&self) -> u32 {
-        self.object + elements_offset(self.size)
-    }
-
-    /// Panics unless elements can be copied between the arrays.
-    pub(super) fn check_size_of(&self, source: &Elements) {
-        assert!(self.size == source.size, "arrays of different element sizes");
-    }
-
-    pub(super) fn checked(&self, start: u32, length: u32) -> (u64, u64) {
-        self.positions(start, length).unwrap_or_else(|| {
-            let end = u64::from(start) + u64::from(length);
-            panic!("elements {start}..{end} of an array of {}", self.length)
-        })
-    }
-}
-
-/// An array that is written to, with the barrier of stores into it. There is none without a decision about what comes
-/// before: see its constructors.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Destination<B> {
-    elements: Elements,
-    pub(super) barrier: B,
-}
-
-impl<B> Deref for Destination<B> {
-    type Target = Elements;
-
-    #[inline(always)]
-    fn deref(&self) -> &Elements {
-        &self.elements
-    }
-}
-
-impl<B: WriteBarrier> Destination<B> {
-    /// An array whose elements hold no references yet.
-    #[inline(always)]
-    pub(crate) fn initialised(elements: Elements, barrier: B) -> Destination<B> {
-        Destination { elements, barrier }
-    }
-
-    /// An array whose elements stay what they are: what changes is the leaves that they lie in.
-    #[inline(always)]
-    pub(crate) fn rearranged(elements: Elements, barrier: B) -> Destination<B> {
-        Destination { elements, barrier }
-    }
-
-    /// The same, after parts have become others.
-    #[inline(always)]
-    pub(super) fn with_parts(&self, parts: Parts) -> Destination<B> {
-        Destination { elements: Elements { parts, ..self.elements }, ..*self }
-    }
-}
 
 impl<M: ReferenceModel> Core<M> {
     /// An array whose elements at these byte positions are overwritten: what the barrier does before is done here.
@@ -101,13 +27,14 @@ impl<M: ReferenceModel> Core<M> {
         (from, to): (u64, u64),
         barrier: B,
     ) -> Destination<B> {
-        if B::HAS_BEFORE && elements.kind == LeafKind::References {
-            let cage = &self.pool.cage;
-            for (start, end) in strips(elements.parts, cage.memory(), from, to) {
-                barrier.before(cage, &mut self.overwritten, start..end);
+        Destination::overwritten(elements, barrier, |elements, barrier| {
+            if B::HAS_BEFORE && elements.kind == LeafKind::References {
+                let cage = &self.pool.cage;
+                for (start, end) in strips(elements.parts, cage.memory(), from, to) {
+                    barrier.before(cage, &mut self.overwritten, start..end);
+                }
             }
-        }
-        Destination { elements, barrier }
+        })
     }
 
     /// Lets `write` write elements of the array: `bytes` bytes from a cage offset on. `are_null`: they become zero.
@@ -343,7 +270,7 @@ impl<M: ReferenceModel> Core<M> {
     /// The element kind of an array.
     pub(crate) fn element_kind(&self, array: Reference) -> StorageKind {
         match &self.types.info(self.type_of(array)).shape {
-            crate::TypeShape::Array(kind) => *kind,
+            TypeShape::Array(kind) => *kind,
             _ => panic!("{array:?} is no array"),
         }
     }

@@ -4,8 +4,7 @@
 //! A *strip* is what lies contiguously on both sides. As for all bulk operations, nothing here collects: see
 //! [`bulk`](super::bulk).
 
-use super::Arrays;
-use super::bulk::{Destination, Elements};
+use super::elements::{Destination, Elements};
 use super::leaves::Run;
 use super::parts::{Part, Place};
 use crate::barrier::WriteBarrier;
@@ -169,7 +168,7 @@ impl<M: ReferenceModel> Core<M> {
         from_position: u64,
         bytes: u64,
     ) -> bool {
-        let Some(bytes) = u32::try_from(bytes).ok().filter(|_| self.config.arrays == Arrays::Mapped) else {
+        let Some(bytes) = u32::try_from(bytes).ok().filter(|_| self.config.arrays.mapped().is_some()) else {
             return false;
         };
         let at = |elements: &Elements, position| self.part_offset(elements.parts.at(0).place) + position as u32;

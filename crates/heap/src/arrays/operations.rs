@@ -1,9 +1,10 @@
 //! What a heap does with elements, for hosts and for compiled code: one by one, in ranges, and making room for their
 //! leaves.
 
-use super::bulk::{Destination, Elements};
 use super::copy::QuickCopy;
+use super::elements::{Destination, Elements};
 use crate::barrier::NoBarrier;
+use crate::collector::Collect;
 use crate::core::Core;
 use crate::error::AllocationError;
 use crate::heap::{Heap, Inner, dispatch};

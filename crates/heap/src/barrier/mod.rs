@@ -2,7 +2,7 @@
 //!
 //! A collector gives a [`WriteBarrier`] for each object that is written to. Every store of the heap's own goes through
 //! it: fields in [`Heap::store_reference`](crate::Heap::store_reference), elements by way of a
-//! [`Destination`](crate::arrays::bulk::Destination). Compiled code has the same barrier from the
+//! [`Destination`](crate::arrays::elements::Destination). Compiled code has the same barrier from the
 //! [`BarrierPlan`](crate::plan::BarrierPlan), and the embedder's roots from
 //! [`Heap::before_root_store`](crate::Heap::before_root_store).
 //!

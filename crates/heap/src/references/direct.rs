@@ -2,6 +2,7 @@
 
 use super::ReferenceModel;
 use crate::blocks::BlockPool;
+use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::reference::Reference;
@@ -36,7 +37,9 @@ impl ReferenceModel for Direct {
     #[inline(always)]
     unsafe fn release(&mut self, _pool: &mut BlockPool, _object: u32) {}
 
-    fn collected(&mut self, _pool: &mut BlockPool) {}
+    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<usize>, _budget: &mut Budget) -> Done {
+        Done::Yes
+    }
 
     fn take_released(&mut self) -> u64 {
         0

@@ -1,8 +1,8 @@
 //! `native-views=copy`: the elements of an array that does not lie in one piece are copied out, and written back.
 
-use crate::arrays::bulk::{Destination, Elements};
-use crate::arrays::leaves::pointer_at;
+use crate::arrays::elements::{Destination, Elements};
 use crate::arrays::parts::{Part, Place};
+use crate::arrays::pointers::pointer_at;
 use crate::barrier::WriteBarrier;
 use crate::core::Core;
 use crate::reference::Reference;

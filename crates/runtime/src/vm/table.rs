@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use legato_compiler::abi::{TABLE_CARD_LOG2, TableHead};
 use legato_compiler::module::TableType;
-use legato_heap::{Heap, Reference, RootVisitor};
+use legato_heap::{Budget, Done, Heap, Reference, RootCursor, RootVisitor};
 
 use crate::vm::Error;
 
@@ -206,11 +206,14 @@ impl TableStorage {
         })
     }
 
-    /// Visits every element, where they are traced.
-    pub fn visit_roots(&self, visitor: &mut dyn RootVisitor) {
-        if self.traced {
-            visit(&self.elements, visitor);
+    /// Visits the elements from the cursor's index on, where they are traced.
+    pub fn visit_roots(&self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        if !self.traced {
+            return Done::Yes;
         }
+        cursor.advance(self.elements.len(), budget, |range| {
+            visit(&self.elements[range], visitor);
+        })
     }
 
     /// Visits the elements that have been written since the last visit by this method, or were young then, where they

@@ -14,10 +14,10 @@ use crate::lower::Lowering;
 use crate::lower::access::Region;
 use crate::lower::barrier::Store;
 use crate::lower::env::{ModuleEnv, POINTER};
-use crate::lower::roots::SafepointKey;
-use crate::lower::safepoints::constant_length;
 use crate::mir::{Constant, Value};
 use crate::module::TypeIndex;
+use crate::passes::analysis::SafepointKey;
+use crate::passes::constant_length;
 
 /// An array of a known length up to this is filled by single stores.
 const UNROLLED_FILL: u32 = 16;

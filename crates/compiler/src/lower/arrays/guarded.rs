@@ -1,4 +1,4 @@
-//! Accesses on the edge of the program's own bounds check: see [`lower::guards`](crate::lower::guards).
+//! Accesses on the edge of the program's own bounds check: see [`passes::analysis`](crate::passes::analysis).
 
 use cranelift_codegen::ir::{self, InstBuilder, SourceLoc};
 use legato_heap::plan::{ArrayPlan, SpinePlan};
@@ -7,11 +7,10 @@ use super::spines::{self, Near};
 use super::{Element, contiguous};
 use crate::lower::Lowering;
 use crate::lower::barrier::{Container, Store};
-use crate::lower::checks::{MergedCheck, root};
 use crate::lower::env::element_type;
-use crate::lower::guards::Guard;
-use crate::mir::{Edge, Extension, Op};
-use crate::passes::definition;
+use crate::mir::{Constant, Edge, Extension, Op};
+use crate::passes::analysis::{Guard, MergedCheck};
+use crate::passes::{definition, root};
 
 /// What a guarded access does.
 #[derive(Clone, Copy)]

@@ -1,7 +1,5 @@
 //! The write barrier: what is stored into an old object is remembered, by cards.
 
-use super::Generational;
-use super::ages::Age;
 use crate::barrier::{Overwritten, WriteBarrier};
 use crate::cage::Cage;
 use std::ops::Range;
@@ -9,17 +7,9 @@ use std::ops::Range;
 /// The barrier of one object. (Compiled code looks at the value's age first, and may use the store buffer.)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remember {
-    object: u32,
+    pub(super) object: u32,
     /// Whether no nursery collection comes by the object.
-    is_old: bool,
-}
-
-impl Generational {
-    /// The barrier of stores into an object.
-    #[inline]
-    pub(crate) fn barrier(&self, object: u32) -> Remember {
-        Remember { object, is_old: self.nursery.ages.of(object) == Age::Old }
-    }
+    pub(super) is_old: bool,
 }
 
 impl WriteBarrier for Remember {

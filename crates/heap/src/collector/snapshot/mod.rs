@@ -7,22 +7,26 @@
 //!
 //! Limits: far too slow for anything but tests; what dies is found by mark-sweep alone.
 
-use super::mark_sweep::MarkSweep;
-use crate::arrays::leaves::strips;
+pub(crate) mod attributes;
+
+use crate::arrays::pointers::strips;
 use crate::barrier::{Overwritten, WriteBarrier};
 use crate::cage::Cage;
+use crate::collector::Collect;
+use crate::collector::mark_sweep::MarkSweep;
 use crate::config::HeapConfig;
-use crate::core::{Contents, Core};
+use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::external::HostValue;
 use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};
-use crate::observer::Cause;
+use crate::observer::{Cause, HeapStats};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::{RootVisitor, Roots};
+use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
+use crate::verify::Check;
 use std::collections::HashSet;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
@@ -92,11 +96,6 @@ impl<M: ReferenceModel> Snapshot<M> {
         Ok(Snapshot { mark_sweep, cycle: None, calls: BETWEEN_CYCLES })
     }
 
-    /// The barrier of stores into an object.
-    pub(crate) fn barrier(&self, _object: u32) -> Record {
-        Record { is_marking: self.cycle.is_some() }
-    }
-
     /// Does what may collect: between two cycles.
     fn between_cycles<R>(
         &mut self,
@@ -131,46 +130,58 @@ impl<M: ReferenceModel> Snapshot<M> {
             panic!("{lost:?} of {:?} was lost by a store that no barrier has seen", core.type_of(*lost));
         }
     }
+}
 
-    pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
-        self.between_cycles(roots, |heap, roots| heap.poll(roots));
+impl<M: ReferenceModel> Collect for Snapshot<M> {
+    type Model = M;
+    type Barrier = Record;
+
+    fn core(&self) -> &Core<M> {
+        &self.mark_sweep.core
+    }
+
+    fn core_mut(&mut self) -> &mut Core<M> {
+        &mut self.mark_sweep.core
+    }
+
+    fn barrier(&self, _object: u32) -> Record {
+        Record { is_marking: self.cycle.is_some() }
+    }
+
+    fn allocate(
+        &mut self,
+        id: TypeId,
+        bytes: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<u32, AllocationError> {
+        self.between_cycles(roots, |heap, roots| heap.allocate(id, bytes, contents, roots))
+    }
+
+    fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
+        self.mark_sweep.allocate_immortal(bytes)
+    }
+
+    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
+        self.between_cycles(roots, |heap, roots| heap.make_room(leaves, kind, roots))
     }
 
     /// Begins a cycle behind the collection.
-    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+    fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
         self.calls = 1;
         self.between_cycles(roots, |heap, roots| heap.collect(cause, roots));
     }
 
-    pub(crate) fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
-        self.between_cycles(roots, |heap, roots| heap.allocate_struct(id, roots))
+    fn size(&self) -> u64 {
+        self.mark_sweep.size()
     }
 
-    pub(crate) fn allocate_array(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        contents: Contents,
-        roots: &mut dyn Roots,
-    ) -> Result<Reference, AllocationError> {
-        self.between_cycles(roots, |heap, roots| heap.allocate_array(id, length, contents, roots))
+    fn stats(&self) -> HeapStats {
+        self.mark_sweep.stats()
     }
 
-    pub(crate) fn make_room(
-        &mut self,
-        leaves: u64,
-        kind: LeafKind,
-        roots: &mut dyn Roots,
-    ) -> Result<(), AllocationError> {
-        self.between_cycles(roots, |heap, roots| heap.make_room(leaves, kind, roots))
-    }
-
-    pub(crate) fn allocate_external(
-        &mut self,
-        value: HostValue,
-        roots: &mut dyn Roots,
-    ) -> Result<Reference, AllocationError> {
-        self.between_cycles(roots, |heap, roots| heap.allocate_external(value, roots))
+    fn check(&self, roots: Option<&mut dyn Roots>) -> Check {
+        self.mark_sweep.check(roots)
     }
 }
 
