@@ -5,19 +5,16 @@ mod common;
 
 use common::world::World;
 use common::{Held, Trusting, layouts, register, snapshot};
+use legato_heap::arrays::MappedParams;
 use legato_heap::layout::StorageKind;
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, TypeShape, TypeTable};
 
 #[test]
 fn no_overwritten_reference_is_missed() {
     let base = HeapConfig { min_bytes: 512 << 10, ..HeapConfig::default() };
-    let mut configs = vec![base.clone(), HeapConfig { arrays: Arrays::Mapped, ..base.clone() }];
-    configs.extend(layouts().into_iter().map(|(arrays, native_views, array_params)| HeapConfig {
-        arrays,
-        native_views,
-        array_params,
-        ..base.clone()
-    }));
+    let mut configs = vec![base.clone(), HeapConfig { arrays: Arrays::Mapped(MappedParams::DEFAULT), ..base.clone() }];
+    let with = |(arrays, native_views)| HeapConfig { arrays, native_views, ..base.clone() };
+    configs.extend(layouts().into_iter().map(with));
     for config in configs.iter().flat_map(snapshot).filter(|config| config.validate().is_ok()) {
         World::run(&config, 1, 2500);
     }

@@ -5,6 +5,7 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::Region;
+use super::barrier::{Container, Store};
 use crate::artifact::TrapCode;
 use crate::mir::{Check, Extension, Value};
 use crate::module::TypeIndex;

@@ -47,20 +47,6 @@ pub enum Constant {
     Null(HeapType),
 }
 
-impl Constant {
-    /// Whether this is what a zeroed cell holds.
-    pub fn is_zero(self) -> bool {
-        match self {
-            Constant::I32(value) => value == 0,
-            Constant::I64(value) => value == 0,
-            Constant::F32(bits) => bits == 0,
-            Constant::F64(bits) => bits == 0,
-            Constant::V128(bits) => bits == 0,
-            Constant::Null(_) => true,
-        }
-    }
-}
-
 /// An operation with one operand and one result, named as in WebAssembly.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]

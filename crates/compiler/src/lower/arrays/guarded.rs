@@ -8,7 +8,7 @@ use super::{Element, contiguous};
 use crate::lower::Lowering;
 use crate::lower::barrier::{Container, Store};
 use crate::lower::env::element_type;
-use crate::mir::{Constant, Edge, Extension, Op};
+use crate::mir::{Edge, Extension, Op};
 use crate::passes::analysis::{Guard, MergedCheck};
 use crate::passes::{definition, root};
 

@@ -22,6 +22,7 @@ use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::barrier::Store;
 use crate::lower::env::{POINTER, element_type};
 use crate::lower::structs::null_trap;
 use crate::mir::Extension;
