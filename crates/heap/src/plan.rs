@@ -176,8 +176,8 @@ impl BarrierPlan {
 /// each reference that is overwritten.
 ///
 /// Where the `u32` at `state_offset` is not 0, and the slot holds a reference to an object, neither null nor an
-/// immediate, pushes that reference to the buffer, and calls [`Heap::flush_overwritten`](crate::Heap::flush_overwritten)
-/// when that is full.
+/// immediate, pushes that reference to the buffer, and calls
+/// [`Heap::flush_overwritten`](crate::Heap::flush_overwritten) when that is full.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct SnapshotPlan {
     /// Offset of [`MutatorContext::barrier_state`].

@@ -111,8 +111,8 @@ impl World {
         Some(self.overwritten[..count].iter().copied().collect())
     }
 
-    /// Each reference that was stored into an object older than the last collection has marked a card, and each that was
-    /// overwritten since has been recorded.
+    /// Each reference that was stored into an object older than the last collection has marked a card, and each that
+    /// was overwritten since has been recorded.
     fn check_barriers(&self, marked: &[bool]) {
         let recorded = self.recorded();
         let check_overwritten = |place: &str, at: usize, before: u32, value: u32| {

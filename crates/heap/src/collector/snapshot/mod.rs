@@ -31,8 +31,10 @@ use std::collections::HashSet;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
-/// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for.
+/// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for: later where
+/// there are more objects, so that a cycle's two traces cost each call between two cycles so many objects at most.
 const BETWEEN_CYCLES: u32 = 4;
+const OBJECTS_A_CALL: u32 = 64;
 
 /// A heap with this collector and reference model `M`.
 pub(crate) struct Snapshot<M> {
@@ -106,7 +108,6 @@ impl<M: ReferenceModel> Snapshot<M> {
         let result = act(&mut self.mark_sweep, roots);
         self.calls -= 1;
         if self.calls == 0 {
-            self.calls = BETWEEN_CYCLES;
             self.begin_cycle(roots);
         }
         result
@@ -117,7 +118,9 @@ impl<M: ReferenceModel> Snapshot<M> {
         roots.visit_roots(&mut found);
         let core = &mut self.mark_sweep.core;
         core.context.set_marking(true);
-        self.cycle = Some(Cycle { reached: reach(core, &found.0), roots: found.0 });
+        let reached = reach(core, &found.0);
+        self.calls = BETWEEN_CYCLES.max(reached.len() as u32 / OBJECTS_A_CALL);
+        self.cycle = Some(Cycle { reached, roots: found.0 });
     }
 
     fn end_cycle(&mut self) {
