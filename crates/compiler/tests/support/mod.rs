@@ -141,7 +141,14 @@ pub fn lengths(layout: SpineLayout, size: u32) -> [u32; 6] {
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {
-    CompileOptions { features: Default::default(), plan, optimize: true, parallel: false, verify: true }
+    CompileOptions {
+        loop_versions: Default::default(),
+        features: Default::default(),
+        plan,
+        optimize: true,
+        parallel: false,
+        verify: true,
+    }
 }
 
 pub const I32: ValueType = ValueType::I32;
