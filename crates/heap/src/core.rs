@@ -14,6 +14,7 @@ use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES};
 use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
 use crate::os::thread_time;
 use crate::pacing::Pacer;
+use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::{RootCursor, Roots};
 use crate::spaces::Contents;
@@ -303,6 +304,13 @@ impl<M: ReferenceModel> Core<M> {
     /// The error for a leaf that is not to be had.
     pub(crate) fn out_of_leaves(&self, live: u64) -> AllocationError {
         self.out_of_memory(self.leaves.leaf_bytes(), live)
+    }
+
+    /// The reference to a new object.
+    #[inline(always)]
+    pub(crate) fn new_reference(&self, object: u32) -> Reference {
+        // SAFETY: the object has just been allocated.
+        unsafe { M::reference(&self.pool.cage, object) }
     }
 
     /// Writes the length of a new array.

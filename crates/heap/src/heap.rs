@@ -1,9 +1,9 @@
 //! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made,
 //! and looked at once for each call; everything below is generic over it.
 
-use crate::collector::Collector;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
 use crate::error::{AllocationError, HeapError};
 use crate::layout::StorageKind;
@@ -72,6 +72,7 @@ heaps! {
     Generational: Generational = (Collector::Generational(_), References::Direct),
 }
 
+#[allow(clippy::single_component_path_imports, reason = "a macro made by another has no path without it")]
 pub(crate) use dispatch;
 
 impl Heap {

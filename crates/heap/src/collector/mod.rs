@@ -1,10 +1,11 @@
 //! Axis `collector`: when memory is reclaimed, and how.
 //!
-//! A collector is a folder here. What it says of itself are its [`Attributes`], what a heap asks of it is `Collect`;
+//! A collector is a folder here. What it says of itself are its [`Attributes`], what a heap asks of it is [`Collect`];
 //! which heaps there are, by collector and reference model, says the table in `heap`.
 
 pub(crate) mod attributes;
 pub(crate) mod chunked_stack;
+mod collect;
 pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
@@ -12,6 +13,8 @@ pub(crate) mod marking;
 mod sweeping;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use collect::Collect;
 
 use attributes::Attributes;
 use generational::params::GenerationalParams;

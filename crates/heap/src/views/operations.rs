@@ -2,6 +2,7 @@
 
 use crate::arrays::elements::Elements;
 use crate::arrays::parts::Place;
+use crate::collector::Collect;
 use crate::core::Core;
 use crate::error::AllocationError;
 use crate::heap::{Heap, Inner, dispatch};

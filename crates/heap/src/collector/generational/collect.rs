@@ -5,6 +5,7 @@ use super::{Count, Generational, Nursery};
 use crate::ages::Age;
 use crate::blocks::{BLOCK_BYTES, Release};
 use crate::budget::finish;
+use crate::collector::Collect;
 use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
@@ -72,15 +73,6 @@ impl Generational {
     /// whether it was.
     pub(super) fn collect_young(&mut self, bytes: u64, roots: &mut dyn Roots) -> bool {
         self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots) == CollectionKind::Full
-    }
-
-    /// Collects the nursery because `stress` asks for it.
-    pub(super) fn collect_stressed(&mut self, roots: &mut dyn Roots) {
-        self.run(Cause::Stress, CollectionKind::Nursery, 0, roots);
-    }
-
-    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
-        self.run(cause, CollectionKind::Full, 0, roots);
     }
 
     /// One collection of the kind `wanted` at least; says what kind it was.
@@ -245,11 +237,5 @@ impl Generational {
         let live = survivors.bytes + progress.promoted.bytes - promoted_before;
         core.pacer.collected(live, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
-    }
-
-    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
-        if let Err(error) = self.verify(roots) {
-            panic!("verification {when} a collection after {} others: {error}", self.core.stats.collections);
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Memory that the system refuses at every possible point: in the nursery, while copying, for large objects.
 
 use super::{Barrier, Generational, GenerationalParams, Nursery};
+use crate::collector::Collect;
 use crate::layout::StorageKind;
 use crate::spaces::Contents;
 use crate::{
