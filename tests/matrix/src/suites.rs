@@ -11,7 +11,8 @@ pub struct Suite {
     pub nursery: &'static str,
     /// Settings of all rows.
     pub settings: &'static str,
-    /// What takes part in the pairs like the values of an axis: whether the heap is verified, and how often it collects.
+    /// What takes part in the pairs like the values of an axis: whether the heap is verified, and how often it
+    /// collects.
     pub modes: &'static [&'static str],
     /// Rows besides, with the parameters that a user has by default.
     pub first: &'static [&'static str],
