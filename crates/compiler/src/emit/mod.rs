@@ -92,15 +92,16 @@ impl CodeGenerator {
 
     /// The function with two versions of its loops, where the heap asks for that, and the loops taken out of it.
     fn versions<'a>(&self, function: &'a mir::Function, large: bool) -> Result<Versions<'a>, CompileError> {
-        let Some((function, outlined)) =
-            (!large).then(|| passes::versions(&self.env().heap_facts(), function)).flatten()
+        let Some((function, outlined)) = (!large)
+            .then(|| passes::loop_versions(&self.env().heap_facts(), function, self.options.loop_versions))
+            .flatten()
         else {
             return Ok((Cow::Borrowed(function), Vec::new()));
         };
         if self.options.verify {
             std::iter::once(&function)
                 .chain(&outlined)
-                .try_for_each(|function| passes::check(function, &self.info, "versions"))?;
+                .try_for_each(|function| passes::check(function, &self.info, "loop_versions"))?;
         }
         Ok((Cow::Owned(function), outlined))
     }

@@ -11,6 +11,9 @@ use legato_heap::plan::{
 };
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
+/// The size classes of mark-sweep heaps.
+pub const CELL_BYTES: [u32; 8] = [16, 24, 32, 48, 64, 96, 128, 256];
+
 /// The plan of a mark-sweep heap.
 pub fn plan(references: ReferencePlan) -> AccessPlan {
     AccessPlan {
@@ -18,8 +21,9 @@ pub fn plan(references: ReferencePlan) -> AccessPlan {
         arrays: ArrayPlan::Contiguous,
         counting: None,
         allocation: AllocationPlan::SizeClasses {
-            cell_bytes: vec![16, 24, 32, 48, 64, 96, 128, 256],
+            cell_bytes: CELL_BYTES.to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
+            sizes_offset: MutatorContext::SIZES_OFFSET,
             handle_run_offset: match references {
                 ReferencePlan::Direct => None,
                 ReferencePlan::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
@@ -141,7 +145,14 @@ pub fn lengths(layout: SpineLayout, size: u32) -> [u32; 6] {
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {
-    CompileOptions { features: Default::default(), plan, optimize: true, parallel: false, verify: true }
+    CompileOptions {
+        loop_versions: Default::default(),
+        features: Default::default(),
+        plan,
+        optimize: true,
+        parallel: false,
+        verify: true,
+    }
 }
 
 pub const I32: ValueType = ValueType::I32;

@@ -23,7 +23,7 @@ use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun, ReferencePlan};
+use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun, ReferencePlan, SizeRun};
 use legato_heap::types::{TypeKind, TypeRecord};
 use rustc_hash::FxHashMap;
 
@@ -218,6 +218,7 @@ impl Instance {
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
+            sizes: SizeRun::table(&crate::support::CELL_BYTES),
         });
         // SAFETY: the context is as long as its layout says.
         unsafe {

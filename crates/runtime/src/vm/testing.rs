@@ -151,6 +151,7 @@ impl Assembler {
                 allocation: AllocationPlan::SizeClasses {
                     cell_bytes: vec![],
                     runs_offset: MutatorContext::RUNS_OFFSET,
+                    sizes_offset: MutatorContext::SIZES_OFFSET,
                     handle_run_offset: None,
                 },
                 fresh_memory_is_zero: true,
