@@ -2,6 +2,7 @@
 
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
+use crate::collector::Collect;
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::heap::{Heap, Inner, dispatch};
