@@ -56,7 +56,7 @@ const fn parameter(name: &'static str, values: &'static [Value]) -> Axis {
 /// axis further down. So parameters of a value (first-n of zrays) are axes behind it, and native views come last among
 /// what concerns arrays.
 pub static AXES: &[Axis] = &[
-    axis("collector", &[value("collector=generational"), value("collector=mark-sweep")]),
+    axis("collector", &[value("collector=generational"), value("collector=mark-sweep"), value("collector=snapshot")]),
     axis("references", &[value("references=direct"), value("references=thin-handles")]),
     axis(
         "arrays",

@@ -1,5 +1,6 @@
 //! A collection in steps of one unit finds, frees and gives back what one without a limit does.
 
+use super::Collect;
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
 use crate::collector::Collect;

@@ -1,7 +1,7 @@
 //! The heaps of each comparison.
 
 use super::Options;
-use crate::engines::Legato;
+use crate::engines::{LOOP_VERSIONS, Legato};
 use crate::tables::Row;
 use legato_test_matrix::measured;
 
@@ -144,6 +144,22 @@ impl Comparison {
                 without("fast-copy", "fast-copy=off"),
                 without("copy-on-write", "copy-on-write=off"),
                 Configuration::new("with growing first-n", layout("zrays, copy-on-write"), options),
+            ],
+        }
+    }
+
+    /// Z-rays that grow, with versions of loops, and other layouts beside them: over the same without versions.
+    pub fn loop_versions(options: &Options) -> Comparison {
+        let new = |name: &str, own: &str| Configuration::new(name, own, options);
+        let versions = |name: &str, value: &str| new(name, &format!("{},{LOOP_VERSIONS}={value}", layout("zrays")));
+        Comparison {
+            experiment: "loop versions".into(),
+            baseline: versions("no versions", "none"),
+            others: vec![
+                versions("versions", "versions"),
+                versions("versions and outlining", "outlined"),
+                new("mapped", layout("mapped")),
+                new("contiguous", layout("contiguous")),
             ],
         }
     }

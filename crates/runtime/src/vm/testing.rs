@@ -155,7 +155,7 @@ impl Assembler {
                     handle_run_offset: None,
                 },
                 fresh_memory_is_zero: true,
-                store_barrier: BarrierPlan::None,
+                store_barrier: BarrierPlan::NONE,
                 references_change_at_safepoints: true,
                 null_guard_bytes: 4096,
             },

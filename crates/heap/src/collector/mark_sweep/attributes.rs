@@ -28,7 +28,7 @@ impl Attributes for MarkSweepAttributes {
     }
 
     fn store_barrier(&self) -> BarrierPlan {
-        BarrierPlan::None
+        BarrierPlan::NONE
     }
 
     fn changes_references(&self) -> bool {
