@@ -3,7 +3,6 @@
 use super::Collect;
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
-use crate::collector::Collect;
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::heap::{Heap, Inner, dispatch};

@@ -19,8 +19,8 @@ const LEAST_RUN: u32 = 4;
 const FIRST_SEARCH: u32 = 4;
 /// Words that are looked at together for zeros.
 const LINE_WORDS: usize = 8;
-/// Where time is limited, the most pages that are looked at, those that are searched for zeros, and the most blocks that
-/// are given back at once.
+/// Where time is limited, the most pages that are looked at, and searched for zeros, and the most blocks that are given
+/// back at once.
 const MOST_PAGES: usize = 1024;
 const MOST_SEARCHED: usize = 16;
 const MOST_BLOCKS: u32 = 32;
