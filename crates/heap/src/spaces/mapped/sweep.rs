@@ -38,6 +38,8 @@ pub(crate) struct MappedSweep {
     /// The array at hand, or the block from which on the next one is looked for.
     head: u32,
     stage: Stage,
+    /// What has been noted of its pages, between two steps.
+    residency: Vec<bool>,
     pub(crate) survivors: Survivors,
 }
 
@@ -72,11 +74,25 @@ enum Freeing {
 impl MappedSpace {
     /// Begins a sweep. With `thorough`, all arrays are searched for zeros.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> MappedSweep {
-        MappedSweep { thorough, head: 0, stage: Stage::Next, survivors: Survivors::default() }
+        MappedSweep { thorough, head: 0, stage: Stage::Next, residency: Vec::new(), survivors: Survivors::default() }
     }
 
     /// Goes on with a sweep.
     pub(crate) fn sweep<M: ReferenceModel>(
+        &mut self,
+        sweep: &mut MappedSweep,
+        pool: &mut BlockPool,
+        model: &mut M,
+        budget: &mut Budget,
+    ) -> Done {
+        // Between two steps others look at pages.
+        std::mem::swap(&mut self.residency, &mut sweep.residency);
+        let done = self.sweep_arrays(sweep, pool, model, budget);
+        std::mem::swap(&mut self.residency, &mut sweep.residency);
+        done
+    }
+
+    fn sweep_arrays<M: ReferenceModel>(
         &mut self,
         sweep: &mut MappedSweep,
         pool: &mut BlockPool,
