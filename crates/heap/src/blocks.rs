@@ -369,6 +369,13 @@ impl BlockPool {
             && end <= u64::from(self.accessible) * u64::from(BLOCK_BYTES)
     }
 
+    /// Everything but the cage, to be compared with another pool's.
+    #[cfg(test)]
+    pub(crate) fn described(&self) -> String {
+        let BlockPool { infos, marks, free, used, without_memory, dirty_free, .. } = self;
+        format!("{used} used, {without_memory} without memory, {dirty_free} dirty, {free:?}, {infos:?}, {marks:?}")
+    }
+
     /// Checks the pool against its side table; says what disagrees.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut free_by_runs = 0;

@@ -2,7 +2,8 @@
 //! values, totals.
 
 use crate::arrays::elements::Elements;
-use crate::arrays::{Arrays, SpineMode, TakenLeaves};
+use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
+use crate::barrier::Overwritten;
 use crate::blocks::BlockPool;
 use crate::budget::finish;
 use crate::collector::marking::{MarkStack, Marker};
@@ -11,10 +12,12 @@ use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES};
-use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
+use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
+use crate::os::thread_time;
 use crate::pacing::Pacer;
+use crate::reference::Reference;
 use crate::references::ReferenceModel;
-use crate::roots::Roots;
+use crate::roots::{RootCursor, Roots};
 use crate::spaces::Contents;
 use crate::spaces::immortal::ImmortalSpace;
 use crate::spaces::large;
@@ -23,10 +26,10 @@ use crate::spaces::mapped::{Mapped, MappedSpace};
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
-use crate::views::{DoubleMaps, NativeViews};
+use crate::views::DoubleMaps;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory,
 /// though the one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more
@@ -61,17 +64,27 @@ pub(crate) struct Core<M> {
     /// The second mappings of leaves.
     pub(crate) views: DoubleMaps,
     pub(crate) externals: Externals,
+    /// What a snapshot barrier has recorded.
+    pub(crate) overwritten: Overwritten,
     pub(crate) immortal: ImmortalSpace,
     pub(crate) pacer: Pacer,
     pub(crate) observer: Option<Box<dyn GcObserver>>,
     pub(crate) stats: HeapStats,
     /// When the heap was made.
     pub(crate) made: Instant,
-    marking: MarkStack,
+    pub(crate) marking: MarkStack,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
     /// A random number, for `stress-polls`.
     polls: u32,
+}
+
+/// A slice of a collection under way.
+pub(crate) struct Slice {
+    phase: Phase,
+    pub(crate) start: Instant,
+    /// The thread's time at its start; `None` where nobody asks.
+    cpu: Option<Duration>,
 }
 
 /// Bytes of the object of an array under a layout.
@@ -93,16 +106,14 @@ impl<M: ReferenceModel> Core<M> {
             let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);
             pool.prepare_leaves(leaves.leaf_bytes(), reserve.max(leaves.group_blocks()))?;
         }
-        let maps_twice = spines.is_some() && config.native_views == NativeViews::DoubleMap;
+        let maps_twice = spines.is_some() && config.native_views.double_map().is_some();
         if maps_twice {
             pool.cage.allow_sharing()?;
         }
-        let mapped = match spines.map(|mode| mode.layout).filter(|layout| layout.grows) {
-            Some(layout) => Mapped::Spines(layout),
-            None if config.arrays == Arrays::Mapped => {
-                Mapped::Arrays { from: config.array_params.mapped_from, sharing: config.array_params.mapped_sharing }
-            }
-            None => Mapped::Nothing,
+        let mapped = match (spines.map(|mode| mode.layout).filter(|layout| layout.grows), config.arrays.mapped()) {
+            (Some(layout), _) => Mapped::Spines(layout),
+            (None, Some(MappedParams { from, sharing })) => Mapped::Arrays { from, sharing },
+            (None, None) => Mapped::Nothing,
         };
         let core = Core {
             config: config.clone(),
@@ -120,6 +131,7 @@ impl<M: ReferenceModel> Core<M> {
             mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
+            overwritten: Overwritten::default(),
             immortal: ImmortalSpace::default(),
             pacer: Pacer::new(config),
             observer: None,
@@ -236,7 +248,7 @@ impl<M: ReferenceModel> Core<M> {
         if record.reference_map == 0 {
             self.counted.allocated_number_bytes += bytes;
         }
-        if bytes > u64::from(self.config.array_params.first_n) {
+        if bytes > u64::from(self.config.arrays.counted_first_n()) {
             self.counted.allocated_large_bytes += bytes;
         }
     }
@@ -246,7 +258,8 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn count_copy(&mut self, from: u64, to: u64) {
         if self.config.count_accesses {
             self.counted.copied_bytes += to - from;
-            self.counted.copied_beyond_bytes += to.saturating_sub(from.max(self.config.array_params.first_n.into()));
+            self.counted.copied_beyond_bytes +=
+                to.saturating_sub(from.max(self.config.arrays.counted_first_n().into()));
         }
     }
 
@@ -275,7 +288,7 @@ impl<M: ReferenceModel> Core<M> {
         self.count_array(id, length);
         self.set_array_length(array, length);
         self.start_inline_length(array, self.types.record(id).bytes, length, contents);
-        let finished = self.initialise_array(array, kind, false);
+        let finished = self.initialise_array(array, kind);
         if finished {
             self.view_new_array(array);
         }
@@ -283,18 +296,25 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Prepares the pointers of a new array that has its length; false where it was to have leaves and there are none.
-    pub(crate) fn initialise_array(&mut self, array: u32, kind: LeafKind, is_old: bool) -> bool {
+    fn initialise_array(&mut self, array: u32, kind: LeafKind) -> bool {
         if self.spines.is_none() {
             return true;
         }
         // SAFETY: the array has just been allocated.
         let parts = unsafe { self.trusted_elements(array) }.parts;
-        self.initialise_spine(&parts, kind, is_old, Contents::Zeroed)
+        self.initialise_spine(&parts, kind, Contents::Zeroed)
     }
 
     /// The error for a leaf that is not to be had.
     pub(crate) fn out_of_leaves(&self, live: u64) -> AllocationError {
         self.out_of_memory(self.leaves.leaf_bytes(), live)
+    }
+
+    /// The reference to a new object.
+    #[inline(always)]
+    pub(crate) fn new_reference(&self, object: u32) -> Reference {
+        // SAFETY: the object has just been allocated.
+        unsafe { M::reference(&self.pool.cage, object) }
     }
 
     /// Writes the length of a new array.
@@ -309,6 +329,19 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: the object has just been allocated; its one field follows the header.
         unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
         slot
+    }
+
+    /// Before roots are overwritten that a collector may visit later than the stack: each of `references`.
+    #[inline]
+    pub(crate) fn before_root_store(&mut self, references: impl Iterator<Item = Reference>) {
+        if self.context.is_marking() {
+            references.for_each(|reference| self.overwritten.record(reference));
+        }
+    }
+
+    /// Empties the buffer of overwritten references.
+    pub(crate) fn flush_overwritten(&mut self) {
+        self.overwritten.flush(&mut self.context);
     }
 
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code
@@ -337,17 +370,19 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Clears the mark bits, and marks every object that the roots reach.
     pub(crate) fn mark(&mut self, roots: &mut dyn Roots, phases: &mut PhaseTimes) {
-        let start = Instant::now();
+        let slice = self.start_slice(Phase::Roots);
         let mut cursor = 0;
         finish(|budget| self.pool.marks.clear(&mut cursor, budget));
         let mut marker = self.marker();
-        roots.visit_roots(&mut marker);
-        let visited = Instant::now();
-        finish(|budget| marker.step(budget));
+        roots.visit_frames(&mut marker);
+        let mut cursor = RootCursor::default();
+        finish(|budget| roots.visit_slots(&mut marker, &mut cursor, budget));
+        phases.roots += self.end_slice(slice);
+        let slice = self.start_slice(Phase::Mark);
+        finish(|budget| self.marker().step(budget));
         finish(|budget| self.marking.trim(budget));
         self.taken.compressed += self.marking.take_tally().compressed;
-        phases.roots += visited - start;
-        phases.mark += visited.elapsed();
+        phases.mark += self.end_slice(slice);
     }
 
     /// What marks, in steps: first what it is shown as roots, then what these reach.
@@ -368,6 +403,22 @@ impl<M: ReferenceModel> Core<M> {
             true => self.mapped.allocate(&mut self.pool, bytes, contents),
             false => large::allocate(&mut self.pool, bytes, contents),
         }
+    }
+
+    /// Begins a slice of a collection.
+    pub(crate) fn start_slice(&self, phase: Phase) -> Slice {
+        Slice { phase, start: Instant::now(), cpu: self.observer.as_ref().map(|_| thread_time()) }
+    }
+
+    /// Ends a slice, and tells the observer of it; returns how long it took.
+    pub(crate) fn end_slice(&mut self, slice: Slice) -> Duration {
+        let Slice { phase, start, cpu } = slice;
+        let wall = start.elapsed();
+        if let (Some(observer), Some(cpu)) = (&mut self.observer, cpu) {
+            let cpu = thread_time().saturating_sub(cpu);
+            observer.slice(&GcSlice { phase, start: start.duration_since(self.made), wall, cpu });
+        }
+        wall
     }
 
     /// Counts a finished collection, and tells the observer of it. The number of `event` is set here.

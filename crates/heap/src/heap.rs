@@ -1,9 +1,11 @@
 //! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made,
 //! and looked at once for each call; everything below is generic over it.
 
-use crate::collector::Collector;
+use crate::barrier::NoBarrier;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::snapshot::Snapshot;
+use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
 use crate::error::{AllocationError, HeapError};
 use crate::layout::StorageKind;
@@ -34,24 +36,47 @@ use std::sync::Arc;
 /// memory alone (under [`verify`](HeapConfig::verify) it may fault instead).
 pub struct Heap(pub(crate) Inner);
 
-/// A heap of one choice of axis values.
-pub(crate) enum Inner {
-    MarkSweepDirect(MarkSweep<Direct>),
-    MarkSweepThinHandles(MarkSweep<ThinHandles>),
-    Generational(Box<Generational>),
-}
+/// Makes of the table of heaps the type that is one of them, `dispatch!`, which does the same with any, and what makes
+/// one.
+macro_rules! heaps {
+    ($($Heap:ident: $Type:ty = ($collector:pat, $references:pat),)+) => {
+        /// A heap of one choice of axis values.
+        #[allow(clippy::large_enum_variant, reason = "heaps are few, and are moved when they are made")]
+        pub(crate) enum Inner {
+            $($Heap($Type),)+
+        }
 
-/// The same expression for each of them.
-macro_rules! dispatch {
-    ($self:expr, $heap:ident => $result:expr) => {
-        match $self {
-            Inner::MarkSweepDirect($heap) => $result,
-            Inner::MarkSweepThinHandles($heap) => $result,
-            Inner::Generational($heap) => $result,
+        impl Inner {
+            /// An empty heap. The configuration is valid.
+            fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Inner, HeapError> {
+                match (config.collector, config.references) {
+                    $(($collector, $references) => Ok(Inner::$Heap(<$Type>::new(config, types)?)),)+
+                    (collector, references) => unreachable!("{collector:?} does not take {references:?}"),
+                }
+            }
+        }
+
+        /// The same expression for each of them.
+        macro_rules! dispatch {
+            ($self:expr, $heap:ident => $result:expr) => {
+                match $self {
+                    $(Inner::$Heap($heap) => $result,)+
+                }
+            };
         }
     };
 }
 
+// A row for each collector with each reference model that it works with.
+heaps! {
+    MarkSweepDirect: MarkSweep<Direct> = (Collector::MarkSweep, References::Direct),
+    MarkSweepThinHandles: MarkSweep<ThinHandles> = (Collector::MarkSweep, References::ThinHandles),
+    Generational: Generational = (Collector::Generational(_), References::Direct),
+    SnapshotDirect: Snapshot<Direct> = (Collector::Snapshot, References::Direct),
+    SnapshotThinHandles: Snapshot<ThinHandles> = (Collector::Snapshot, References::ThinHandles),
+}
+
+#[allow(clippy::single_component_path_imports, reason = "a macro made by another has no path without it")]
 pub(crate) use dispatch;
 
 impl Heap {
@@ -61,13 +86,7 @@ impl Heap {
     /// [`HeapError::InvalidConfig`], or [`HeapError::System`] where address space is lacking.
     pub fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Heap, HeapError> {
         config.validate()?;
-        Ok(Heap(match (config.collector, config.references) {
-            (Collector::MarkSweep, References::Direct) => Inner::MarkSweepDirect(MarkSweep::new(config, types)?),
-            (Collector::MarkSweep, References::ThinHandles) => {
-                Inner::MarkSweepThinHandles(MarkSweep::new(config, types)?)
-            }
-            (Collector::Generational, _) => Inner::Generational(Box::new(Generational::new(config, types)?)),
-        }))
+        Inner::new(config, types).map(Heap)
     }
 
     /// The configuration that the heap was made with.
@@ -117,8 +136,8 @@ impl Heap {
     /// the type is no array.
     ///
     /// # Safety
-    /// The caller writes every element before the next call that may collect. (Elements of references hold no
-    /// references until then.)
+    /// The caller writes every element before the next call that may collect: references by
+    /// [`array_initialise_references`](Self::array_initialise_references), as there are none to be overwritten.
     ///
     /// # Errors
     /// As for [`allocate_array`](Self::allocate_array).
@@ -230,16 +249,43 @@ impl Heap {
     /// `object` is live now, and `value` is null, an immediate, or an object of this heap that is live now.
     pub unsafe fn store_reference(&mut self, object: Reference, offset: u32, value: Reference) {
         dispatch!(&mut self.0, heap => {
-            heap.core.check_field(object, offset, StorageKind::Ref);
-            heap.core.store(object, offset, StorageKind::Ref, value.0.into());
-            heap.stored(object, offset);
+            let slot = heap.core.field_slot(object, offset);
+            let barrier = heap.barrier(slot - offset);
+            heap.core.store_field(slot, value, barrier);
         })
     }
 
-    /// The cold path of the store barrier [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer): empties
-    /// the buffer.
+    /// As [`store_reference`](Self::store_reference), into a field of a new object that has not been written yet: no
+    /// barrier.
+    ///
+    /// # Panics
+    /// As for [`store_reference`](Self::store_reference).
+    ///
+    /// # Safety
+    /// As for [`store_reference`](Self::store_reference); no call that may collect has been made since the object's
+    /// allocation.
+    pub unsafe fn initialise_reference(&mut self, object: Reference, offset: u32, value: Reference) {
+        dispatch!(&mut self.0, heap => {
+            let slot = heap.core.field_slot(object, offset);
+            heap.core.store_field(slot, value, NoBarrier);
+        })
+    }
+
+    /// The cold path of [`RememberedPlan`](crate::plan::RememberedPlan): empties the store buffer.
     pub fn flush_store_buffer(&mut self) {
         dispatch!(&mut self.0, heap => heap.flush_store_buffer())
+    }
+
+    /// The cold path of [`SnapshotPlan`](crate::plan::SnapshotPlan): empties the buffer of overwritten references.
+    pub fn flush_overwritten(&mut self) {
+        dispatch!(&mut self.0, heap => heap.core.flush_overwritten())
+    }
+
+    /// Before the embedder overwrites references among its roots, or drops them: each of `overwritten`. Needed for
+    /// roots that outlive a safepoint without being on a stack: globals, elements of tables and segments.
+    #[inline]
+    pub fn before_root_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
+        dispatch!(&mut self.0, heap => heap.core.before_root_store(overwritten))
     }
 
     /// Running totals.
@@ -277,6 +323,17 @@ mod tests {
         fn is_shared<T: Send + Sync>() {}
         is_send::<Heap>();
         is_shared::<TypeTable>();
+    }
+
+    #[test]
+    fn there_is_a_heap_of_whatever_a_collector_takes() {
+        for &collector in Collector::ALL {
+            for &references in collector.attributes().references().values {
+                let config = HeapConfig { collector, references, ..HeapConfig::default() };
+                let heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
+                assert_eq!(heap.config(), &config);
+            }
+        }
     }
 
     #[test]

@@ -243,12 +243,15 @@ fn an_inline_length_that_leads_out_of_an_array_is_noticed() {
     let words = roots[2];
     heap.set(words, LENGTH - 1, 5).unwrap();
     for wrong in [LENGTH + 1, u32::MAX, 1] {
-        // SAFETY: the word lies in the header of a live array. Nothing but the calls below look at it while it is wrong.
+        // SAFETY: the word lies in the header of a live array. Nothing but the calls below looks at it while it is
+        // wrong.
         let right = unsafe {
             let inline_length = heap.object_address(words).add(INLINE_LENGTH_OFFSET as usize).cast::<u32>();
             inline_length.replace(wrong)
         };
-        refused("is no array", || drop(black_box(heap.array_get(words, LENGTH - 1))));
+        refused("is no array", || {
+            black_box(heap.array_get(words, LENGTH - 1));
+        });
         // SAFETY: as it was.
         unsafe { heap.object_address(words).add(INLINE_LENGTH_OFFSET as usize).cast::<u32>().write(right) };
     }

@@ -276,10 +276,7 @@ impl Lowering<'_, '_> {
             Op::ElemDrop(segment) => return self.elem_drop(*segment),
 
             Op::GlobalGet(global) => self.global_get(*global),
-            Op::GlobalSet(global) => {
-                let value = arg(self, 0);
-                return self.global_set(*global, value);
-            }
+            Op::GlobalSet(global) => return self.global_set(*global, data.args[0]),
 
             Op::RefFunc(function) => self.ref_func(*function),
             Op::RefIsNull => {

@@ -6,8 +6,13 @@ use legato_compiler::mir::{Block, Function, Inst, Op, Terminator, Value};
 use legato_compiler::module::*;
 use legato_heap::MutatorContext;
 use legato_heap::layout::SpineLayout;
-use legato_heap::plan::{AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan, SpinePlan};
+use legato_heap::plan::{
+    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan, SnapshotPlan, SpinePlan,
+};
 use legato_heap::size_classes::MAX_SMALL_BYTES;
+
+/// The size classes of mark-sweep heaps.
+pub const CELL_BYTES: [u32; 8] = [16, 24, 32, 48, 64, 96, 128, 256];
 
 /// The plan of a mark-sweep heap.
 pub fn plan(references: ReferencePlan) -> AccessPlan {
@@ -16,38 +21,51 @@ pub fn plan(references: ReferencePlan) -> AccessPlan {
         arrays: ArrayPlan::Contiguous,
         counting: None,
         allocation: AllocationPlan::SizeClasses {
-            cell_bytes: vec![16, 24, 32, 48, 64, 96, 128, 256],
+            cell_bytes: CELL_BYTES.to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
+            sizes_offset: MutatorContext::SIZES_OFFSET,
             handle_run_offset: match references {
                 ReferencePlan::Direct => None,
                 ReferencePlan::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
             },
         },
         fresh_memory_is_zero: true,
-        store_barrier: BarrierPlan::None,
+        store_barrier: BarrierPlan::NONE,
         references_change_at_safepoints: false,
         null_guard_bytes: 4096,
     }
 }
 
 /// The plan of a generational heap.
-pub fn generational(barrier: fn(RememberedPlan) -> BarrierPlan, fresh_memory_is_zero: bool) -> AccessPlan {
+pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> AccessPlan {
     AccessPlan {
         allocation: AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: 4096 },
         fresh_memory_is_zero,
-        store_barrier: barrier(RememberedPlan {
-            ages_below: AGES_BELOW,
-            block_log2: 15,
-            cards_below: CARDS_BELOW,
-            card_log2: 9,
-        }),
+        store_barrier: BarrierPlan {
+            before: None,
+            after: Some(RememberedPlan {
+                ages_below: AGES_BELOW,
+                block_log2: 15,
+                cards_below: CARDS_BELOW,
+                card_log2: 9,
+                store_buffer,
+            }),
+        },
         references_change_at_safepoints: true,
         ..plan(ReferencePlan::Direct)
     }
 }
 
-fn store_buffer(plan: RememberedPlan) -> BarrierPlan {
-    BarrierPlan::StoreBuffer(plan, MutatorContext::STORE_BUFFER_OFFSET)
+/// What a collector that marks a snapshot wants to know before a store.
+pub const SNAPSHOT: SnapshotPlan = SnapshotPlan {
+    state_offset: MutatorContext::BARRIER_STATE_OFFSET,
+    buffer_offset: MutatorContext::OVERWRITTEN_OFFSET,
+};
+
+/// The plan of the same heap, if it also marked snapshots.
+pub fn with_snapshot(mut plan: AccessPlan) -> AccessPlan {
+    plan.store_barrier.before = Some(SNAPSHOT);
+    plan
 }
 
 /// How far below the cage the card table of these plans lies.
@@ -60,8 +78,8 @@ pub fn plans() -> [(&'static str, AccessPlan); 4] {
     [
         ("direct", plan(ReferencePlan::Direct)),
         ("thin handles", plan(ReferencePlan::ThinHandles)),
-        ("generational, cards", generational(BarrierPlan::Cards, false)),
-        ("generational, store buffer, zeroed", generational(store_buffer, true)),
+        ("generational, cards", generational(None, false)),
+        ("generational, store buffer, zeroed", generational(Some(MutatorContext::STORE_BUFFER_OFFSET), true)),
     ]
 }
 

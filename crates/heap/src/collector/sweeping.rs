@@ -5,6 +5,7 @@
 use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::references::ReferenceModel;
+use crate::spaces::mapped::MappedSweep;
 use crate::spaces::{Survivors, Sweep, large};
 
 /// The parts of a sweep, in their order.
@@ -26,14 +27,12 @@ const ORDER: [Part; 7] =
 /// A sweep under way.
 #[derive(Debug)]
 pub(crate) struct Sweeping {
-    /// Whether all memory is looked for that can be given back.
-    thorough: bool,
     /// Parts that are finished.
     finished: usize,
     values: usize,
     small: Sweep,
     large: Sweep,
-    mapped: Sweep,
+    mapped: MappedSweep,
     leaves: Sweep,
     handles: Option<usize>,
 }
@@ -42,8 +41,8 @@ impl Sweeping {
     /// What has been found live so far: all objects, and bytes of leaves too.
     pub(crate) fn survivors(&self) -> Survivors {
         let mut survivors = Survivors::default();
-        for sweep in [self.small, self.large, self.mapped, self.leaves] {
-            survivors += sweep.survivors;
+        for found in [self.small.survivors, self.large.survivors, self.mapped.survivors, self.leaves.survivors] {
+            survivors += found;
         }
         survivors
     }
@@ -53,12 +52,11 @@ impl<M: ReferenceModel> Core<M> {
     /// Begins to sweep. With `thorough`, all memory is looked for that can be given back.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> Sweeping {
         Sweeping {
-            thorough,
             finished: 0,
             values: 0,
             small: self.small.start_sweep(&self.pool),
             large: Sweep::default(),
-            mapped: Sweep::default(),
+            mapped: self.mapped.start_sweep(thorough),
             leaves: self.leaves.start_sweep(&self.pool),
             handles: None,
         }
@@ -84,7 +82,7 @@ impl<M: ReferenceModel> Core<M> {
             }
             Part::Small => self.small.sweep(&mut sweeping.small, pool, model, budget),
             Part::Large => large::sweep(&mut sweeping.large, pool, model, budget),
-            Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, sweeping.thorough, budget),
+            Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),
             Part::Views => {
                 self.views.collected(&pool.marks);
                 self.forget_dead_homecomers();

@@ -7,26 +7,42 @@ use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
+use crate::plan::{MutatorContext, ReferencePlan};
 use crate::reference::Reference;
 
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum References {
-    /// A reference is the object's offset.
-    Direct,
-    /// A reference is the offset of a word that holds the object's offset.
-    ThinHandles,
+crate::values::values! {
+    /// The values of the axis.
+    #[derive(Eq, Hash)]
+    pub enum References {
+        /// A reference is the object's offset.
+        Direct = "direct",
+        /// A reference is the offset of a word that holds the object's offset.
+        ThinHandles = "thin-handles",
+    }
 }
 
 impl References {
-    /// Every value.
-    pub const ALL: &[References] = &[References::Direct, References::ThinHandles];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
+    /// From a reference to its object, for a code generator.
+    pub(crate) fn plan(self) -> ReferencePlan {
         match self {
-            References::Direct => "direct",
-            References::ThinHandles => "thin-handles",
+            References::Direct => ReferencePlan::Direct,
+            References::ThinHandles => ReferencePlan::ThinHandles,
+        }
+    }
+
+    /// Offset in the [`MutatorContext`] of the run of free handles, where objects have handles.
+    pub(crate) fn handle_run_offset(self) -> Option<u32> {
+        match self {
+            References::Direct => None,
+            References::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
+        }
+    }
+
+    /// Whether an object's collector word holds nothing of the model's, so that a layout may use it.
+    pub(crate) fn leaves_collector_word_free(self) -> bool {
+        match self {
+            References::Direct => true,
+            References::ThinHandles => false,
         }
     }
 }

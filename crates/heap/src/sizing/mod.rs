@@ -7,30 +7,19 @@
 mod fixed;
 mod gc_ratio;
 
-use crate::collector::Collector;
+pub use gc_ratio::GcRatioParams;
+
 use std::fmt;
 use std::time::Duration;
 
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Sizing {
-    /// The limit is the maximum.
-    Fixed,
-    /// After each full collection the limit grows or shrinks with the share of the heap that is live and the share of
-    /// time that went into collecting.
-    GcRatio,
-}
-
-impl Sizing {
-    /// Every value.
-    pub const ALL: &[Sizing] = &[Sizing::Fixed, Sizing::GcRatio];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Sizing::Fixed => "fixed",
-            Sizing::GcRatio => "gc-ratio",
-        }
+crate::values::values! {
+    /// The values of the axis.
+    pub enum Sizing {
+        /// The limit is the maximum.
+        Fixed = "fixed",
+        /// After each full collection the limit grows or shrinks with the share of the heap that is live and the share
+        /// of time that went into collecting.
+        GcRatio(GcRatioParams) = "gc-ratio",
     }
 }
 
@@ -50,8 +39,6 @@ pub(crate) struct Bounds {
     pub(crate) minimum: u64,
     /// Nor higher than this, in bytes.
     pub(crate) maximum: u64,
-    /// Nor more than so many times what is live, where a rule lets it follow what is live at all.
-    pub(crate) growth: f64,
 }
 
 /// A value of the axis.
@@ -73,11 +60,11 @@ pub(crate) struct HeapSize {
 }
 
 impl HeapSize {
-    /// The limit of an empty heap.
-    pub(crate) fn new(sizing: Sizing, collector: Collector, bounds: Bounds) -> HeapSize {
+    /// The limit of an empty heap, whose collector is generational or is not.
+    pub(crate) fn new(sizing: Sizing, is_generational: bool, bounds: Bounds) -> HeapSize {
         let rule: Box<dyn Rule> = match sizing {
             Sizing::Fixed => Box::new(fixed::Fixed),
-            Sizing::GcRatio => Box::new(gc_ratio::GcRatio::new(collector)),
+            Sizing::GcRatio(params) => Box::new(gc_ratio::GcRatio::new(params, is_generational)),
         };
         let limit = rule.first(&bounds).clamp(bounds.minimum, bounds.maximum);
         HeapSize { bounds, limit, rule }

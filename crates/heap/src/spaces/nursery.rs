@@ -19,7 +19,7 @@ use crate::cage::Cage;
 use crate::context::Context;
 use crate::error::HeapError;
 use crate::plan::BumpRun;
-use crate::zeroing::{ZeroRange, Zeroer, Zeroing, ZeroingParams, ZeroingTimes};
+use crate::zeroing::{ZeroRange, Zeroer, Zeroing, ZeroingTimes};
 
 /// What the nursery's blocks are filled with before they are allocated in, where the heap is verified.
 const POISON: u8 = 0xdb;
@@ -67,13 +67,7 @@ impl Nursery {
     ///
     /// # Errors
     /// As for [`Zeroer::new`].
-    pub(crate) fn new(
-        cage: &Cage,
-        zeroing: (Zeroing, ZeroingParams),
-        one_by_one: bool,
-        guards: bool,
-    ) -> Result<Nursery, HeapError> {
-        let (zeroing, params) = zeroing;
+    pub(crate) fn new(cage: &Cage, zeroing: Zeroing, one_by_one: bool, guards: bool) -> Result<Nursery, HeapError> {
         Ok(Nursery {
             ages: Ages::new(cage)?,
             blocks: Vec::new(),
@@ -86,7 +80,7 @@ impl Nursery {
             large_bytes: 0,
             hide_run: one_by_one,
             zeroing,
-            zeroer: Zeroer::new(zeroing, params)?,
+            zeroer: Zeroer::new(zeroing),
             dirty: Vec::new(),
             opened: 0,
             guards,

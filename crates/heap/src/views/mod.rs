@@ -14,46 +14,45 @@ mod operations;
 
 pub(crate) use double_map::DoubleMaps;
 
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum NativeViews {
-    /// A copy, which is written back.
-    Copy,
-    /// The leaves, mapped a second time one behind the other (A Guide to Double Map Arraylets, approach 1).
-    DoubleMap,
-}
-
-impl NativeViews {
-    /// Every value.
-    pub const ALL: &[NativeViews] = &[NativeViews::Copy, NativeViews::DoubleMap];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            NativeViews::Copy => "copy",
-            NativeViews::DoubleMap => "double-map",
-        }
+crate::values::values! {
+    /// The values of the axis.
+    #[derive(Eq, Hash)]
+    pub enum NativeViews {
+        /// A copy, which is written back.
+        Copy = "copy",
+        /// The leaves, mapped a second time one behind the other (A Guide to Double Map Arraylets, approach 1).
+        DoubleMap(DoubleMapParams) = "double-map",
     }
 }
 
-/// When the second mapping of an array is made.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ViewCreation {
-    /// When native code asks for the array for the first time.
-    Request,
-    /// When the array is allocated, as in the source.
-    Allocation,
+crate::values::params! {
+    /// Parameters of `double-map`.
+    #[derive(Eq, Hash)]
+    pub struct DoubleMapParams {
+        /// When views are made.
+        pub creation: ViewCreation = ViewCreation::Request,
+    }
 }
 
-impl ViewCreation {
-    /// Every value.
-    pub const ALL: &[ViewCreation] = &[ViewCreation::Request, ViewCreation::Allocation];
+crate::values::values! {
+    /// When the second mapping of an array is made.
+    #[derive(Eq, Hash)]
+    pub enum ViewCreation {
+        /// When native code asks for the array for the first time.
+        Request = "request",
+        /// When the array is allocated, as in the source.
+        Allocation = "allocation",
+    }
+}
 
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ViewCreation::Request => "request",
-            ViewCreation::Allocation => "allocation",
-        }
+impl NativeViews {
+    /// The parameters of `double-map`, where that is the value.
+    pub(crate) fn double_map(self) -> Option<DoubleMapParams> {
+        if let NativeViews::DoubleMap(params) = self { Some(params) } else { None }
+    }
+
+    /// Whether leaves are mapped a second time when their array is allocated.
+    pub(crate) fn at_allocation(self) -> bool {
+        self.double_map().is_some_and(|params| params.creation == ViewCreation::Allocation)
     }
 }

@@ -7,13 +7,14 @@ pub mod world;
 #[allow(unused_imports, reason = "each test file uses its part")]
 pub use trusting::{Held, Trusting};
 
-use legato_heap::arrays::ArrayParams;
+use legato_heap::arrays::{ArrayletParams, ZRayParams};
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
 use legato_heap::layout::{
     ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, SpineLayout, StorageKind, TAINT,
     TYPE_ID_OFFSET, array_bytes, array_elements_offset,
 };
-use legato_heap::plan::{ArrayPlan, BarrierPlan, BumpRun, ReferencePlan, RememberedPlan, StoreBufferWords};
+use legato_heap::plan::{ArrayPlan, BufferWords, BumpRun, ReferencePlan, RememberedPlan};
+use legato_heap::views::DoubleMapParams;
 use legato_heap::{
     AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, NativeViews, Reference, References, TypeId,
     TypeInfo, TypeShape, TypeTable, ViewCreation, Zeroing,
@@ -43,6 +44,12 @@ pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
     References::ALL.iter().map(of).collect()
 }
 
+/// What checks the snapshot barrier, with both reference models, otherwise as given.
+pub fn snapshot(config: &HeapConfig) -> Vec<HeapConfig> {
+    let of = |&references| HeapConfig { collector: Collector::Snapshot, references, ..config.clone() };
+    References::ALL.iter().map(of).collect()
+}
+
 /// The generational heap with both barriers and every zeroing strategy, in turn with and without aging and with
 /// nurseries of a fixed and of a changing size, otherwise as given.
 pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
@@ -52,9 +59,8 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
             let aging = [0, 25][(first + second) % 2];
             let nursery = [Nursery::Fixed(256 << 10), Nursery::Appel][(first + second / 2) % 2];
             all.push(HeapConfig {
-                collector: Collector::Generational,
+                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
                 zeroing: Some(zeroing),
-                generational: GenerationalParams { nursery, aging, barrier },
                 ..config.clone()
             });
         }
@@ -63,33 +69,44 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
 }
 
 /// Layouts with spines whose parts are so small that every path is taken, and some with larger ones.
-pub fn layouts() -> Vec<(Arrays, NativeViews, ArrayParams)> {
-    let growing = ArrayParams { leaf_bytes: 256, first_n: 64, ..ArrayParams::default() };
-    let small = ArrayParams { first_n_grows: Some(false), ..growing };
-    let with_zrays = |params| (Arrays::ZRays, NativeViews::Copy, params);
+pub fn layouts() -> Vec<(Arrays, NativeViews)> {
+    let growing = ZRayParams { leaf_bytes: 256, first_n: 64, ..ZRayParams::DEFAULT };
+    let small = ZRayParams { first_n_grows: Some(false), ..growing };
+    let zrays = |params| (Arrays::ZRays(params), NativeViews::Copy);
+    let arraylets = |leaf_bytes, lazy| Arrays::Arraylets(ArrayletParams { leaf_bytes, lazy });
     vec![
-        with_zrays(small),
-        with_zrays(ArrayParams { copy_on_write: true, ..small }),
-        with_zrays(ArrayParams { first_n: 0, leaf_bytes: 1024, copy_on_write: true, ..small }),
-        with_zrays(ArrayParams { lazy: Some(false), fast_copy: false, ..small }),
-        with_zrays(ArrayParams {
-            first_n: 256,
-            lazy: Some(false),
-            zero_compression: false,
-            copy_on_write: true,
-            ..small
-        }),
-        with_zrays(ArrayParams { first_n: 4096, leaf_bytes: 64 << 10, ..small }),
+        zrays(small),
+        zrays(ZRayParams { copy_on_write: true, ..small }),
+        zrays(ZRayParams { first_n: 0, leaf_bytes: 1024, copy_on_write: true, ..small }),
+        zrays(ZRayParams { lazy: Some(false), fast_copy: false, ..small }),
+        zrays(ZRayParams { first_n: 256, lazy: Some(false), zero_compression: false, copy_on_write: true, ..small }),
+        zrays(ZRayParams { first_n: 4096, leaf_bytes: 64 << 10, ..small }),
         // With handles, these are spines that do not grow.
-        with_zrays(growing),
-        with_zrays(ArrayParams { copy_on_write: true, ..growing }),
-        with_zrays(ArrayParams { first_n: 0, leaf_bytes: 1024, fast_copy: false, ..growing }),
-        with_zrays(ArrayParams { first_n: 4096, leaf_bytes: 64 << 10, lazy: Some(false), ..growing }),
-        (Arrays::Arraylets, NativeViews::Copy, small),
-        (Arrays::Arraylets, NativeViews::Copy, ArrayParams { lazy: Some(true), leaf_bytes: 4096, ..small }),
-        double_map(Arrays::Arraylets, ArrayParams { view_creation: ViewCreation::Allocation, ..small }),
-        double_map(Arrays::ZRays, ArrayParams { first_n: 0, copy_on_write: true, ..small }),
+        zrays(growing),
+        zrays(ZRayParams { copy_on_write: true, ..growing }),
+        zrays(ZRayParams { first_n: 0, leaf_bytes: 1024, fast_copy: false, ..growing }),
+        zrays(ZRayParams { first_n: 4096, leaf_bytes: 64 << 10, lazy: Some(false), ..growing }),
+        (arraylets(256, false), NativeViews::Copy),
+        (arraylets(4096, true), NativeViews::Copy),
+        double_map(arraylets(256, false), ViewCreation::Allocation),
+        double_map(Arrays::ZRays(ZRayParams { first_n: 0, copy_on_write: true, ..small }), ViewCreation::Request),
     ]
+}
+
+/// Z-rays without first bytes, otherwise by default.
+pub const ZRAYS_WITHOUT_FIRST_N: Arrays = Arrays::ZRays(ZRayParams { first_n: 0, ..ZRayParams::DEFAULT });
+
+/// The layout of spines; `None` where arrays lie in one piece.
+pub fn spines(config: &HeapConfig) -> Option<SpineLayout> {
+    match config.access_plan().arrays {
+        ArrayPlan::Spines(plan) => Some(plan.layout),
+        _ => None,
+    }
+}
+
+/// Bytes of a leaf; where there are none, of what a leaf is by default.
+pub fn leaf_bytes(config: &HeapConfig) -> u32 {
+    spines(config).map_or(ZRayParams::DEFAULT.leaf_bytes, |layout| layout.leaf_bytes())
 }
 
 /// All elements of an array, copied out as for native code.
@@ -104,21 +121,20 @@ pub fn copy_out(heap: &mut Heap, array: Reference) -> Vec<u8> {
 }
 
 /// A layout whose leaves, of a page each, are mapped a second time.
-pub fn double_map(arrays: Arrays, params: ArrayParams) -> (Arrays, NativeViews, ArrayParams) {
-    let with = |leaf_bytes| HeapConfig {
-        arrays,
-        native_views: NativeViews::DoubleMap,
-        array_params: ArrayParams { leaf_bytes, ..params },
-        ..HeapConfig::default()
+pub fn double_map(arrays: Arrays, creation: ViewCreation) -> (Arrays, NativeViews) {
+    let native_views = NativeViews::DoubleMap(DoubleMapParams { creation });
+    let with = |leaf_bytes: u32| {
+        let mut config = HeapConfig { arrays, native_views, ..HeapConfig::default() };
+        config.set("leaf", &leaf_bytes.to_string()).unwrap();
+        config
     };
-    let leaf_bytes = (12..20).map(|log2| 1 << log2).find(|&leaf_bytes| with(leaf_bytes).validate().is_ok());
-    (arrays, NativeViews::DoubleMap, with(leaf_bytes.expect("a page is smaller")).array_params)
+    let found = (12..20).map(|log2| with(1 << log2)).find(|config| config.validate().is_ok());
+    (found.expect("a page is smaller").arrays, native_views)
 }
 
 /// A configuration under each of [`layouts`].
 pub fn with_layouts(config: &HeapConfig) -> Vec<HeapConfig> {
-    let with =
-        |(arrays, native_views, array_params)| HeapConfig { arrays, native_views, array_params, ..config.clone() };
+    let with = |(arrays, native_views)| HeapConfig { arrays, native_views, ..config.clone() };
     layouts().into_iter().map(with).collect()
 }
 
@@ -204,21 +220,45 @@ pub fn store_inline(heap: &mut Heap, plan: &AccessPlan, object: Reference, offse
     assert!(!matches!(heap.types().info(heap.type_of(object)).shape, TypeShape::Array(_)));
     // SAFETY: the offset is that of a traced slot of the object; the plan says what else is to be written.
     unsafe {
-        address.add(offset as usize).cast::<Reference>().write(value);
-        match plan.store_barrier {
-            BarrierPlan::None => {}
-            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) if !is_young(heap, plan, value) => {}
-            BarrierPlan::Cards(plan) => mark(heap, plan, object.0),
-            BarrierPlan::StoreBuffer(plan, _) if is_young(heap, plan, object) => {}
-            BarrierPlan::StoreBuffer(_, buffer) => {
-                let words = heap.mutator_context().cast::<u8>().add(buffer as usize).cast::<StoreBufferWords>();
-                ((*words).cursor as *mut u32).write(object.0 + offset);
-                (*words).cursor += 4;
-                if (*words).cursor == (*words).limit {
-                    heap.flush_store_buffer();
+        let slot = address.add(offset as usize).cast::<Reference>();
+        before_store(heap, plan, slot);
+        slot.write(value);
+        match plan.store_barrier.after {
+            Some(plan) if is_young(heap, plan, value) => match plan.store_buffer {
+                None => mark(heap, plan, object.0),
+                Some(_) if is_young(heap, plan, object) => {}
+                Some(buffer) => {
+                    if push(heap, buffer, object.0 + offset) {
+                        heap.flush_store_buffer();
+                    }
                 }
-            }
+            },
+            _ => {}
         }
+    }
+}
+
+/// What the plan demands before a reference is overwritten.
+unsafe fn before_store(heap: &mut Heap, plan: &AccessPlan, slot: *const Reference) {
+    let Some(plan) = plan.store_barrier.before else { return };
+    // SAFETY: the offset is that of a word of the context; the slot holds a reference.
+    let (state, old) = unsafe {
+        (heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read(), slot.read())
+    };
+    // SAFETY: the offset is that of the buffer's words.
+    if state != 0 && old.is_object() && unsafe { push(heap, plan.buffer_offset, old.0) } {
+        heap.flush_overwritten();
+    }
+}
+
+/// Pushes an entry to a buffer; whether it is full then.
+unsafe fn push(heap: &Heap, buffer: u32, entry: u32) -> bool {
+    // SAFETY: the buffer's words lie there, and its cursor names a free entry.
+    unsafe {
+        let words = heap.mutator_context().cast::<u8>().add(buffer as usize).cast::<BufferWords>();
+        ((*words).cursor as *mut u32).write(entry);
+        (*words).cursor += 4;
+        (*words).cursor == (*words).limit
     }
 }
 
@@ -283,8 +323,11 @@ pub fn store_element_inline(
             }
             _ => object.add((elements + position) as usize),
         };
+        if kind == StorageKind::Ref {
+            before_store(heap, plan, address.cast());
+        }
         std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize);
-        if let BarrierPlan::Cards(remembered) | BarrierPlan::StoreBuffer(remembered, _) = plan.store_barrier
+        if let Some(remembered) = plan.store_barrier.after
             && kind == StorageKind::Ref
             && is_young(heap, remembered, Reference(bits as u32))
         {

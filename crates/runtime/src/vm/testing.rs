@@ -151,10 +151,11 @@ impl Assembler {
                 allocation: AllocationPlan::SizeClasses {
                     cell_bytes: vec![],
                     runs_offset: MutatorContext::RUNS_OFFSET,
+                    sizes_offset: MutatorContext::SIZES_OFFSET,
                     handle_run_offset: None,
                 },
                 fresh_memory_is_zero: true,
-                store_barrier: BarrierPlan::None,
+                store_barrier: BarrierPlan::NONE,
                 references_change_at_safepoints: true,
                 null_guard_bytes: 4096,
             },

@@ -7,6 +7,7 @@ use super::Element;
 use crate::artifact::TrapCode;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::barrier::Store;
 use crate::lower::env::POINTER;
 use crate::mir::Extension;
 
@@ -30,10 +31,10 @@ pub(super) fn load(l: &mut Lowering, element: Element, extension: Extension) -> 
     l.load_storage(element.kind, extension, flags, address, offset)
 }
 
-pub(super) fn store(l: &mut Lowering, element: Element, value: ir::Value) {
+pub(super) fn store(l: &mut Lowering, element: Element, store: &Store) {
     let (address, offset) = address(l, element);
     let flags = l.element_flags(element.kind);
-    l.store_storage(element.kind, flags, value, address, offset);
+    l.store(store, flags, address, offset);
 }
 
 /// The cage offset (32 bits) of an element, where references are objects' offsets.

@@ -5,9 +5,10 @@ use super::{Count, Generational, Nursery};
 use crate::ages::Age;
 use crate::blocks::{BLOCK_BYTES, Release};
 use crate::budget::finish;
+use crate::collector::Collect;
 use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
-use crate::observer::{Cause, CollectionKind, GcEvent, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::roots::Roots;
 use std::time::Instant;
@@ -38,7 +39,7 @@ impl Generational {
     /// How much may be allocated in a cycle, in bytes.
     pub(super) fn nursery_bytes(&self) -> u64 {
         let most = (self.core.config.maximum() / NURSERY_PART).max(LEAST_BYTES);
-        match self.core.config.generational.nursery {
+        match self.params.nursery {
             Nursery::Fixed(bytes) => bytes.min(most),
             Nursery::Appel => (self.core.pacer.room() / 2).max(self.least_appel_bytes()),
         }
@@ -48,7 +49,7 @@ impl Generational {
     /// allocation makes progress.
     pub(super) fn is_full_due(&self, bytes: u64) -> bool {
         let young = self.young_bytes();
-        let room = match self.core.config.generational.nursery {
+        let room = match self.params.nursery {
             Nursery::Fixed(_) => bytes,
             Nursery::Appel => bytes.max(self.least_appel_bytes()),
         };
@@ -74,15 +75,6 @@ impl Generational {
         self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots) == CollectionKind::Full
     }
 
-    /// Collects the nursery because `stress` asks for it.
-    pub(super) fn collect_stressed(&mut self, roots: &mut dyn Roots) {
-        self.run(Cause::Stress, CollectionKind::Nursery, 0, roots);
-    }
-
-    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
-        self.run(cause, CollectionKind::Full, 0, roots);
-    }
-
     /// One collection of the kind `wanted` at least; says what kind it was.
     pub(super) fn run(
         &mut self,
@@ -100,7 +92,7 @@ impl Generational {
         self.allocated += self.core.leaves.allocated_bytes();
         let mut progress = Progress::default();
         let (mut cause, mut kind) = (cause, wanted);
-        let aging = if wanted == CollectionKind::Full { 0 } else { self.core.config.generational.aging };
+        let aging = if wanted == CollectionKind::Full { 0 } else { self.params.aging };
         self.scavenge(aging, &mut progress, roots);
         self.core.pacer.charge(progress.promoted.bytes);
         if kind == CollectionKind::Nursery {
@@ -115,11 +107,11 @@ impl Generational {
         }
         self.start_cycle();
         if kind == CollectionKind::Full {
-            let start = Instant::now();
+            let slice = self.core.start_slice(Phase::Release);
             let room = self.core.pacer.room();
             let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
             finish(|budget| self.core.pool.release_to_system(&mut release, budget));
-            progress.phases.release = start.elapsed();
+            progress.phases.release = self.core.end_slice(slice);
         }
         let pause = start.elapsed();
         let zeroing = self.nursery.take_zeroing_times();
@@ -164,7 +156,8 @@ impl Generational {
 
     /// Evacuates the nursery: afterwards every survivor is old, or lies in a kept block.
     fn scavenge(&mut self, aging: u32, progress: &mut Progress, roots: &mut dyn Roots) {
-        let start = Instant::now();
+        let slice = self.core.start_slice(Phase::Evacuate);
+        let start = slice.start;
         let core = &mut self.core;
         let slots = self.store_buffer.take(&mut core.context);
         self.nursery.start_collection(&mut core.pool, &core.context, aging);
@@ -222,19 +215,20 @@ impl Generational {
         progress.phases.remembered += remembered - visited;
         progress.phases.evacuate += drained - remembered;
         progress.phases.sweep += drained.elapsed();
+        core.end_slice(slice);
     }
 
     /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
     fn mark_and_sweep(&mut self, collection: Instant, cause: Cause, progress: &mut Progress, roots: &mut dyn Roots) {
         self.runs.fill(BumpRun::default());
         self.core.mark(roots, &mut progress.phases);
-        let start = Instant::now();
+        let slice = self.core.start_slice(Phase::Sweep);
         let core = &mut self.core;
         let mut sweeping = core.start_sweep(cause != Cause::Limit);
         finish(|budget| core.sweep(&mut sweeping, budget));
         let survivors = sweeping.survivors();
         self.old_objects = survivors.objects;
-        progress.phases.sweep += start.elapsed();
+        progress.phases.sweep += core.end_slice(slice);
         let promoted_before = progress.promoted.bytes;
         if self.nursery.kept_bytes() > 0 {
             self.scavenge(0, progress, roots);
@@ -243,11 +237,5 @@ impl Generational {
         let live = survivors.bytes + progress.promoted.bytes - promoted_before;
         core.pacer.collected(live, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
-    }
-
-    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
-        if let Err(error) = self.verify(roots) {
-            panic!("verification {when} a collection after {} others: {error}", self.core.stats.collections);
-        }
     }
 }

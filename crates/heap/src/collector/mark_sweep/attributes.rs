@@ -1,0 +1,41 @@
+//! What `mark-sweep` says of itself.
+
+use crate::collector::attributes::{Attributes, Taken};
+use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext};
+use crate::references::References;
+use crate::size_classes;
+use crate::zeroing::Zeroing;
+
+/// The collector has no parameters.
+pub(crate) struct MarkSweepAttributes;
+
+impl Attributes for MarkSweepAttributes {
+    fn references(&self) -> Taken<References> {
+        Taken { values: References::ALL, because: "moves nothing" }
+    }
+
+    fn zeroing(&self) -> Taken<Zeroing> {
+        Taken { values: &[Zeroing::Bulk], because: "zeroes what it sweeps" }
+    }
+
+    fn allocation(&self, references: References) -> AllocationPlan {
+        AllocationPlan::SizeClasses {
+            cell_bytes: size_classes::cell_bytes().to_vec(),
+            runs_offset: MutatorContext::RUNS_OFFSET,
+            sizes_offset: MutatorContext::SIZES_OFFSET,
+            handle_run_offset: references.handle_run_offset(),
+        }
+    }
+
+    fn store_barrier(&self) -> BarrierPlan {
+        BarrierPlan::NONE
+    }
+
+    fn changes_references(&self) -> bool {
+        false
+    }
+
+    fn is_generational(&self) -> bool {
+        false
+    }
+}
