@@ -12,8 +12,7 @@ use crate::collector::Collector;
 use crate::collector::generational::{AGE_TABLE_BELOW, Barrier, GenerationalParams, Nursery};
 use crate::error::HeapError;
 use crate::plan::{
-    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, ReferencePlan, RememberedPlan,
-    SpinePlan,
+    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, RememberedPlan, SpinePlan,
 };
 use crate::references::References;
 use crate::size_classes::{self, MAX_SMALL_BYTES};
@@ -160,10 +159,10 @@ impl HeapConfig {
     /// Whether the first bytes of spines can grow, where that is asked for.
     fn validate_growth(&self) -> Result<(), HeapError> {
         let grows = self.arrays == Arrays::ZRays && self.array_params.first_n_grows == Some(true);
-        let obstacle = match (self.references, self.native_views) {
-            (References::Direct, NativeViews::Copy) => return Ok(()),
-            (References::Direct, _) => "a header word and leaves in one place: set native-views=copy",
-            _ => "the header word that handles take: set references=direct",
+        let obstacle = match (self.references.leaves_collector_word_free(), self.native_views) {
+            (true, NativeViews::Copy) => return Ok(()),
+            (true, _) => "a header word and leaves in one place: set native-views=copy",
+            (false, _) => "the header word that handles take: set references=direct",
         };
         if !grows {
             return Ok(());
@@ -195,18 +194,10 @@ impl HeapConfig {
     /// What a code generator must know. Depends on the axes alone, so that code compiled for one heap runs on every
     /// heap of an equal plan.
     pub fn access_plan(&self) -> AccessPlan {
-        let references = match self.references {
-            References::Direct => ReferencePlan::Direct,
-            References::ThinHandles => ReferencePlan::ThinHandles,
-        };
         let allocation = match self.collector {
             Collector::MarkSweep => AllocationPlan::SizeClasses {
                 cell_bytes: size_classes::cell_bytes().to_vec(),
                 runs_offset: MutatorContext::RUNS_OFFSET,
-                handle_run_offset: match references {
-                    ReferencePlan::Direct => None,
-                    ReferencePlan::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
-                },
             },
             Collector::Generational => {
                 AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: MAX_SMALL_BYTES }
@@ -236,7 +227,7 @@ impl HeapConfig {
         let counting =
             CountingPlan { counters_offset: MutatorContext::ACCESSES_OFFSET, first_n: self.array_params.first_n };
         AccessPlan {
-            references,
+            references: self.references.plan(),
             arrays,
             counting: self.count_accesses.then_some(counting),
             allocation,

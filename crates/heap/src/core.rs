@@ -10,9 +10,10 @@ use crate::config::HeapConfig;
 use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
-use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES};
+use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
 use crate::pacing::Pacer;
+use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::immortal::ImmortalSpace;
@@ -306,12 +307,31 @@ impl<M: ReferenceModel> Core<M> {
         unsafe { self.pool.cage.write(object + ARRAY_LENGTH_OFFSET, length) };
     }
 
-    /// Puts a host value behind the new object at `object`; returns its slot.
-    pub(crate) fn bind_external(&mut self, object: u32, value: HostValue) -> u32 {
+    /// Makes a free cell an object of type `id`, by writing its header. Returns its reference.
+    ///
+    /// # Safety
+    /// The cell is free and large enough, and the model was prepared.
+    pub(crate) unsafe fn start_object(&mut self, object: u32, id: TypeId) -> Reference {
+        // SAFETY: by the contract.
+        unsafe {
+            self.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
+            self.model.bind(&self.pool.cage, &mut self.context, object)
+        }
+    }
+
+    /// Puts a host value behind a new object; returns its slot.
+    pub(crate) fn bind_external(&mut self, object: Reference, value: HostValue) -> u32 {
         let slot = self.externals.insert(value, object);
         // SAFETY: the object has just been allocated; its one field follows the header.
-        unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
+        unsafe { self.pool.cage.write(M::object(&self.pool.cage, object) + HEADER_BYTES, slot) };
         slot
+    }
+
+    /// Once marking is done: takes the host values out whose objects are dead.
+    pub(crate) fn take_dead_values(&mut self) -> Vec<HostValue> {
+        let (cage, marks) = (&self.pool.cage, &self.pool.marks);
+        // SAFETY: each was a reference to an object up to this collection, which has not freed or moved any yet.
+        self.externals.take_dead(|reference| marks.get(unsafe { M::object(cage, reference) }))
     }
 
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code

@@ -2,6 +2,7 @@
 //! of the heap. After a collection, the slots of dead objects are emptied; the values are dropped when the collection
 //! is over, since their destructors are foreign code.
 
+use crate::reference::Reference;
 use std::any::Any;
 
 /// A host value.
@@ -10,7 +11,7 @@ pub(crate) type HostValue = Box<dyn Any + Send + Sync>;
 /// The slots.
 #[derive(Default)]
 pub(crate) struct Externals {
-    slots: Vec<Option<(HostValue, u32)>>,
+    slots: Vec<Option<(HostValue, Reference)>>,
     free: Vec<u32>,
     /// Slots whose object may be young.
     young: Vec<u32>,
@@ -19,8 +20,8 @@ pub(crate) struct Externals {
 /// What a nursery collection did to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It was copied, and is old now.
-    Moved(u32),
+    /// It was copied, and is old now: this reference leads to it.
+    Moved(Reference),
     /// It stays where it is, still young.
     Young,
     /// It was not reached.
@@ -28,8 +29,8 @@ pub(crate) enum Fate {
 }
 
 impl Externals {
-    /// Puts a value into a free slot, for the object at offset `object`.
-    pub(crate) fn insert(&mut self, value: HostValue, object: u32) -> u32 {
+    /// Puts a value into a free slot, for an object.
+    pub(crate) fn insert(&mut self, value: HostValue, object: Reference) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer slots than objects fit a 32-bit heap")
@@ -54,7 +55,7 @@ impl Externals {
     }
 
     /// Follows the young objects after a nursery collection, and takes the values out of those that are dead.
-    pub(crate) fn take_dead_young(&mut self, fate: impl Fn(u32) -> Fate) -> Vec<HostValue> {
+    pub(crate) fn take_dead_young(&mut self, fate: impl Fn(Reference) -> Fate) -> Vec<HostValue> {
         let mut dead = Vec::new();
         let (slots, free) = (&mut self.slots, &mut self.free);
         self.young.retain(|&index| {
@@ -74,7 +75,7 @@ impl Externals {
     }
 
     /// Takes the values out whose object is not live.
-    pub(crate) fn take_dead(&mut self, is_live: impl Fn(u32) -> bool) -> Vec<HostValue> {
+    pub(crate) fn take_dead(&mut self, is_live: impl Fn(Reference) -> bool) -> Vec<HostValue> {
         let mut dead = Vec::new();
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if slot.as_ref().is_some_and(|(_, object)| !is_live(*object)) {
@@ -87,8 +88,8 @@ impl Externals {
     }
 
     /// Each occupied slot with its object.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let occupied = |(index, slot): (usize, &Option<(HostValue, u32)>)| Some((index as u32, slot.as_ref()?.1));
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Reference)> + '_ {
+        let occupied = |(index, slot): (usize, &Option<(HostValue, Reference)>)| Some((index as u32, slot.as_ref()?.1));
         self.slots.iter().enumerate().filter_map(occupied)
     }
 

@@ -3,6 +3,10 @@
 //! A plan depends on the heap's configuration alone, never on a live heap, so that modules can be compiled ahead of
 //! time. Compiled code reaches the heap through two addresses: the base of the cage and the [`MutatorContext`].
 
+mod references;
+
+pub use references::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+
 use crate::layout::SpineLayout;
 use serde::{Deserialize, Serialize};
 
@@ -29,16 +33,6 @@ pub struct AccessPlan {
     /// An access to an address below this offset of the cage faults: a null check for any field nearer than this costs
     /// no instruction. In bytes.
     pub null_guard_bytes: u32,
-}
-
-/// From a reference to its object (axis `references`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum ReferencePlan {
-    /// The reference is the object's offset in the cage.
-    Direct,
-    /// The reference is the cage offset of a handle: one `u32` that holds the object's offset (Handles Revisited,
-    /// section 3, thin handles). The object's collector word holds the offset of its handle.
-    ThinHandles,
 }
 
 /// The layout of arrays (axis `arrays`).
@@ -107,9 +101,6 @@ pub enum AllocationPlan {
         cell_bytes: Vec<u32>,
         /// Offset in the [`MutatorContext`] of the first class's [`BumpRun`]; the others follow, 8 bytes each.
         runs_offset: u32,
-        /// With handles: offset in the [`MutatorContext`] of the [`BumpRun`] of free handles (4 bytes each), taken in
-        /// the same way. `None` for direct references.
-        handle_run_offset: Option<u32>,
     },
     /// Objects of every size are taken by bumping one cursor, rounded up to
     /// [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT).
@@ -135,14 +126,6 @@ impl AllocationPlan {
                 run_offset: *run_offset,
                 cell_bytes: bytes.next_multiple_of(crate::layout::OBJECT_ALIGNMENT),
             }),
-        }
-    }
-
-    /// Offset of the [`BumpRun`] of free handles, where the reference model has them.
-    pub fn handle_run_offset(&self) -> Option<u32> {
-        match self {
-            AllocationPlan::SizeClasses { handle_run_offset, .. } => *handle_run_offset,
-            AllocationPlan::Bump { .. } => None,
         }
     }
 }

@@ -373,8 +373,7 @@ impl Lowering<'_, '_> {
             }
             Op::RefEq => {
                 let (left, right) = (arg(self, 0), arg(self, 1));
-                let equal = self.b.ins().icmp(ir::condcodes::IntCC::Equal, left, right);
-                self.boolean(equal)
+                self.same_object(left, right)
             }
             Op::NullCheck => {
                 let reference = arg(self, 0);

@@ -21,7 +21,7 @@ use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{AccessCounters, AccessPlan, BumpRun, ReferencePlan, StoreBufferWords};
+use legato_heap::plan::{AccessCounters, AccessPlan, BumpRun, StoreBufferWords};
 use legato_heap::types::{TypeKind, TypeRecord};
 use rustc_hash::FxHashMap;
 
@@ -54,7 +54,6 @@ pub struct World {
     cage: *mut u8,
     /// Addresses of the globals that hold references.
     globals: Vec<*mut u32>,
-    handles: bool,
     moving: bool,
     polls: Polls,
     /// The store buffer, long enough never to be full.
@@ -174,7 +173,7 @@ impl Instance {
     pub fn new(text: &str, plan: AccessPlan, polls: Polls) -> Instance {
         traps::install();
         let wasm = wat::parse_str(text).expect("assembles");
-        let (handles, moving) = (plan.references == ReferencePlan::ThinHandles, plan.references_change_at_safepoints);
+        let moving = plan.references_change_at_safepoints;
         let module = compile(&wasm, &options(plan)).expect("compiles");
         let cage = map(AGES_BELOW as usize + CAGE_BYTES).wrapping_add(AGES_BELOW as usize);
         // A null reference faults.
@@ -236,7 +235,6 @@ impl Instance {
             module,
             code,
             cage,
-            handles,
             moving,
             polls,
             buffer,

@@ -188,7 +188,7 @@ impl Arrays {
         if !is_zray && self != Arrays::Arraylets {
             return None;
         }
-        let may_grow = references == References::Direct && views == NativeViews::Copy;
+        let may_grow = references.leaves_collector_word_free() && views == NativeViews::Copy;
         Some(SpineMode {
             layout: SpineLayout {
                 first_n: if is_zray { params.first_n } else { 0 },

@@ -151,7 +151,6 @@ impl Assembler {
                 allocation: AllocationPlan::SizeClasses {
                     cell_bytes: vec![],
                     runs_offset: MutatorContext::RUNS_OFFSET,
-                    handle_run_offset: None,
                 },
                 fresh_memory_is_zero: true,
                 store_barrier: BarrierPlan::None,

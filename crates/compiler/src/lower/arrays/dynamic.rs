@@ -9,7 +9,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{ARRAY_LENGTH_OFFSET, OBJECT_ALIGNMENT, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use legato_heap::layout::{OBJECT_ALIGNMENT, StorageKind, array_elements_offset};
 use legato_heap::plan::{AllocationPlan, ArrayPlan};
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
@@ -85,7 +85,7 @@ impl Lowering<'_, '_> {
         let run = run_offset as i32;
         let length = self.value(length);
         let mutator = self.mutator();
-        let cage = self.cage();
+        self.cage();
         let [check, fast, slow, join] = [(); 4].map(|()| self.b.create_block());
         let reference = self.b.append_block_param(join, types::I32);
         let fits = match pointer {
@@ -115,18 +115,12 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
         self.b.switch_to_block(fast);
+        let handle = self.prepare_handle(slow);
         self.b.ins().istore32(flags, next, mutator, run);
-        let address = self.b.ins().iadd(cage, cursor);
-        self.note_reference(address);
-        if self.env.has_inline_lengths() {
-            self.write_inline_header(type_id, length, address);
-        } else {
-            let header = self.b.ins().uextend(types::I64, type_id);
-            let flags = self.flags(Region::Headers).with_aligned();
-            self.b.ins().store(flags, header, address, TYPE_ID_OFFSET as i32);
-        }
-        let flags = self.flags(Region::Lengths).with_aligned();
-        self.b.ins().store(flags, length, address, ARRAY_LENGTH_OFFSET as i32);
+        let new = self.name_cell(cursor, handle);
+        let address = new.address;
+        self.write_header(type_id, &new, self.env.has_inline_lengths().then_some(length));
+        self.write_array_length(length, &new);
         let pattern = match element {
             Some(element) => {
                 let value = self.value(element);
@@ -144,8 +138,7 @@ impl Lowering<'_, '_> {
             let flags = self.flags(Region::LeafPointers).with_aligned();
             self.b.ins().istore32(flags, to, address, pointer as i32);
         }
-        let new = self.b.ins().ireduce(types::I32, cursor);
-        self.b.ins().jump(join, &[new.into()]);
+        self.b.ins().jump(join, &[new.reference.into()]);
 
         self.b.set_cold_block(slow);
         self.b.switch_to_block(slow);

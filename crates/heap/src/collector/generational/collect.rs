@@ -8,6 +8,7 @@ use crate::external::{Fate, HostValue};
 use crate::layout::TYPE_ID_OFFSET;
 use crate::observer::{Cause, CollectionKind, GcEvent, PhaseTimes};
 use crate::plan::BumpRun;
+use crate::reference::Reference;
 use crate::roots::Roots;
 use std::time::Instant;
 
@@ -192,11 +193,11 @@ impl Generational {
         let drained = Instant::now();
 
         let (pool, ages) = (&core.pool, &self.nursery.ages);
-        progress.dead_values.extend(core.externals.take_dead_young(|object| {
+        progress.dead_values.extend(core.externals.take_dead_young(|Reference(object)| {
             // SAFETY: the object was allocated before the collection; its header is there, or the record of its copy.
             let header = unsafe { pool.cage.read(object + TYPE_ID_OFFSET) };
             if header & FORWARDED != 0 {
-                Fate::Moved(header & !FORWARDED)
+                Fate::Moved(Reference(header & !FORWARDED))
             } else if ages.of(object) == Age::Kept && pool.marks.get(object) {
                 Fate::Young
             } else {
@@ -229,8 +230,7 @@ impl Generational {
         self.core.mark(roots, &mut progress.phases);
         let start = Instant::now();
         let core = &mut self.core;
-        let marks = &core.pool.marks;
-        progress.dead_values.extend(core.externals.take_dead(|object| marks.get(object)));
+        progress.dead_values.extend(core.take_dead_values());
         let small = core.small.collected(&mut core.pool, &mut core.model);
         let large = core.sweep_large(cause != Cause::Limit);
         core.views.collected(&core.pool.marks);

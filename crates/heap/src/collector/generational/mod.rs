@@ -36,7 +36,6 @@ use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
 use crate::error::{AllocationError, HeapError};
 use crate::external::HostValue;
-use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
 use crate::observer::{Cause, CollectionKind, HeapStats};
 use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
 use crate::reference::Reference;
@@ -116,11 +115,8 @@ impl Generational {
         };
         self.core.stats.slow_allocations += 1;
         self.core.stats.large_allocations += (bytes > MAX_SMALL_BYTES) as u64;
-        // SAFETY: the memory is free and large enough.
-        unsafe {
-            self.core.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
-            self.core.pool.cage.write(object + COLLECTOR_WORD_OFFSET, 0);
-        }
+        // SAFETY: the memory is free and large enough, and there is nothing to prepare.
+        unsafe { self.core.start_object(object, id) };
         Ok(object)
     }
 
@@ -271,10 +267,10 @@ impl Generational {
         roots: &mut dyn Roots,
     ) -> Result<Reference, AllocationError> {
         let bytes = self.core.types.record(TypeTable::EXTERNAL).bytes;
-        let object = self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?;
-        let slot = self.core.bind_external(object, value);
+        let reference = Reference(self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?);
+        let slot = self.core.bind_external(reference, value);
         self.core.externals.add_young(slot);
-        Ok(Reference(object))
+        Ok(reference)
     }
 
     pub(crate) fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {

@@ -14,7 +14,6 @@ use crate::config::HeapConfig;
 use crate::core::{Contents, Core};
 use crate::error::{AllocationError, HeapError};
 use crate::external::HostValue;
-use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
 use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
@@ -62,11 +61,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
                 core.stats.slow_allocations += 1;
                 core.stats.large_allocations += class.is_none() as u64;
                 // SAFETY: the cell is free and large enough, and the model was prepared.
-                return Ok(unsafe {
-                    core.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
-                    core.pool.cage.write(object + COLLECTOR_WORD_OFFSET, 0);
-                    core.model.bind(&core.pool.cage, &mut core.context, object)
-                });
+                return Ok(unsafe { core.start_object(object, id) });
             }
             if !collected {
                 self.collect(Cause::Exhaustion, roots);
@@ -200,7 +195,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     ) -> Result<Reference, AllocationError> {
         let bytes = self.core.types.record(TypeTable::EXTERNAL).bytes;
         let reference = self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?;
-        self.core.bind_external(self.core.object(reference), value);
+        self.core.bind_external(reference, value);
         Ok(reference)
     }
 
@@ -230,8 +225,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         }
         core.mark(roots, &mut phases);
         let sweep_start = Instant::now();
-        let marks = &core.pool.marks;
-        let dead_values = core.externals.take_dead(|object| marks.get(object));
+        let dead_values = core.take_dead_values();
         let small = core.small.collected(&mut core.pool, &mut core.model);
         let large = core.sweep_large(cause != Cause::Limit);
         core.views.collected(&core.pool.marks);
