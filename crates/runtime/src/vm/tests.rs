@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
 use legato_compiler::artifact::{CompiledModule, TrapCode};
 use legato_heap::Reference;
-use legato_heap::plan::ReferencePlan;
+use legato_heap::plan::{ObjectAt, ReferencePlan};
 use legato_heap::references::References;
 
 use super::testing::{Assembler, Body, Host, Visit, World, trap};
@@ -176,22 +176,22 @@ fn errors_and_traps_pass_through_nested_calls() {
 
 /// An exception object at this offset of the cage.
 const OBJECT: usize = 0x2000;
-/// Its handle, for thin handles.
+/// Its handle, where it has one.
 const HANDLE: usize = 0x3000;
 
 #[test]
 fn exceptions_find_the_handler_of_their_tag() {
     for references in References::ALL {
-        let f = functions(references.plan());
-        let exception = match references {
-            References::Direct => OBJECT,
-            References::ThinHandles => HANDLE,
-        };
+        let references = references.plan();
+        let f = functions(references);
+        let exception = if references.handles.is_some() { HANDLE } else { OBJECT };
         let (call, catch, catch_one_tag) = (f.call, f.catch, f.catch_one_tag);
         let host: Host = Box::new(move |world, argument| match argument {
             // Throws from here.
             0..10 => {
-                world.poke(HANDLE, OBJECT as u32);
+                if let ObjectAt::Through { offset } = references.object {
+                    world.poke(exception + offset as usize, OBJECT as u32);
+                }
                 world.poke(OBJECT + 8, World::TAG_IDS[argument as usize % 2]);
                 Err(Unwind::Exception(exception as u32))
             }
