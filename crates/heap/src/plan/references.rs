@@ -113,20 +113,12 @@ impl ReferencePlan {
             }
     }
 
-    /// How many bytes from a reference on are read to find the object or its header.
-    pub(crate) const fn reach(&self) -> u32 {
-        let mut reach = 4;
-        if let ObjectAt::Through { offset } = self.object
-            && offset + 4 > reach
-        {
-            reach = offset + 4;
-        }
-        if let HeaderWord::AtReference { offset } = self.type_id
-            && offset + 4 > reach
-        {
-            reach = offset + 4;
-        }
-        reach
+    /// How many bytes from a reference on are read to find the object and its type id.
+    #[inline(always)]
+    pub(crate) fn reach(&self) -> u32 {
+        let through = if let ObjectAt::Through { offset } = self.object { offset + 4 } else { 0 };
+        let type_id = if let HeaderWord::AtReference { offset } = self.type_id { offset + 4 } else { 0 };
+        through.max(type_id).max(4)
     }
 }
 
