@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use legato::HeapConfig;
 
 use crate::exit::UsageError;
 
@@ -61,46 +62,24 @@ Examples:
   legato run --timeout 10s --max-memory 64M untrusted.wasm
   legato compile big.wasm -o big.legato && legato run --precompiled big.legato";
 
-const HEAP_HELP: &str = "\
+/// The documentation of `--heap`.
+fn heap_help() -> String {
+    format!(
+        "\
 Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
 
-  collector=generational|mark-sweep
-  references=direct|thin-handles (with mark-sweep)
-  arrays=contiguous|arraylets|zrays|mapped
-  leaf=SIZE              arraylets, zrays: bytes of a leaf, 256 to 1M
-  first-n=SIZE           zrays: bytes of elements in the spine, 0 or 64 to 256K
-  first-n-grows=on|off   zrays: the first bytes of an array in use grow over its leaves
-  lazy=on|off            arraylets, zrays: allocate a leaf when it is first stored to
-  zero-compression=on|off, fast-copy=on|off, copy-on-write=on|off
-                         zrays: free leaves of zeros, copy by strips, share leaves
-  mapped-from=SIZE       mapped: arrays of so many bytes own their address space
-  mapped-sharing=on|off  mapped: copies share whole pages
-  native-views=copy|double-map
-                         how host code sees an array in leaves as one slice
-  view-creation=request|allocation
-                         double-map: when the second mapping is made
-  count-accesses=on|off  count the accesses of compiled code to array elements
-  zeroing=hot-path|bulk|non-temporal|concurrent|adaptive
-  zeroing-unit=SIZE, zeroing-width=8|16|32
-                         bytes zeroed at a time, bytes of one streaming store
-  nursery=SIZE|appel     size of the nursery
-  aging=PERCENT          share of the nursery whose survivors stay young once
-  barrier=cards|store-buffer
-  sizing=fixed|gc-ratio  whether the limit on the heap stays at the maximum
-  max=SIZE, min=SIZE     most memory; below min no collection starts by itself
-  growth=FACTOR          collect when the heap is FACTOR times what survived
-  verify=on|off          check the whole heap after each collection
-  stress=N|off           collect at every N-th allocation
-  stress-polls=on|off    under stress, count loop iterations too
-
-Sizes are bytes, or take K, M, G. Code is compiled for one kind of references and one layout of arrays: run a precompiled
-file with those it was compiled for.";
+{}
+Defaults stand in brackets. Sizes are bytes, or take K, M, G. Code is compiled for one kind of references and one layout
+of arrays: run a precompiled file with those it was compiled for.",
+        HeapConfig::help()
+    )
+}
 
 /// Options that shape the engine.
 #[derive(Debug, Args)]
 pub struct EngineArgs {
     /// Tune the garbage-collected heap: KEY=VALUE,... (see --help)
-    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = HEAP_HELP)]
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = heap_help())]
     pub heap: Vec<(String, String)>,
 
     /// Have the compiler check its own work: its intermediate forms, and that generated code finds every reference
@@ -314,6 +293,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_lists_the_keys_of_the_heap() {
+        let mut cli = Cli::command();
+        let run = cli.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        // Indented as a whole.
+        for line in HeapConfig::help().lines() {
+            assert!(run.contains(line), "{line} is not in\n{run}");
+        }
     }
 
     #[test]

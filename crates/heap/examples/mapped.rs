@@ -6,6 +6,7 @@
 //! second and third time, without and with reading the copy afterwards. Beside them, what the C library takes to copy
 //! as much between buffers that have been written.
 
+use legato_heap::arrays::MappedParams;
 use legato_heap::layout::StorageKind;
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable};
 use std::error::Error;
@@ -99,7 +100,8 @@ fn copies(config: &HeapConfig, bytes: u32) -> Result<[f64; 7], Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut config = HeapConfig { arrays: Arrays::Mapped, min_bytes: 0, max_bytes: 4 << 30, ..HeapConfig::default() };
+    let arrays = Arrays::Mapped(MappedParams::DEFAULT);
+    let mut config = HeapConfig { arrays, min_bytes: 0, max_bytes: 4 << 30, ..HeapConfig::default() };
     for argument in std::env::args().skip(1) {
         let (key, value) = argument.split_once('=').ok_or("arguments are key=value")?;
         config.set(key, value)?;

@@ -8,8 +8,7 @@
 use legato_heap::layout::{COLLECTOR_WORD_OFFSET, StorageKind, TYPE_ID_OFFSET};
 use legato_heap::plan::BumpRun;
 use legato_heap::{
-    CollectionKind, Collector, GcEvent, GcObserver, Heap, HeapConfig, Reference, RootStack, TypeId, TypeInfo,
-    TypeShape, TypeTable,
+    CollectionKind, GcEvent, GcObserver, Heap, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable,
 };
 use std::error::Error;
 use std::sync::{Arc, Mutex};
@@ -77,7 +76,7 @@ fn build(heap: &mut Heap, node: TypeId, depth: u32, roots: &mut RootStack) -> Re
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut config = HeapConfig { collector: Collector::Generational, ..HeapConfig::default() };
+    let mut config = HeapConfig::default();
     for argument in std::env::args().skip(1) {
         let (key, value) = argument.split_once('=').ok_or_else(|| format!("'{argument}' is no key=value"))?;
         config.set(key, value)?;

@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
+use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind, TypeShape};
 
 impl<M: ReferenceModel> Core<M> {
@@ -106,7 +107,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// The slot of a host value; `None` for any other reference.
     pub(crate) fn external_slot(&self, reference: Reference) -> Option<u32> {
-        let is_external = reference.is_object() && self.type_of(reference) == crate::TypeTable::EXTERNAL;
+        let is_external = reference.is_object() && self.type_of(reference) == TypeTable::EXTERNAL;
         is_external.then(|| self.load(reference, HEADER_BYTES, StorageKind::I32) as u32)
     }
 }

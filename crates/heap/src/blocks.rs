@@ -8,13 +8,16 @@
 //! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts
 //! taken blocks, not side tables (under 2 %).
 
+mod release;
+
+pub(crate) use crate::geometry::{BLOCK_BYTES, block_of, block_start};
+
 use crate::cage::{CAGE_BYTES, Cage, NULL_GUARD_BYTES};
 use crate::error::HeapError;
 use crate::marks::MarkBits;
+pub(crate) use release::Release;
 use std::collections::BTreeMap;
 
-/// Bytes of a block.
-pub(crate) const BLOCK_BYTES: u32 = 32 << 10;
 /// The first block that can be taken: those before it are the null guard.
 pub(crate) const FIRST_BLOCK: u32 = NULL_GUARD_BYTES / BLOCK_BYTES;
 /// Cage offset of the zero leaf, in heaps that have one: in the first blocks.
@@ -119,18 +122,6 @@ pub(crate) struct BlockPool {
     /// Takes left before every further one fails.
     #[cfg(test)]
     pub(crate) takes_left: Option<u32>,
-}
-
-/// Offset of a block's first byte.
-#[inline(always)]
-pub(crate) const fn block_start(block: u32) -> u32 {
-    block * BLOCK_BYTES
-}
-
-/// The block that an offset lies in.
-#[inline(always)]
-pub(crate) const fn block_of(offset: u32) -> u32 {
-    offset / BLOCK_BYTES
 }
 
 impl BlockPool {
@@ -339,32 +330,6 @@ impl BlockPool {
         }
     }
 
-    /// Returns the memory of free blocks to the operating system, but for the lowest ones of `keep_bytes` in all.
-    pub(crate) fn release_to_system(&mut self, keep_bytes: u64) {
-        let mut keep = keep_bytes.div_ceil(BLOCK_BYTES as u64).min(u32::MAX as u64) as u32;
-        for (&start, &length) in &self.free {
-            let mut block = start;
-            while block < start + length {
-                if !self.infos[block as usize].dirty {
-                    block += 1;
-                } else if keep > 0 {
-                    keep -= 1;
-                    block += 1;
-                } else {
-                    let first = block;
-                    while block < start + length && self.infos[block as usize].dirty {
-                        block += 1;
-                    }
-                    let bytes = (block - first) as usize * BLOCK_BYTES as usize;
-                    if self.cage.decommit(block_start(first), bytes) {
-                        self.infos[first as usize..block as usize].iter_mut().for_each(|info| info.dirty = false);
-                        self.dirty_free -= block - first;
-                    }
-                }
-            }
-        }
-    }
-
     /// Zeroes the dirty ones of `count` blocks that have been taken and hold nothing yet.
     pub(crate) fn zero_blocks(&mut self, start: u32, count: u32) {
         for block in start..start + count {
@@ -402,6 +367,13 @@ impl BlockPool {
         start >= u64::from(NULL_GUARD_BYTES)
             && start <= end
             && end <= u64::from(self.accessible) * u64::from(BLOCK_BYTES)
+    }
+
+    /// Everything but the cage, to be compared with another pool's.
+    #[cfg(test)]
+    pub(crate) fn described(&self) -> String {
+        let BlockPool { infos, marks, free, used, without_memory, dirty_free, .. } = self;
+        format!("{used} used, {without_memory} without memory, {dirty_free} dirty, {free:?}, {infos:?}, {marks:?}")
     }
 
     /// Checks the pool against its side table; says what disagrees.
@@ -457,20 +429,5 @@ mod tests {
         pool.check().unwrap();
         assert_eq!(take(&mut pool, 10), Some(a), "the run at the frontier grows");
         pool.check().unwrap();
-    }
-
-    #[test]
-    fn returned_memory_is_clean() {
-        let mut pool = BlockPool::new(1 << 20).unwrap();
-        let start = pool.take(4, BlockKind::LargeHead, BlockKind::LargeTail).unwrap();
-        // SAFETY: the blocks are taken, so committed.
-        unsafe { pool.cage.write(block_start(start + 3), 9) };
-        pool.give_back(start, 4);
-        assert_eq!(pool.committed_bytes(), 4 * BLOCK_BYTES as u64);
-        pool.release_to_system(BLOCK_BYTES as u64);
-        assert_eq!(pool.committed_bytes(), BLOCK_BYTES as u64);
-        pool.check().unwrap();
-        // SAFETY: the memory stays accessible.
-        assert_eq!(unsafe { pool.cage.read(block_start(start + 3)) }, 0);
     }
 }

@@ -1,6 +1,7 @@
 //! The heap's own access to the [`MutatorContext`] that it shares with compiled code and with interrupting threads.
 
-use crate::plan::{AccessCounters, BumpRun, MAX_SIZE_CLASSES, MutatorContext, StoreBufferWords};
+use crate::plan::{AccessCounters, BumpRun, MutatorContext, StoreBufferWords};
+use crate::size_classes::MAX_SIZE_CLASSES;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -1,32 +1,34 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
 //! values, totals.
 
-use crate::arrays::bulk::Elements;
-use crate::arrays::leaves::LeafTally;
-use crate::arrays::{SpineMode, TakenLeaves};
+use crate::arrays::elements::Elements;
+use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
 use crate::blocks::BlockPool;
+use crate::budget::finish;
 use crate::collector::marking::{MarkStack, Marker};
 use crate::config::HeapConfig;
 use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
-use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
+use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
+use crate::os::thread_time;
 use crate::pacing::Pacer;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
-use crate::roots::Roots;
+use crate::roots::{RootCursor, Roots};
+use crate::spaces::Contents;
 use crate::spaces::immortal::ImmortalSpace;
 use crate::spaces::large;
 use crate::spaces::leaves::{LeafKind, LeafSpace};
-use crate::spaces::mapped::MappedSpace;
-use crate::spaces::small::{SmallSpace, Survivors};
+use crate::spaces::mapped::{Mapped, MappedSpace};
+use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
-use crate::views::{DoubleMaps, NativeViews};
+use crate::views::DoubleMaps;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory,
 /// though the one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more
@@ -67,11 +69,19 @@ pub(crate) struct Core<M> {
     pub(crate) stats: HeapStats,
     /// When the heap was made.
     pub(crate) made: Instant,
-    marking: MarkStack,
+    pub(crate) marking: MarkStack,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
     /// A random number, for `stress-polls`.
     polls: u32,
+}
+
+/// A slice of a collection under way.
+pub(crate) struct Slice {
+    phase: Phase,
+    pub(crate) start: Instant,
+    /// The thread's time at its start; `None` where nobody asks.
+    cpu: Option<Duration>,
 }
 
 /// Bytes of the object of an array under a layout.
@@ -81,17 +91,6 @@ pub(crate) fn object_bytes(spines: Option<SpineMode>, element_bytes: u32, length
         Some(mode) => mode.layout.object_bytes(element_bytes, length),
         None => layout::array_object_bytes(element_bytes, length),
     }
-}
-
-/// What a new object's fields and elements hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Contents {
-    /// Zeros.
-    Zeroed,
-    /// Whatever the memory held: the caller writes all of it before the next safepoint.
-    Unwritten,
-    /// Whatever the memory held, most of which is not going to be touched soon: a spine with room.
-    Room,
 }
 
 impl<M: ReferenceModel> Core<M> {
@@ -104,10 +103,15 @@ impl<M: ReferenceModel> Core<M> {
             let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);
             pool.prepare_leaves(leaves.leaf_bytes(), reserve.max(leaves.group_blocks()))?;
         }
-        let maps_twice = spines.is_some() && config.native_views == NativeViews::DoubleMap;
+        let maps_twice = spines.is_some() && config.native_views.double_map().is_some();
         if maps_twice {
             pool.cage.allow_sharing()?;
         }
+        let mapped = match (spines.map(|mode| mode.layout).filter(|layout| layout.grows), config.arrays.mapped()) {
+            (Some(layout), _) => Mapped::Spines(layout),
+            (None, Some(MappedParams { from, sharing })) => Mapped::Arrays { from, sharing },
+            (None, None) => Mapped::Nothing,
+        };
         let core = Core {
             config: config.clone(),
             types,
@@ -121,7 +125,7 @@ impl<M: ReferenceModel> Core<M> {
             taken: TakenLeaves::default(),
             homecoming: Vec::new(),
             counted: CountedArrays::default(),
-            mapped: MappedSpace::new(config),
+            mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
             immortal: ImmortalSpace::default(),
@@ -240,7 +244,7 @@ impl<M: ReferenceModel> Core<M> {
         if record.reference_map == 0 {
             self.counted.allocated_number_bytes += bytes;
         }
-        if bytes > u64::from(self.config.array_params.first_n) {
+        if bytes > u64::from(self.config.arrays.counted_first_n()) {
             self.counted.allocated_large_bytes += bytes;
         }
     }
@@ -250,7 +254,8 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn count_copy(&mut self, from: u64, to: u64) {
         if self.config.count_accesses {
             self.counted.copied_bytes += to - from;
-            self.counted.copied_beyond_bytes += to.saturating_sub(from.max(self.config.array_params.first_n.into()));
+            self.counted.copied_beyond_bytes +=
+                to.saturating_sub(from.max(self.config.arrays.counted_first_n().into()));
         }
     }
 
@@ -301,37 +306,37 @@ impl<M: ReferenceModel> Core<M> {
         self.out_of_memory(self.leaves.leaf_bytes(), live)
     }
 
+    /// The reference to a new object.
+    #[inline(always)]
+    pub(crate) fn new_reference(&self, object: u32) -> Reference {
+        // SAFETY: the object has just been allocated.
+        unsafe { M::reference(&self.pool.cage, object) }
+    }
+
     /// Writes the length of a new array.
     pub(crate) fn set_array_length(&self, object: u32, length: u32) {
         // SAFETY: the array has just been allocated, with room for the length.
         unsafe { self.pool.cage.write(object + ARRAY_LENGTH_OFFSET, length) };
     }
 
-    /// Makes a free cell an object of type `id`, by writing its header. Returns its reference.
+    /// Makes a free cell an object of type `id`, by writing its header.
     ///
     /// # Safety
     /// The cell is free and large enough, and the model was prepared.
-    pub(crate) unsafe fn start_object(&mut self, object: u32, id: TypeId) -> Reference {
+    pub(crate) unsafe fn start_object(&mut self, object: u32, id: TypeId) {
         // SAFETY: by the contract.
         unsafe {
             self.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
-            self.model.bind(&self.pool.cage, &mut self.context, object)
+            self.model.bind(&self.pool.cage, &mut self.context, object);
         }
     }
 
-    /// Puts a host value behind a new object; returns its slot.
-    pub(crate) fn bind_external(&mut self, object: Reference, value: HostValue) -> u32 {
-        let slot = self.externals.insert(value, object);
+    /// Puts a host value behind the new object at `object`; returns its slot.
+    pub(crate) fn bind_external(&mut self, object: u32, value: HostValue) -> u32 {
+        let slot = self.externals.insert(value, self.new_reference(object));
         // SAFETY: the object has just been allocated; its one field follows the header.
-        unsafe { self.pool.cage.write(M::object(&self.pool.cage, object) + HEADER_BYTES, slot) };
+        unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
         slot
-    }
-
-    /// Once marking is done: takes the host values out whose objects are dead.
-    pub(crate) fn take_dead_values(&mut self) -> Vec<HostValue> {
-        let (cage, marks) = (&self.pool.cage, &self.pool.marks);
-        // SAFETY: each was a reference to an object up to this collection, which has not freed or moved any yet.
-        self.externals.take_dead(|reference| marks.get(unsafe { M::object(cage, reference) }))
     }
 
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code
@@ -360,24 +365,31 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Clears the mark bits, and marks every object that the roots reach.
     pub(crate) fn mark(&mut self, roots: &mut dyn Roots, phases: &mut PhaseTimes) {
-        let start = Instant::now();
-        self.pool.marks.clear();
-        let mut marker: Marker<'_, M> = Marker {
+        let slice = self.start_slice(Phase::Roots);
+        let mut cursor = 0;
+        finish(|budget| self.pool.marks.clear(&mut cursor, budget));
+        let mut marker = self.marker();
+        roots.visit_frames(&mut marker);
+        let mut cursor = RootCursor::default();
+        finish(|budget| roots.visit_slots(&mut marker, &mut cursor, budget));
+        phases.roots += self.end_slice(slice);
+        let slice = self.start_slice(Phase::Mark);
+        finish(|budget| self.marker().step(budget));
+        finish(|budget| self.marking.trim(budget));
+        self.taken.compressed += self.marking.take_tally().compressed;
+        phases.mark += self.end_slice(slice);
+    }
+
+    /// What marks, in steps: first what it is shown as roots, then what these reach.
+    pub(crate) fn marker(&mut self) -> Marker<'_, M> {
+        Marker {
             pool: &mut self.pool,
             types: &self.types,
             stack: &mut self.marking,
             spines: self.spines,
             views: &self.views,
-            leaves: LeafTally::default(),
             model: PhantomData,
-        };
-        roots.visit_roots(&mut marker);
-        let visited = Instant::now();
-        marker.drain();
-        self.taken.compressed += marker.leaves.compressed;
-        self.marking.trim();
-        phases.roots += visited - start;
-        phases.mark += visited.elapsed();
+        }
     }
 
     /// Takes blocks for an object of `bytes`, which is large; `None` where the pool has no such run.
@@ -388,12 +400,20 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Frees every unmarked object that has blocks of its own. With `thorough`, all memory is looked for that can be
-    /// given back.
-    pub(crate) fn sweep_large(&mut self, thorough: bool) -> Survivors {
-        let large = large::collected(&mut self.pool, &mut self.model);
-        let mapped = self.mapped.collected(&mut self.pool, &mut self.model, thorough);
-        Survivors { objects: large.objects + mapped.objects, bytes: large.bytes + mapped.bytes }
+    /// Begins a slice of a collection.
+    pub(crate) fn start_slice(&self, phase: Phase) -> Slice {
+        Slice { phase, start: Instant::now(), cpu: self.observer.as_ref().map(|_| thread_time()) }
+    }
+
+    /// Ends a slice, and tells the observer of it; returns how long it took.
+    pub(crate) fn end_slice(&mut self, slice: Slice) -> Duration {
+        let Slice { phase, start, cpu } = slice;
+        let wall = start.elapsed();
+        if let (Some(observer), Some(cpu)) = (&mut self.observer, cpu) {
+            let cpu = thread_time().saturating_sub(cpu);
+            observer.slice(&GcSlice { phase, start: start.duration_since(self.made), wall, cpu });
+        }
+        wall
     }
 
     /// Counts a finished collection, and tells the observer of it. The number of `event` is set here.

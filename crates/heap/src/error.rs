@@ -28,6 +28,13 @@ pub enum HeapError {
     TypeTableFull(usize),
 }
 
+impl HeapError {
+    /// A configuration that is wrong as the sentence says.
+    pub(crate) fn invalid(sentence: String) -> HeapError {
+        HeapError::InvalidConfig(sentence)
+    }
+}
+
 /// Why an allocation failed. The heap stays consistent and usable after either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AllocationError {

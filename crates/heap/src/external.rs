@@ -2,6 +2,7 @@
 //! of the heap. After a collection, the slots of dead objects are emptied; the values are dropped when the collection
 //! is over, since their destructors are foreign code.
 
+use crate::budget::{Budget, Done};
 use crate::reference::Reference;
 use std::any::Any;
 
@@ -15,7 +16,12 @@ pub(crate) struct Externals {
     free: Vec<u32>,
     /// Slots whose object may be young.
     young: Vec<u32>,
+    /// Values of dead objects, to be dropped.
+    dead: Vec<HostValue>,
 }
+
+/// The most values dropped in a step.
+const DROPPED: usize = 32;
 
 /// What a nursery collection did to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,10 +60,9 @@ impl Externals {
         self.young.push(slot);
     }
 
-    /// Follows the young objects after a nursery collection, and takes the values out of those that are dead.
-    pub(crate) fn take_dead_young(&mut self, fate: impl Fn(Reference) -> Fate) -> Vec<HostValue> {
-        let mut dead = Vec::new();
-        let (slots, free) = (&mut self.slots, &mut self.free);
+    /// Follows the young objects after a nursery collection, and sets the values of those aside that are dead.
+    pub(crate) fn nursery_collected(&mut self, fate: impl Fn(Reference) -> Fate) {
+        let (slots, free, dead) = (&mut self.slots, &mut self.free, &mut self.dead);
         self.young.retain(|&index| {
             let slot = &mut slots[index as usize];
             let Some((_, object)) = slot else { unreachable!("a young slot is occupied") };
@@ -71,20 +76,45 @@ impl Externals {
             }
             false
         });
-        dead
     }
 
-    /// Takes the values out whose object is not live.
-    pub(crate) fn take_dead(&mut self, is_live: impl Fn(Reference) -> bool) -> Vec<HostValue> {
-        let mut dead = Vec::new();
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            if slot.as_ref().is_some_and(|(_, object)| !is_live(*object)) {
-                dead.extend(slot.take().map(|(value, _)| value));
-                self.free.push(index as u32);
+    /// Sets the values aside whose object is not live, from slot `cursor` on, which moves on; 0 at first.
+    pub(crate) fn sweep(
+        &mut self,
+        cursor: &mut usize,
+        is_live: impl Fn(Reference) -> bool,
+        budget: &mut Budget,
+    ) -> Done {
+        while let Some(slot) = self.slots.get_mut(*cursor) {
+            if budget.is_exhausted() {
+                return Done::No;
             }
+            if slot.as_ref().is_some_and(|(_, object)| !is_live(*object)) {
+                self.dead.extend(slot.take().map(|(value, _)| value));
+                self.free.push(*cursor as u32);
+            }
+            *cursor += 1;
+            budget.spend(1);
         }
         self.young.retain(|&index| self.slots[index as usize].is_some());
-        dead
+        Done::Yes
+    }
+
+    /// Values of dead objects that have not been dropped yet.
+    pub(crate) fn dead_count(&self) -> usize {
+        self.dead.len()
+    }
+
+    /// Drops values of dead objects: in one step, so many as [`DROPPED`] says. Their destructors are foreign code: the
+    /// collection is over.
+    pub(crate) fn drop_dead(&mut self, budget: &mut Budget) -> Done {
+        let most = if budget.is_limited() { DROPPED } else { usize::MAX };
+        for _ in 0..most {
+            let Some(value) = self.dead.pop() else { break };
+            drop(value);
+            budget.spend(1);
+        }
+        if self.dead.is_empty() { Done::Yes } else { Done::No }
     }
 
     /// Each occupied slot with its object.

@@ -1,11 +1,10 @@
 //! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made,
 //! and looked at once for each call; everything below is generic over it.
 
-use crate::collector::Collector;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
-use crate::core::Contents;
 use crate::error::{AllocationError, HeapError};
 use crate::layout::StorageKind;
 use crate::observer::{Cause, GcObserver, HeapStats};
@@ -15,6 +14,7 @@ use crate::references::References;
 use crate::references::direct::Direct;
 use crate::references::thin_handles::ThinHandles;
 use crate::roots::Roots;
+use crate::spaces::Contents;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::VerifyError;
@@ -34,24 +34,45 @@ use std::sync::Arc;
 /// memory alone (under [`verify`](HeapConfig::verify) it may fault instead).
 pub struct Heap(pub(crate) Inner);
 
-/// A heap of one choice of axis values.
-pub(crate) enum Inner {
-    MarkSweepDirect(MarkSweep<Direct>),
-    MarkSweepThinHandles(MarkSweep<ThinHandles>),
-    Generational(Box<Generational>),
-}
+/// Makes of the table of heaps the type that is one of them, `dispatch!`, which does the same with any, and what makes
+/// one.
+macro_rules! heaps {
+    ($($Heap:ident: $Type:ty = ($collector:pat, $references:pat),)+) => {
+        /// A heap of one choice of axis values.
+        #[allow(clippy::large_enum_variant, reason = "heaps are few, and are moved when they are made")]
+        pub(crate) enum Inner {
+            $($Heap($Type),)+
+        }
 
-/// The same expression for each of them.
-macro_rules! dispatch {
-    ($self:expr, $heap:ident => $result:expr) => {
-        match $self {
-            Inner::MarkSweepDirect($heap) => $result,
-            Inner::MarkSweepThinHandles($heap) => $result,
-            Inner::Generational($heap) => $result,
+        impl Inner {
+            /// An empty heap. The configuration is valid.
+            fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Inner, HeapError> {
+                match (config.collector, config.references) {
+                    $(($collector, $references) => Ok(Inner::$Heap(<$Type>::new(config, types)?)),)+
+                    (collector, references) => unreachable!("{collector:?} does not take {references:?}"),
+                }
+            }
+        }
+
+        /// The same expression for each of them.
+        macro_rules! dispatch {
+            ($self:expr, $heap:ident => $result:expr) => {
+                match $self {
+                    $(Inner::$Heap($heap) => $result,)+
+                }
+            };
         }
     };
 }
 
+// A row for each collector with each reference model that it works with.
+heaps! {
+    MarkSweepDirect: MarkSweep<Direct> = (Collector::MarkSweep, References::Direct),
+    MarkSweepThinHandles: MarkSweep<ThinHandles> = (Collector::MarkSweep, References::ThinHandles),
+    Generational: Generational = (Collector::Generational(_), References::Direct),
+}
+
+#[allow(clippy::single_component_path_imports, reason = "a macro made by another has no path without it")]
 pub(crate) use dispatch;
 
 impl Heap {
@@ -61,13 +82,7 @@ impl Heap {
     /// [`HeapError::InvalidConfig`], or [`HeapError::System`] where address space is lacking.
     pub fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Heap, HeapError> {
         config.validate()?;
-        Ok(Heap(match (config.collector, config.references) {
-            (Collector::MarkSweep, References::Direct) => Inner::MarkSweepDirect(MarkSweep::new(config, types)?),
-            (Collector::MarkSweep, References::ThinHandles) => {
-                Inner::MarkSweepThinHandles(MarkSweep::new(config, types)?)
-            }
-            (Collector::Generational, _) => Inner::Generational(Box::new(Generational::new(config, types)?)),
-        }))
+        Inner::new(config, types).map(Heap)
     }
 
     /// The configuration that the heap was made with.
@@ -282,6 +297,17 @@ mod tests {
         fn is_shared<T: Send + Sync>() {}
         is_send::<Heap>();
         is_shared::<TypeTable>();
+    }
+
+    #[test]
+    fn there_is_a_heap_of_whatever_a_collector_takes() {
+        for &collector in Collector::ALL {
+            for &references in collector.attributes().references().values {
+                let config = HeapConfig { collector, references, ..HeapConfig::default() };
+                let heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
+                assert_eq!(heap.config(), &config);
+            }
+        }
     }
 
     #[test]

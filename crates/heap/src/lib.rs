@@ -31,9 +31,11 @@
 #![warn(missing_docs)]
 
 mod access;
+mod ages;
 mod arch;
 pub mod arrays;
 mod blocks;
+mod budget;
 mod cage;
 mod cards;
 pub mod collector;
@@ -42,6 +44,7 @@ mod context;
 mod core;
 mod error;
 mod external;
+mod geometry;
 mod heap;
 pub mod layout;
 mod marks;
@@ -57,20 +60,24 @@ pub mod sizing;
 mod spaces;
 mod type_table;
 pub mod types;
+mod values;
 mod verify;
 pub mod views;
 pub mod zeroing;
 
 pub use arrays::Arrays;
+pub use budget::{Budget, Done};
 pub use collector::Collector;
-pub use config::HeapConfig;
+pub use config::{Given, HeapConfig};
 pub use error::{AllocationError, HeapError};
 pub use heap::Heap;
-pub use observer::{ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, HeapStats, PhaseTimes};
+pub use observer::{
+    ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes,
+};
 pub use plan::{AccessPlan, MutatorContext};
 pub use reference::Reference;
 pub use references::References;
-pub use roots::{NoRoots, RootStack, RootVisitor, Roots};
+pub use roots::{NoRoots, RootCursor, RootStack, RootVisitor, Roots};
 pub use sizing::Sizing;
 pub use type_table::TypeTable;
 pub use types::{TypeId, TypeInfo, TypeKind, TypeShape};

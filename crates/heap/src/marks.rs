@@ -1,10 +1,15 @@
 //! Mark bits: one for each 8 bytes of the cage up to the highest block taken, beside the objects so that marking and
 //! sweeping write to no object. An object is marked by the bit of its first byte.
 
-use crate::blocks::BLOCK_BYTES;
+use crate::budget::{Budget, Done};
+use crate::geometry::BLOCK_BYTES;
 
 /// Words of mark bits for each block.
 const WORDS: usize = BLOCK_BYTES as usize / 8 / 64;
+
+/// Words cleared at a time, and what that counts.
+const CLEARED: usize = 4096;
+const CLEARED_UNITS: u64 = 32;
 
 /// The bits. Grows with the block pool.
 #[derive(Debug, Default)]
@@ -21,9 +26,18 @@ impl MarkBits {
         }
     }
 
-    /// Clears every bit.
-    pub(crate) fn clear(&mut self) {
-        self.words.fill(0);
+    /// Clears every bit from word `cursor` on, which moves on; 0 at first.
+    pub(crate) fn clear(&mut self, cursor: &mut usize, budget: &mut Budget) -> Done {
+        while *cursor < self.words.len() {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            let end = self.words.len().min(*cursor + CLEARED);
+            self.words[*cursor..end].fill(0);
+            *cursor = end;
+            budget.spend(CLEARED_UNITS);
+        }
+        Done::Yes
     }
 
     /// Clears a block's bits.

@@ -1,4 +1,4 @@
-//! What a heap reports: one event for each collection, and running totals.
+//! What a heap reports: one event for each collection and for each slice of one, and running totals.
 
 use crate::plan::AccessCounters;
 use serde::Serialize;
@@ -151,10 +151,46 @@ impl fmt::Display for GcEvent {
     }
 }
 
+/// What a slice of a collection was spent on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Phase {
+    /// A nursery collection as a whole.
+    Evacuate,
+    /// Visiting the roots.
+    Roots,
+    /// Marking.
+    Mark,
+    /// Sweeping, as far as it is not lazy.
+    Sweep,
+    /// Returning memory to the operating system.
+    Release,
+}
+
+/// A part of a collection that was not interrupted. Between two slices of a collection the mutator may have run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct GcSlice {
+    /// What was done.
+    pub phase: Phase,
+    /// When the slice began, since the heap was made.
+    pub start: Duration,
+    /// How long it took.
+    pub wall: Duration,
+    /// Of it, what the mutator's thread had a processor for. Zero where the system does not tell.
+    pub cpu: Duration,
+}
+
 /// Is told of every collection.
 pub trait GcObserver: Send {
     /// Called at the end of a collection, while the mutator still stands.
     fn event(&mut self, event: &GcEvent);
+
+    /// Called at the end of each slice, before the event of its collection. Nothing is done, unless implemented
+    /// otherwise.
+    fn slice(&mut self, slice: &GcSlice) {
+        let _ = slice;
+    }
 }
 
 /// Running totals of one heap. Sizes in bytes.

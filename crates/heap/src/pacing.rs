@@ -26,7 +26,7 @@ impl Pacer {
     /// A pacer for an empty heap.
     pub(crate) fn new(config: &HeapConfig) -> Pacer {
         Pacer {
-            sizing: HeapSize::new(config),
+            sizing: HeapSize::new(config.sizing, config.collector.attributes().is_generational(), config.bounds()),
             live: 0,
             allocated: 0,
             allocated_before: 0,
@@ -90,8 +90,7 @@ mod tests {
 
     #[test]
     fn a_collection_is_due_at_the_limit() {
-        let config =
-            HeapConfig { min_bytes: 1000, max_bytes: 1 << 20, sizing: Sizing::GcRatio, ..HeapConfig::default() };
+        let config = HeapConfig { min_bytes: 1000, max_bytes: 1 << 20, ..HeapConfig::default() };
         let mut pacer = Pacer::new(&config);
         assert!(!pacer.is_due(5000), "an empty heap has nothing to collect");
         pacer.charge(900);

@@ -8,6 +8,7 @@ mod references;
 pub use references::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 
 use crate::layout::SpineLayout;
+use crate::size_classes::MAX_SIZE_CLASSES;
 use serde::{Deserialize, Serialize};
 
 /// How compiled code reaches objects, allocates, stores and polls. Published by
@@ -191,9 +192,6 @@ pub struct StoreBufferWords {
     /// [`Heap::flush_store_buffer`](crate::Heap::flush_store_buffer).
     pub limit: usize,
 }
-
-/// The most size classes a heap may have.
-pub const MAX_SIZE_CLASSES: usize = 48;
 
 /// The words that compiled code and the heap share, one set for each heap (and so for each mutator).
 #[repr(C)]

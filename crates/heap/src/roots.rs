@@ -1,12 +1,47 @@
 //! How the embedder enumerates the references that it holds.
 
+use crate::budget::{Budget, Done};
 use crate::reference::Reference;
+use std::ops::Range;
 
 /// Receives root slots from a [`Roots`].
 pub trait RootVisitor {
     /// Visits one slot. A moving collector updates it. Returns whether the slot now leads to an object that the next
     /// nursery collection may move or free: see [`Roots::visit_young_roots`].
     fn visit(&mut self, slot: &mut Reference) -> bool;
+}
+
+/// How far [`Roots::visit_slots`] has come. The numbers mean what the embedder wants; all are 0 at first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RootCursor {
+    /// Such as a kind of roots.
+    pub kind: usize,
+    /// Such as one of several tables.
+    pub part: usize,
+    /// Such as the next slot.
+    pub index: usize,
+}
+
+/// Slots visited between two looks at the budget.
+const SLOTS_AT_ONCE: usize = 256;
+/// Slots that count as much as one object scanned.
+const SLOTS_PER_UNIT: u64 = 8;
+
+impl RootCursor {
+    /// Calls `visit` with ranges that together make `self.index..length`, as far as `budget` allows; moves the index
+    /// on.
+    pub fn advance(&mut self, length: usize, budget: &mut Budget, mut visit: impl FnMut(Range<usize>)) -> Done {
+        while self.index < length {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            let range = self.index..length.min(self.index + SLOTS_AT_ONCE);
+            self.index = range.end;
+            budget.spend(1 + range.len() as u64 / SLOTS_PER_UNIT);
+            visit(range);
+        }
+        Done::Yes
+    }
 }
 
 /// The embedder's roots: frames, globals, tables, host handles.
@@ -18,7 +53,8 @@ pub trait RootVisitor {
 ///   null, an immediate, or a reference to an object of the heap that asks: one that the heap has returned, or that was
 ///   read from a live object, since the last collection, or that was visited in the same slot by every collection
 ///   since.
-/// - Both methods visit the same slots, but for those that `visit_young_roots` may leave out.
+/// - Both methods visit the same slots, but for those that `visit_young_roots` may leave out. So do
+///   [`visit_frames`](Self::visit_frames) and [`visit_slots`](Self::visit_slots) together.
 ///
 /// What is not visited need not be memory-safe to lose: references that were not roots are *stale* after a collection.
 /// Reading through one panics or reads something else; passing one to an `unsafe` method that asks for a live object
@@ -27,6 +63,19 @@ pub unsafe trait Roots {
     /// Calls `visitor` for every slot that may hold a reference to an object of the heap. Null and immediates are
     /// allowed. Called several times for each collection where the heap is verified.
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor);
+
+    /// The roots that change without a store barrier, such as frames: visited all at once, while the mutator stands.
+    /// Every root, unless implemented otherwise.
+    fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        self.visit_roots(visitor);
+    }
+
+    /// The others, such as tables and globals, in steps: from `cursor` on, which moves on, as far as `budget` allows.
+    /// The mutator may run between two steps. None, unless implemented otherwise.
+    fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        let _ = (visitor, cursor, budget);
+        Done::Yes
+    }
 
     /// As [`visit_roots`](Self::visit_roots), for a nursery collection: slots may be left out that have not been
     /// written since the last visit by this method for which the visitor returned false. Leaves none out unless
@@ -148,6 +197,15 @@ unsafe impl Roots for Kept<'_> {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
         self.roots.visit_roots(visitor);
         self.visit_kept(visitor);
+    }
+
+    fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        self.roots.visit_frames(visitor);
+        self.visit_kept(visitor);
+    }
+
+    fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        self.roots.visit_slots(visitor, cursor, budget)
     }
 
     fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {

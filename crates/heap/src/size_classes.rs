@@ -4,10 +4,11 @@
 //! many fit a block; from 2 KiB on, the cells that divide a block into 14 to 2 parts. An object wastes at most 12 % of
 //! its cell up to 2 KiB (except for the step from 8 to 16 bytes below 32), and nothing of note at a block's end.
 
-use crate::blocks::BLOCK_BYTES;
-use crate::plan::MAX_SIZE_CLASSES;
+use crate::geometry::BLOCK_BYTES;
 use std::sync::LazyLock;
 
+/// The most size classes a heap may have.
+pub const MAX_SIZE_CLASSES: usize = 48;
 /// The largest object that lives in a size class, in bytes. Larger ones are large objects.
 pub const MAX_SMALL_BYTES: u32 = BLOCK_BYTES / 2;
 

@@ -3,7 +3,8 @@
 mod common;
 
 use common::world::World;
-use common::{Held, Random, Trusting, all_layouts, register, with_layouts};
+use common::{Held, Random, Trusting, all_layouts, leaf_bytes, register, spines, with_layouts};
+use legato_heap::arrays::ZRayParams;
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::ArrayPlan;
 use legato_heap::{Cause, Heap, HeapConfig, NoRoots, Reference, TypeShape, TypeTable};
@@ -140,8 +141,8 @@ fn grows(config: &HeapConfig) -> bool {
 /// Lengths and starts at each boundary of a layout: the first N bytes, leaves, the remainder.
 fn boundaries(config: &HeapConfig, kind: StorageKind) -> Vec<usize> {
     let size = kind.bytes() as usize;
-    let first_n = if config.arrays == legato_heap::Arrays::ZRays { config.array_params.first_n as usize } else { 0 };
-    let leaf = config.array_params.leaf_bytes as usize;
+    let layout = spines(config).unwrap();
+    let (first_n, leaf) = (layout.first_n as usize, layout.leaf_bytes() as usize);
     let mut all = vec![0, 1];
     let mut edges = vec![first_n, first_n + leaf, first_n + 3 * leaf, first_n + 5 * leaf];
     if grows(config) {
@@ -159,9 +160,7 @@ fn boundaries(config: &HeapConfig, kind: StorageKind) -> Vec<usize> {
 
 #[test]
 fn operations_at_every_boundary_match_a_model() {
-    for config in
-        with_layouts(&HeapConfig::default()).into_iter().filter(|config| config.array_params.leaf_bytes < 4096)
-    {
+    for config in with_layouts(&HeapConfig::default()).into_iter().filter(|config| leaf_bytes(config) < 4096) {
         for kind in KINDS {
             let edges = boundaries(&config, kind);
             let length = edges.last().unwrap() + 3;
@@ -231,10 +230,9 @@ proptest! {
 fn leaves_are_allocated_shared_and_compressed_as_the_paper_says() {
     let config = HeapConfig { min_bytes: 16 << 20, verify: true, ..HeapConfig::default() };
     for collector in common::all(config) {
-        let mut config = HeapConfig { arrays: legato_heap::Arrays::ZRays, ..collector };
-        config.array_params.copy_on_write = true;
-        config.array_params.first_n_grows = Some(false);
-        let leaf = config.array_params.leaf_bytes;
+        let zrays = ZRayParams { copy_on_write: true, first_n_grows: Some(false), ..ZRayParams::DEFAULT };
+        let config = HeapConfig { arrays: legato_heap::Arrays::ZRays(zrays), ..collector };
+        let leaf = zrays.leaf_bytes;
         let types = TypeTable::new().unwrap();
         let id = register(&types, TypeShape::Array(StorageKind::I8));
         let mut heap = Heap::new(&config, types).unwrap();

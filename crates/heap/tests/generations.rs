@@ -59,8 +59,7 @@ impl Watched {
 
 fn fixed(aging: u32, barrier: Barrier) -> HeapConfig {
     HeapConfig {
-        collector: Collector::Generational,
-        generational: GenerationalParams { nursery: Nursery::Fixed(256 << 10), aging, barrier },
+        collector: Collector::Generational(GenerationalParams { nursery: Nursery::Fixed(256 << 10), aging, barrier }),
         verify: true,
         ..HeapConfig::default()
     }
@@ -192,12 +191,8 @@ fn events_add_up() {
 
 #[test]
 fn an_appel_nursery_takes_what_the_limit_leaves() {
-    let config = HeapConfig {
-        collector: Collector::Generational,
-        generational: GenerationalParams { nursery: Nursery::Appel, ..GenerationalParams::default() },
-        min_bytes: 8 << 20,
-        ..HeapConfig::default()
-    };
+    let appel = GenerationalParams { nursery: Nursery::Appel, ..GenerationalParams::DEFAULT };
+    let config = HeapConfig { collector: Collector::Generational(appel), min_bytes: 8 << 20, ..HeapConfig::default() };
     let mut watched = Watched::new(&config);
     let mut roots = Held::nulls(1);
     let first = watched.collect_nursery(&mut roots);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Held, Random, Trusting, all, register};
-use legato_heap::arrays::ArrayParams;
+use legato_heap::arrays::ZRayParams;
 use legato_heap::layout::{INLINE_LENGTH_OFFSET, StorageKind, array_elements_offset};
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, NoRoots, Reference, References, TypeId, TypeShape, TypeTable};
 
@@ -12,7 +12,8 @@ const FIRST_N: u32 = 4096;
 
 /// Growing spines under every collector that can have them.
 fn growing() -> impl Iterator<Item = HeapConfig> {
-    let config = HeapConfig { arrays: Arrays::ZRays, min_bytes: 16 << 20, verify: true, ..HeapConfig::default() };
+    let arrays = Arrays::ZRays(ZRayParams::DEFAULT);
+    let config = HeapConfig { arrays, min_bytes: 16 << 20, verify: true, ..HeapConfig::default() };
     all(config).into_iter().filter(|config| config.references == References::Direct)
 }
 
@@ -187,8 +188,8 @@ fn leaves_that_growth_meets_come_home() {
 fn copies_of_dense_arrays_are_dense_and_of_sparse_ones_sparse() {
     for config in growing() {
         for copy_on_write in [false, true] {
-            let mut config = config.clone();
-            config.array_params.copy_on_write = copy_on_write;
+            let arrays = Arrays::ZRays(ZRayParams { copy_on_write, ..ZRayParams::DEFAULT });
+            let config = HeapConfig { arrays, ..config.clone() };
             let (mut heap, id) = heap(&config, StorageKind::I8);
             let mut roots = Held::new();
             let length = FIRST_N + 100 * LEAF;
@@ -270,8 +271,8 @@ fn unused_room_has_no_memory() {
 
 #[test]
 fn growth_asks_for_what_it_needs() {
-    let grows = ArrayParams { first_n_grows: Some(true), ..ArrayParams::default() };
-    let config = HeapConfig { arrays: Arrays::ZRays, array_params: grows, ..HeapConfig::default() };
+    let grows = ZRayParams { first_n_grows: Some(true), ..ZRayParams::DEFAULT };
+    let config = HeapConfig { arrays: Arrays::ZRays(grows), ..HeapConfig::default() };
     config.validate().unwrap();
     let handles = HeapConfig {
         collector: legato_heap::Collector::MarkSweep,

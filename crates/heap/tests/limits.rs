@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 fn a_list_of_ten_million_nodes_survives() {
     let mut configs = both(HeapConfig::default());
     for nursery in [Nursery::Fixed(4 << 20), Nursery::Appel] {
-        let generational = GenerationalParams { nursery, ..GenerationalParams::default() };
-        configs.push(HeapConfig { collector: Collector::Generational, generational, ..HeapConfig::default() });
+        let collector = Collector::Generational(GenerationalParams { nursery, ..GenerationalParams::DEFAULT });
+        configs.push(HeapConfig { collector, ..HeapConfig::default() });
     }
     for config in configs {
         let types = TypeTable::new().unwrap();

@@ -5,7 +5,7 @@ mod common;
 
 use common::world::{STEPS, World};
 use common::{Held, Random, Trusting, all, register};
-use legato_heap::arrays::ArrayParams;
+use legato_heap::arrays::MappedParams;
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
@@ -18,8 +18,7 @@ const MOST_PAGE: u64 = 32 << 10;
 
 /// Arrays from `from` bytes on are mapped, otherwise as given.
 fn mapped(from: u32, config: HeapConfig) -> HeapConfig {
-    let array_params = ArrayParams { mapped_from: from, ..config.array_params };
-    HeapConfig { arrays: Arrays::Mapped, array_params, ..config }
+    HeapConfig { arrays: Arrays::Mapped(MappedParams { from, sharing: true }), ..config }
 }
 
 /// A heap with a type of byte arrays.
@@ -87,8 +86,8 @@ proptest! {
     ) {
         let base = HeapConfig { max_bytes: blocks << 15, min_bytes: 0, stress, verify, ..HeapConfig::default() };
         let configs = all(base);
-        let mut config = mapped(from, configs[which % configs.len()].clone());
-        config.array_params.mapped_sharing = sharing;
+        let arrays = Arrays::Mapped(MappedParams { from, sharing });
+        let config = HeapConfig { arrays, ..configs[which % configs.len()].clone() };
         let mut world = World::new(&config, types);
         for (index, (kind, seed)) in steps.into_iter().enumerate() {
             world.random = Random(seed);
@@ -235,8 +234,8 @@ fn churn(config: &HeapConfig, count: u32) {
 #[test]
 fn address_space_is_used_again() {
     let base = mapped(32 << 10, HeapConfig { min_bytes: 256 << 20, ..HeapConfig::default() });
-    let generational = GenerationalParams { nursery: Nursery::Fixed(16 << 20), ..GenerationalParams::default() };
-    churn(&HeapConfig { collector: Collector::Generational, generational, ..base.clone() }, 1_000_000);
+    let generational = GenerationalParams { nursery: Nursery::Fixed(16 << 20), ..GenerationalParams::DEFAULT };
+    churn(&HeapConfig { collector: Collector::Generational(generational), ..base.clone() }, 1_000_000);
     churn(&HeapConfig { collector: Collector::MarkSweep, ..base.clone() }, 300_000);
     churn(&HeapConfig { collector: Collector::MarkSweep, references: References::ThinHandles, ..base }, 100_000);
 }

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Held, Trusting, register};
+use legato_heap::arrays::MappedParams;
 use legato_heap::layout::StorageKind;
 use legato_heap::{Arrays, Cause, Heap, HeapConfig, TypeShape, TypeTable};
 
@@ -23,7 +24,8 @@ fn shared_pages_take_few_mappings_and_leave_none() {
     let before = mappings();
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
-    let mut heap = Heap::new(&HeapConfig { arrays: Arrays::Mapped, ..HeapConfig::default() }, types).unwrap();
+    let config = HeapConfig { arrays: Arrays::Mapped(MappedParams::DEFAULT), ..HeapConfig::default() };
+    let mut heap = Heap::new(&config, types).unwrap();
     let mut roots = Held::nulls(1);
     roots[0] = heap.allocate_array(id, BYTES, &mut roots).unwrap();
     for start in (0..BYTES).step_by(2 * RUN as usize) {

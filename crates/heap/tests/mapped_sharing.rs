@@ -4,15 +4,18 @@
 mod common;
 
 use common::{Held, Random, Trusting, all, register};
-use legato_heap::arrays::ArrayParams;
+use legato_heap::arrays::MappedParams;
 use legato_heap::layout::{StorageKind, array_elements_offset};
+use legato_heap::sizing::GcRatioParams;
 use legato_heap::{
-    Arrays, Cause, Collector, Heap, HeapConfig, NoRoots, Reference, RootVisitor, Roots, TypeId, TypeShape, TypeTable,
+    Arrays, Cause, Heap, HeapConfig, NoRoots, Reference, RootVisitor, Roots, Sizing, TypeId, TypeShape, TypeTable,
 };
 
+/// Heaps that are never much larger than what lives.
+const TIGHT: Sizing = Sizing::GcRatio(GcRatioParams { growth: 1.05 });
+
 fn mapped(config: HeapConfig) -> HeapConfig {
-    let array_params = ArrayParams { mapped_from: 32 << 10, ..config.array_params };
-    HeapConfig { arrays: Arrays::Mapped, array_params, ..config }
+    HeapConfig { arrays: Arrays::Mapped(MappedParams { from: 32 << 10, sharing: true }), ..config }
 }
 
 /// One configuration for each collector and reference model, otherwise as given.
@@ -141,7 +144,7 @@ fn run(config: &HeapConfig, kind: StorageKind, seed: u64, steps: usize) -> Heap 
 
 #[test]
 fn arrays_stay_apart() {
-    for config in few(HeapConfig { min_bytes: 0, growth: 1.05, verify: true, ..HeapConfig::default() }) {
+    for config in few(HeapConfig { min_bytes: 0, sizing: TIGHT, verify: true, ..HeapConfig::default() }) {
         let mut shared = 0;
         for (seed, kind) in [StorageKind::I8, StorageKind::I16, StorageKind::I32, StorageKind::I64, StorageKind::V128]
             .into_iter()
@@ -156,7 +159,7 @@ fn arrays_stay_apart() {
 
 #[test]
 fn arrays_stay_apart_under_stress() {
-    let config = HeapConfig { stress: Some(2), min_bytes: 0, growth: 1.05, verify: true, ..HeapConfig::default() };
+    let config = HeapConfig { stress: Some(2), min_bytes: 0, sizing: TIGHT, verify: true, ..HeapConfig::default() };
     for config in all(mapped(config)) {
         let shared = run(&config, StorageKind::I8, 77, 500).stats().mapped_shared_bytes;
         assert!(shared > 0);
@@ -165,8 +168,8 @@ fn arrays_stay_apart_under_stress() {
 
 #[test]
 fn nothing_is_shared_where_that_is_switched_off() {
-    let mut config = mapped(HeapConfig { verify: true, ..HeapConfig::default() });
-    config.array_params.mapped_sharing = false;
+    let arrays = Arrays::Mapped(MappedParams { from: 32 << 10, sharing: false });
+    let config = HeapConfig { arrays, verify: true, ..HeapConfig::default() };
     assert_eq!(run(&config, StorageKind::I8, 1, 500).stats().mapped_shared_bytes, 0);
 }
 
@@ -285,7 +288,7 @@ fn an_array_outlives_those_it_shares_with() {
 #[test]
 fn an_array_that_changes_before_every_copy_is_left_alone() {
     const BYTES: u32 = 1 << 20;
-    let config = mapped(HeapConfig { collector: Collector::Generational, ..HeapConfig::default() });
+    let config = mapped(HeapConfig::default());
     let (mut heap, id, mut roots) = with_source(&config, BYTES);
     for round in 0..100 {
         heap.fill(roots[0], 0, round, BYTES).unwrap();

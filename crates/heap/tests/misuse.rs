@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Held, Random, Trusting, all_layouts, register};
-use legato_heap::layout::StorageKind;
+use legato_heap::layout::{INLINE_LENGTH_OFFSET, StorageKind};
 use legato_heap::{Cause, Heap, HeapConfig, NoRoots, Reference, RootStack, TypeId, TypeShape, TypeTable};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -231,4 +231,29 @@ fn a_stack_of_roots_keeps_what_is_on_it() {
         assert_eq!(heap.stats().live_objects, 1);
         assert_eq!(roots.pop(), Some(Reference::NULL));
     }
+}
+
+#[test]
+fn an_inline_length_that_leads_out_of_an_array_is_noticed() {
+    let mut config = HeapConfig::default();
+    for (key, value) in [("arrays", "zrays"), ("first-n", "0"), ("leaf", "256"), ("max", "64M")] {
+        config.set(key, value).unwrap();
+    }
+    let Scene { mut heap, roots, .. } = scene(&config);
+    let words = roots[2];
+    heap.set(words, LENGTH - 1, 5).unwrap();
+    for wrong in [LENGTH + 1, u32::MAX, 1] {
+        // SAFETY: the word lies in the header of a live array. Nothing but the calls below looks at it while it is
+        // wrong.
+        let right = unsafe {
+            let inline_length = heap.object_address(words).add(INLINE_LENGTH_OFFSET as usize).cast::<u32>();
+            inline_length.replace(wrong)
+        };
+        refused("is no array", || {
+            black_box(heap.array_get(words, LENGTH - 1));
+        });
+        // SAFETY: as it was.
+        unsafe { heap.object_address(words).add(INLINE_LENGTH_OFFSET as usize).cast::<u32>().write(right) };
+    }
+    assert_eq!(heap.array_get(words, LENGTH - 1), 5);
 }

@@ -5,7 +5,6 @@ mod common;
 use common::Random;
 use common::layouts;
 use common::world::{STEPS, World};
-use legato_heap::arrays::ArrayParams;
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
 use legato_heap::{Arrays, Collector, HeapConfig, NativeViews, Sizing, Zeroing};
 use proptest::prelude::*;
@@ -22,18 +21,16 @@ fn configs() -> impl Strategy<Value = HeapConfig> {
         prop::sample::select(Zeroing::ALL),
         prop::sample::select(Sizing::ALL),
     );
-    let contiguous = (Arrays::Contiguous, NativeViews::Copy, ArrayParams::default());
+    let contiguous = (Arrays::Contiguous, NativeViews::Copy);
     let layouts = prop_oneof![Just(contiguous), prop::sample::select(layouts())];
     let limits = (8..200u64, 0..64u64, prop::option::of(1..40u32), any::<bool>(), layouts);
     (parameters, limits).prop_map(
         |((nursery, aging, barrier, zeroing, sizing), (blocks, min_blocks, stress, verify, layout))| HeapConfig {
-            collector: Collector::Generational,
+            collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
             arrays: layout.0,
             native_views: layout.1,
-            array_params: layout.2,
             zeroing: Some(zeroing),
             sizing,
-            generational: GenerationalParams { nursery, aging, barrier },
             max_bytes: blocks << 15,
             min_bytes: min_blocks << 15,
             stress,

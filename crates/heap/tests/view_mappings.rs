@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::{Held, Trusting, copy_out, double_map, register};
-use legato_heap::arrays::ArrayParams;
+use common::{Held, Trusting, ZRAYS_WITHOUT_FIRST_N, copy_out, double_map, leaf_bytes, register};
+use legato_heap::collector::generational::GenerationalParams;
 use legato_heap::layout::StorageKind;
-use legato_heap::{AllocationError, Arrays, Cause, Collector, Heap, HeapConfig, TypeShape, TypeTable, ViewCreation};
+use legato_heap::{AllocationError, Cause, Collector, Heap, HeapConfig, TypeShape, TypeTable, ViewCreation};
 use std::fs;
 use std::sync::{Mutex, MutexGuard};
 
@@ -30,9 +30,8 @@ fn descriptors() -> (usize, usize) {
 }
 
 fn config(collector: Collector, view_creation: ViewCreation) -> HeapConfig {
-    let params = ArrayParams { first_n: 0, view_creation, ..ArrayParams::default() };
-    let (arrays, native_views, array_params) = double_map(Arrays::ZRays, params);
-    HeapConfig { collector, arrays, native_views, array_params, ..HeapConfig::default() }
+    let (arrays, native_views) = double_map(ZRAYS_WITHOUT_FIRST_N, view_creation);
+    HeapConfig { collector, arrays, native_views, ..HeapConfig::default() }
 }
 
 /// As many views as a busy host makes in a day.
@@ -41,10 +40,10 @@ const VIEWS: u32 = 40_000;
 #[test]
 fn a_days_worth_of_views_leaves_nothing_behind() {
     let _alone = alone();
-    for collector in [Collector::MarkSweep, Collector::Generational] {
+    for &collector in Collector::ALL {
         for view_creation in [ViewCreation::Request, ViewCreation::Allocation] {
             let config = config(collector, view_creation);
-            let leaf = config.array_params.leaf_bytes;
+            let leaf = leaf_bytes(&config);
             let (before, files_before) = (mappings(), descriptors());
             let types = TypeTable::new().unwrap();
             let id = register(&types, TypeShape::Array(StorageKind::I8));
@@ -99,8 +98,8 @@ fn a_days_worth_of_views_leaves_nothing_behind() {
 #[test]
 fn a_heap_that_is_dropped_takes_its_views_along() {
     let _alone = alone();
-    let config = config(Collector::Generational, ViewCreation::Request);
-    let leaf = config.array_params.leaf_bytes;
+    let config = config(Collector::Generational(GenerationalParams::DEFAULT), ViewCreation::Request);
+    let leaf = leaf_bytes(&config);
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(&config, types).unwrap();
@@ -158,7 +157,7 @@ fn where_the_system_has_no_mappings_left_elements_are_copied() {
     const LEAVES: u32 = 512;
     let _alone = alone();
     let config = config(Collector::MarkSweep, ViewCreation::Request);
-    let leaf = config.array_params.leaf_bytes;
+    let leaf = leaf_bytes(&config);
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(&config, types).unwrap();
@@ -198,8 +197,8 @@ fn where_the_system_has_no_mappings_left_elements_are_copied() {
 #[test]
 fn a_heap_without_mappings_fails_softly_and_goes_on_later() {
     let _alone = alone();
-    let config = config(Collector::Generational, ViewCreation::Allocation);
-    let leaf = config.array_params.leaf_bytes;
+    let config = config(Collector::Generational(GenerationalParams::DEFAULT), ViewCreation::Allocation);
+    let leaf = leaf_bytes(&config);
     let types = TypeTable::new().unwrap();
     let id = register(&types, TypeShape::Array(StorageKind::I8));
     let mut heap = Heap::new(&config, types).unwrap();

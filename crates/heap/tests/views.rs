@@ -2,9 +2,13 @@
 
 mod common;
 
-use common::{Held, Random, Trusting, all, copy_out, double_map, register, with_layouts};
-use legato_heap::arrays::ArrayParams;
+use common::{
+    Held, Random, Trusting, ZRAYS_WITHOUT_FIRST_N, all, copy_out, double_map, leaf_bytes, register, spines,
+    with_layouts,
+};
+use legato_heap::arrays::{ArrayletParams, MappedParams, ZRayParams};
 use legato_heap::layout::StorageKind;
+use legato_heap::views::DoubleMapParams;
 use legato_heap::{
     Arrays, Cause, Collector, Heap, HeapConfig, NativeViews, NoRoots, TypeId, TypeShape, TypeTable, ViewCreation,
 };
@@ -21,7 +25,7 @@ impl Native {
     fn new(config: &HeapConfig, kind: StorageKind) -> Native {
         let types = TypeTable::new().unwrap();
         let id = register(&types, TypeShape::Array(kind));
-        let leaf = config.array_params.leaf_bytes;
+        let leaf = leaf_bytes(config);
         Native { heap: Heap::new(config, types).unwrap(), roots: Held::new(), id, leaf }
     }
 
@@ -65,24 +69,24 @@ impl Native {
 
 /// Every layout, those in one piece included, otherwise as given.
 fn every_layout(config: &HeapConfig) -> Vec<HeapConfig> {
-    let whole = [Arrays::Contiguous, Arrays::Mapped].map(|arrays| HeapConfig { arrays, ..config.clone() });
-    let twice = whole.clone().map(|config| HeapConfig { native_views: NativeViews::DoubleMap, ..config });
+    let whole = [Arrays::Contiguous, Arrays::Mapped(MappedParams::DEFAULT)]
+        .map(|arrays| HeapConfig { arrays, ..config.clone() });
+    let native_views = NativeViews::DoubleMap(DoubleMapParams::DEFAULT);
+    let twice = whole.clone().map(|config| HeapConfig { native_views, ..config });
     [whole.to_vec(), twice.to_vec(), with_layouts(config)].concat()
 }
 
+const ARRAYLETS: Arrays = Arrays::Arraylets(ArrayletParams::DEFAULT);
+
 /// Both collectors over one layout.
-fn collectors((arrays, native_views, array_params): (Arrays, NativeViews, ArrayParams)) -> Vec<HeapConfig> {
-    let config = HeapConfig { arrays, native_views, array_params, ..HeapConfig::default() };
+fn collectors((arrays, native_views): (Arrays, NativeViews)) -> Vec<HeapConfig> {
+    let config = HeapConfig { arrays, native_views, ..HeapConfig::default() };
     vec![HeapConfig { collector: Collector::MarkSweep, ..config.clone() }, config]
 }
 
 fn double_mapped() -> Vec<HeapConfig> {
-    let small = ArrayParams { first_n: 0, ..ArrayParams::default() };
-    let request = [
-        double_map(Arrays::Arraylets, small),
-        double_map(Arrays::ZRays, small),
-        double_map(Arrays::ZRays, ArrayParams { copy_on_write: true, ..small }),
-    ];
+    let shared = Arrays::ZRays(ZRayParams { first_n: 0, copy_on_write: true, ..ZRayParams::DEFAULT });
+    let request = [ARRAYLETS, ZRAYS_WITHOUT_FIRST_N, shared].map(|arrays| double_map(arrays, ViewCreation::Request));
     request.into_iter().flat_map(collectors).collect()
 }
 
@@ -90,8 +94,8 @@ fn double_mapped() -> Vec<HeapConfig> {
 fn both_sides_see_what_the_other_writes() {
     let kinds = [StorageKind::I8, StorageKind::I16, StorageKind::F32, StorageKind::F64];
     for config in every_layout(&HeapConfig { verify: true, min_bytes: 1 << 20, ..HeapConfig::default() }) {
-        let (page, leaf) = (4096, config.array_params.leaf_bytes as usize);
-        let first_n = config.array_params.first_n as usize;
+        let (page, leaf) = (4096, leaf_bytes(&config) as usize);
+        let first_n = spines(&config).map_or(ZRayParams::DEFAULT.first_n, |layout| layout.first_n) as usize;
         for kind in kinds {
             let size = kind.bytes() as usize;
             let mut native = Native::new(&config, kind);
@@ -165,9 +169,8 @@ fn a_view_stays_where_it_is_until_its_array_dies() {
 
 #[test]
 fn nursery_collections_unmap_the_views_of_young_arrays() {
-    let small = ArrayParams { first_n: 0, ..ArrayParams::default() };
-    let (arrays, native_views, array_params) = double_map(Arrays::ZRays, small);
-    for config in common::generational(&HeapConfig { arrays, native_views, array_params, ..HeapConfig::default() }) {
+    let (arrays, native_views) = double_map(ZRAYS_WITHOUT_FIRST_N, ViewCreation::Request);
+    for config in common::generational(&HeapConfig { arrays, native_views, ..HeapConfig::default() }) {
         let mut native = Native::new(&config, StorageKind::I8);
         let root = native.allocate(4 * native.leaf);
         let address = native.view(root, true);
@@ -232,10 +235,8 @@ fn leaves_with_a_view_are_neither_compressed_nor_shared_nor_given_up() {
 #[test]
 fn views_are_made_when_the_configuration_says() {
     for view_creation in [ViewCreation::Request, ViewCreation::Allocation] {
-        let params = ArrayParams { first_n: 0, view_creation, ..ArrayParams::default() };
-        for config in
-            [Arrays::Arraylets, Arrays::ZRays].map(|arrays| double_map(arrays, params)).map(collectors).concat()
-        {
+        let layouts = [ARRAYLETS, ZRAYS_WITHOUT_FIRST_N].map(|arrays| double_map(arrays, view_creation));
+        for config in layouts.map(collectors).concat() {
             let mut native = Native::new(&config, StorageKind::I8);
             let roots = [0, 1, native.leaf, native.leaf + 1, 9 * native.leaf].map(|bytes| native.allocate(bytes));
             let made = |native: &Native| native.heap.stats().arrays.views_made;
@@ -253,8 +254,8 @@ fn views_are_made_when_the_configuration_says() {
 #[test]
 fn a_copy_of_a_sparse_array_takes_no_leaves() {
     for base in all(HeapConfig { max_bytes: 4 << 20, verify: true, ..HeapConfig::default() }) {
-        let array_params = ArrayParams { copy_on_write: true, ..ArrayParams::default() };
-        let config = HeapConfig { arrays: Arrays::ZRays, array_params, ..base };
+        let arrays = Arrays::ZRays(ZRayParams { copy_on_write: true, ..ZRayParams::DEFAULT });
+        let config = HeapConfig { arrays, ..base };
         let mut native = Native::new(&config, StorageKind::I8);
         // Sixteen times what the heap can hold.
         let root = native.allocate(64 << 20);
@@ -273,8 +274,7 @@ fn a_copy_of_a_sparse_array_takes_no_leaves() {
 
 #[test]
 fn what_has_no_room_for_a_view_is_copied() {
-    let params = ArrayParams { first_n: 0, ..ArrayParams::default() };
-    for mut config in collectors(double_map(Arrays::ZRays, params)) {
+    for mut config in collectors(double_map(ZRAYS_WITHOUT_FIRST_N, ViewCreation::Request)) {
         config.max_bytes = 4 << 20;
         config.verify = true;
         let mut native = Native::new(&config, StorageKind::I8);

@@ -1,8 +1,8 @@
 //! Several observers as one.
 
-use legato_heap::{GcEvent, GcObserver};
+use legato_heap::{GcEvent, GcObserver, GcSlice};
 
-/// Passes each event to all of its observers, in the order in which they were added.
+/// Passes each event and slice to all of its observers, in the order in which they were added.
 #[derive(Default)]
 pub struct Fanout {
     observers: Vec<Box<dyn GcObserver>>,
@@ -30,6 +30,12 @@ impl GcObserver for Fanout {
     fn event(&mut self, event: &GcEvent) {
         for observer in &mut self.observers {
             observer.event(event);
+        }
+    }
+
+    fn slice(&mut self, slice: &GcSlice) {
+        for observer in &mut self.observers {
+            observer.slice(slice);
         }
     }
 }

@@ -55,7 +55,8 @@ pub use instance::Instance;
 pub use interrupt::{Deadline, InterruptHandle};
 pub use legato_compiler::CompileError;
 pub use legato_heap::{
-    Cause, CollectionKind, Collector, GcEvent, GcObserver, HeapConfig, HeapStats, PhaseTimes, References, VerifyError,
+    Cause, CollectionKind, Collector, GcEvent, GcObserver, GcSlice, HeapConfig, HeapStats, Phase, PhaseTimes,
+    References, VerifyError,
 };
 pub use linker::{InstancePre, Linker};
 pub use module::Module;
@@ -69,3 +70,8 @@ pub use types::{
     Mutability, RefType, StorageType, StructType, TableType, TagType, ValType,
 };
 pub use values::{Ref, V128, Val};
+
+/// The programs in `docs/embedding.md`, to be compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;

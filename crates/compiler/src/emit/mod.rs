@@ -20,7 +20,6 @@ use crate::abi::{Builtin, ContextHead, ContextLayout, StoreContext};
 use crate::artifact::{CodeRange, CompiledFunction, CompiledModule, MachineSignature, TargetInfo, Trampolines};
 use crate::error::CompileError;
 use crate::lower::env::{ModuleEnv, Symbol, exception_layout};
-use crate::lower::versions::versions;
 use crate::lower::{is_large, lower};
 use crate::module::{CompositeType, ImportKind, ModuleInfo};
 use crate::options::CompileOptions;
@@ -92,7 +91,9 @@ impl CodeGenerator {
 
     /// The function with two versions of its loops, where the heap asks for that, and the loops taken out of it.
     fn versions<'a>(&self, function: &'a mir::Function, large: bool) -> Result<Versions<'a>, CompileError> {
-        let Some((function, outlined)) = (!large).then(|| versions(&self.env(), function)).flatten() else {
+        let Some((function, outlined)) =
+            (!large).then(|| passes::versions(&self.env().heap_facts(), function)).flatten()
+        else {
             return Ok((Cow::Borrowed(function), Vec::new()));
         };
         if self.options.verify {

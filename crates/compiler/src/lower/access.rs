@@ -59,9 +59,6 @@ pub(crate) enum Region {
     Elements(StorageKind),
 }
 
-/// How many regions there are.
-pub(crate) const REGIONS: usize = 38;
-
 impl Region {
     fn number(self) -> u32 {
         match self {
@@ -115,12 +112,12 @@ impl Lowering<'_, '_> {
 
     fn region(&mut self, region: Region) -> AliasRegion {
         let number = region.number();
-        if let Some(found) = self.regions[number as usize] {
+        if let Some(&found) = self.regions.get(&number) {
             return found;
         }
         let data = AliasRegionData { user_id: number, description: format!("{region:?}").into() };
         let created = self.b.func.dfg.alias_regions.insert(data);
-        self.regions[number as usize] = Some(created);
+        self.regions.insert(number, created);
         created
     }
 

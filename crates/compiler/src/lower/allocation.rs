@@ -9,9 +9,9 @@ use super::Lowering;
 use super::access::Region;
 use super::arrays::ArrayShape;
 use super::env::{ModuleEnv, POINTER};
-use super::roots::SafepointKey;
 use crate::abi::Builtin;
-use crate::mir::{self, Op};
+use crate::mir::{self, Collects};
+use crate::passes::analysis::SafepointKey;
 
 /// Where cells are not zeroed beforehand, objects up to this size are zeroed inline.
 const INLINE_ZEROING_BYTES: u32 = 128;
@@ -38,19 +38,7 @@ pub(super) struct Shape {
 /// How many allocations a function has that might be made inline.
 pub(super) fn count(mir: &mir::Function, order: &[mir::Block]) -> usize {
     let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
-    insts.filter(|inst| is_allocation(&mir.insts[inst.index()].op)).count()
-}
-
-pub(super) fn is_allocation(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::StructNew(_)
-            | Op::StructNewDefault(_)
-            | Op::ExceptionNew(_)
-            | Op::ArrayNew(_)
-            | Op::ArrayNewDefault(_)
-            | Op::ArrayNewFixed(_)
-    )
+    insts.filter(|inst| mir.insts[inst.index()].op.properties().collects == Collects::Allocating).count()
 }
 
 impl ModuleEnv<'_> {

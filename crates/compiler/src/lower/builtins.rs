@@ -5,8 +5,8 @@ use cranelift_codegen::ir::{self, InstBuilder, Signature};
 use super::Lowering;
 use super::access::Region;
 use super::env::{Symbol, abi_type, builtin_signature, cold_signature, context_signature};
-use super::roots::SafepointKey;
 use crate::abi::{Builtin, ContextHead};
+use crate::passes::analysis::SafepointKey;
 
 impl Lowering<'_, '_> {
     /// Declares something in the module's own code.

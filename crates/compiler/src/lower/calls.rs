@@ -4,11 +4,11 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 
 use super::Lowering;
 use super::env::{POINTER, Symbol, wasm_signature};
-use super::roots::SafepointKey;
 use crate::abi::{FuncImport, FuncRef};
 use crate::artifact::TrapCode;
 use crate::mir::{Callee, Edge, HandlerEdge, Value};
 use crate::module::{FuncIndex, HeapType, TableIndex, TypeIndex};
+use crate::passes::analysis::SafepointKey;
 
 /// What to call, once found.
 enum Target {

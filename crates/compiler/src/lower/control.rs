@@ -4,49 +4,8 @@ use cranelift_codegen::ir::{self, InstBuilder, JumpTableData};
 
 use super::Lowering;
 use super::access::trap;
-use super::roots::SafepointKey;
 use crate::mir::{Block, BlockData, Edge, Function, Op, Terminator, Value, ValueDef};
-
-/// The reachable blocks in reverse post-order, the entry first.
-pub(super) fn reverse_post_order(mir: &Function) -> Vec<Block> {
-    let successors = |block: Block| {
-        let mut blocks = Vec::new();
-        if let Some(terminator) = &mir.blocks[block.index()].terminator {
-            terminator.for_each_edge(|edge| blocks.push(edge.block));
-        }
-        blocks
-    };
-    let mut order = Vec::new();
-    let mut seen = vec![false; mir.blocks.len()];
-    seen[mir.entry.index()] = true;
-    let mut stack = vec![(mir.entry, successors(mir.entry))];
-    while let Some((block, remaining)) = stack.last_mut() {
-        match remaining.pop() {
-            Some(next) if !seen[next.index()] => {
-                seen[next.index()] = true;
-                stack.push((next, successors(next)));
-            }
-            Some(_) => {}
-            None => {
-                order.push(*block);
-                stack.pop();
-            }
-        }
-    }
-    order.reverse();
-    order
-}
-
-/// For each block its reachable predecessors (one entry for each edge).
-pub(super) fn predecessors(mir: &Function, order: &[Block]) -> Vec<Vec<Block>> {
-    let mut predecessors = vec![Vec::new(); mir.blocks.len()];
-    for &block in order {
-        if let Some(terminator) = &mir.blocks[block.index()].terminator {
-            terminator.for_each_edge(|edge| predecessors[edge.block.index()].push(block));
-        }
-    }
-    predecessors
-}
+use crate::passes::analysis::SafepointKey;
 
 /// For each instruction whether it is a type test whose only use is the branch at the end of its own block, with
 /// nothing but free operations between. The branch then goes straight from the test's outcomes to its targets.

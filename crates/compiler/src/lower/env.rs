@@ -3,12 +3,11 @@
 use cranelift_codegen::ir::{self, AbiParam, ArgumentPurpose, Signature, types};
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use legato_heap::layout::{StorageKind, StructLayout};
-use legato_heap::plan::AccessPlan;
+use legato_heap::plan::{AccessPlan, ArrayPlan};
 
 use crate::abi::{AbiType, Builtin, COLD_CELLS, ContextLayout};
-use crate::module::{
-    CompositeType, FuncType, HeapType, ModuleInfo, RefType, StorageType, TagIndex, TypeIndex, ValueType,
-};
+use crate::module::{CompositeType, FuncType, HeapType, ModuleInfo, StorageType, TagIndex, TypeIndex, ValueType};
+use crate::passes::HeapFacts;
 
 /// What lowering knows of the module, the heap and the target.
 pub(crate) struct ModuleEnv<'a> {
@@ -134,6 +133,19 @@ pub(crate) fn context_signature() -> Signature {
 }
 
 impl ModuleEnv<'_> {
+    /// What passes are told of the heap.
+    pub(crate) fn heap_facts(&self) -> HeapFacts<'_> {
+        HeapFacts {
+            info: self.info,
+            spines: match self.plan.arrays {
+                ArrayPlan::Spines(spines) => Some(spines),
+                ArrayPlan::Contiguous => None,
+            },
+            counts_accesses: self.plan.counting.is_some(),
+            moves_objects: self.plan.references_change_at_safepoints,
+        }
+    }
+
     /// The layout of a struct type. Panics where it is another kind of type: validation has ruled that out.
     pub(crate) fn struct_layout(&self, ty: TypeIndex) -> &StructLayout {
         self.structs[ty.index()].as_ref().expect("a struct type")
@@ -149,10 +161,7 @@ impl ModuleEnv<'_> {
 
     /// The storage of an array's elements.
     pub(crate) fn element_kind(&self, ty: TypeIndex) -> StorageKind {
-        match &self.info.types[ty.index()].composite {
-            CompositeType::Array(element) => self.info.storage_kind(element.storage),
-            other => panic!("type {} is not an array: {other:?}", ty.0),
-        }
+        self.info.element_kind(ty)
     }
 
     /// The function type of a tag: its parameters are the payload.
@@ -162,13 +171,7 @@ impl ModuleEnv<'_> {
 
     /// Whether values of this type may be references that the collector must find.
     pub(crate) fn is_traced(&self, ty: ValueType) -> bool {
-        match ty {
-            ValueType::Ref(RefType { heap, .. }) => match heap {
-                HeapType::I31 | HeapType::None | HeapType::NoExtern | HeapType::NoExn => false,
-                heap => !self.info.is_func_reference(heap),
-            },
-            _ => false,
-        }
+        self.info.is_traced(ty)
     }
 
     /// Whether everything that belongs to `sub` (null apart) belongs to `sup`.

@@ -9,11 +9,11 @@ use legato_heap::layout::StorageKind;
 use super::Lowering;
 use super::access::{Region, trap};
 use super::env::builtin_signature;
-use super::roots::SafepointKey;
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::mir::{Extension, HandlerEdge, Value};
 use crate::module::{StorageType, TagIndex};
+use crate::passes::analysis::SafepointKey;
 
 impl Lowering<'_, '_> {
     fn payload_kind(&self, tag: TagIndex, field: usize) -> StorageKind {

@@ -1,8 +1,8 @@
 //! MIR to Cranelift IR: the one place that reads the heap's [`AccessPlan`](legato_heap::AccessPlan).
 //!
-//! One file for each value of an axis (`references/`, `arrays/`) and for each group of operations. The driver here
-//! walks the blocks in reverse post-order, so that every value is lowered before its uses; an operation may split its
-//! block.
+//! One file for each value of an axis (`arrays/`; `references.rs` goes by the plan's data, whatever the value) and for
+//! each group of operations. The driver here walks the blocks in reverse post-order, so that every value is lowered
+//! before its uses; an operation may split its block.
 
 mod access;
 mod allocation;
@@ -11,38 +11,29 @@ mod barrier;
 mod builtins;
 mod calls;
 mod casts;
-mod checks;
 mod control;
 pub(crate) mod env;
 mod exceptions;
 mod globals;
-mod guards;
 mod memory;
+mod notes;
 mod numeric;
 mod poll;
 mod references;
-mod roots;
 mod safepoints;
-mod strips;
+mod state;
 mod structs;
 mod tables;
 mod verify;
-pub(crate) mod versions;
 
-use cranelift_codegen::ir::{self, AliasRegion, InstBuilder, SourceLoc, types};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+use cranelift_codegen::ir::{self, InstBuilder, SourceLoc};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use rustc_hash::FxHashMap;
 
-use self::access::REGIONS;
-use self::arrays::StripVariables;
-use self::checks::MergedChecks;
 use self::env::{ModuleEnv, clif_type, wasm_signature};
-use self::guards::Guards;
-use self::roots::{RootPlan, SafepointKey};
-use self::strips::StripPlan;
-use self::verify::Notes;
-use crate::mir::{self, Constant, Op};
-use crate::module::TypeIndex;
+use self::state::Lowering;
+use crate::mir::{self, Cfg, Collects, Op};
+use crate::passes::analysis::{SafepointKey, StripPlan, find_guards, merge_checks, plan_roots, plan_strips};
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
 /// globals and run once.
@@ -57,52 +48,6 @@ pub(crate) fn is_large(function: &mir::Function) -> bool {
     function.insts.len() > LARGE_FUNCTION
 }
 
-/// The state of lowering one function.
-pub(crate) struct Lowering<'a, 'b> {
-    env: &'a ModuleEnv<'a>,
-    mir: &'a mir::Function,
-    b: FunctionBuilder<'b>,
-    /// Allocates inline (otherwise by calls, which makes for fewer blocks).
-    inline_allocation: bool,
-    /// The instance context.
-    context: ir::Value,
-    /// For each MIR value its Cranelift value, once lowered.
-    values: Vec<Option<ir::Value>>,
-    /// For each reachable MIR block its first Cranelift block.
-    blocks: Vec<Option<ir::Block>>,
-    /// References that the collector must find.
-    roots: RootPlan,
-    /// For each reference that changes at safepoints its variable, once defined.
-    variables: Vec<Option<Variable>>,
-    /// The stack slot that holds them.
-    root_slot: Option<ir::StackSlot>,
-    /// Walks through arrays, with what holds them, and those in use in the current block.
-    strips: StripPlan,
-    strip_variables: Vec<StripVariables>,
-    active_strips: std::ops::Range<usize>,
-    /// Inline lengths read in this block where all that follows is reached through, by array.
-    read_lengths: FxHashMap<ir::Value, ir::Value>,
-    /// Bounds checks that are left to accesses.
-    checks: MergedChecks,
-    /// The program's own bounds checks that lead to accesses.
-    guards: Guards,
-    /// Alias regions, by number.
-    regions: [Option<AliasRegion>; REGIONS],
-    /// Base addresses loaded in this stretch of code.
-    bases: [Option<ir::Value>; 3],
-    /// Objects allocated in this block since the last safepoint.
-    fresh: Vec<mir::Value>,
-    /// Within a block that is not always reached, whose values reach nothing behind it.
-    cold: bool,
-    /// Signatures and functions declared so far.
-    signatures: FxHashMap<TypeIndex, ir::SigRef>,
-    functions: FxHashMap<env::Symbol, ir::FuncRef>,
-    /// For each MIR instruction whether it is a type test that its block's branch performs (see [`control`]).
-    fused_tests: Vec<bool>,
-    /// What the checker wants to know, where it is on.
-    notes: Option<Box<Notes>>,
-}
-
 /// Lowers `mir` into `function`, which must be empty. `large`: see [`is_large`].
 pub(crate) fn lower(
     env: &ModuleEnv,
@@ -115,14 +60,16 @@ pub(crate) fn lower(
         None => wasm_signature(env.info.func_type(mir.ty)),
         Some(_) => env::context_signature(),
     };
-    let order = control::reverse_post_order(mir);
-    let inline_allocation = !large && allocation::count(mir, &order) <= MOST_INLINE_ALLOCATIONS;
-    let checks_stack = poll::needs_stack_check(mir, &order);
-    let temperature = |op: &Op, args: &[mir::Value]| safepoints::temperature(env, mir, inline_allocation, op, args);
-    let roots = roots::plan(env, mir, &order, checks_stack, temperature);
-    let strips = if large { StripPlan::default() } else { strips::plan(env, mir, &order, temperature) };
-    let guards = guards::find(env, mir, &order, &strips);
-    let checks = checks::merge(env, mir, &order, &strips, &guards);
+    let heap = &env.heap_facts();
+    let cfg = Cfg::new(mir);
+    let order = &cfg.order;
+    let inline_allocation = !large && allocation::count(mir, order) <= MOST_INLINE_ALLOCATIONS;
+    let checks_stack = poll::needs_stack_check(mir, order);
+    let safepoints = safepoints::find(env, mir, order, inline_allocation);
+    let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints);
+    let strips = if large { StripPlan::default() } else { plan_strips(heap, mir, &cfg, &safepoints) };
+    let guards = find_guards(heap, mir, &cfg, &strips);
+    let checks = merge_checks(heap, mir, &cfg, &strips, &guards);
 
     let mut lowering = Lowering {
         env,
@@ -141,19 +88,19 @@ pub(crate) fn lower(
         read_lengths: FxHashMap::default(),
         checks,
         guards,
-        regions: [None; REGIONS],
+        regions: FxHashMap::default(),
         bases: [None; 3],
         fresh: Vec::new(),
         cold: false,
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
-        fused_tests: control::fused_tests(mir, &order),
+        fused_tests: control::fused_tests(mir, order),
         notes: env.verify.then(Box::default),
     };
     lowering.create_roots();
     lowering.create_strips();
-    lowering.prologue(&order, checks_stack);
-    for &block in &order {
+    lowering.prologue(order, checks_stack);
+    for &block in order {
         lowering.block(block);
     }
     lowering.b.seal_all_blocks();
@@ -244,39 +191,6 @@ impl Lowering<'_, '_> {
 
     fn first_source(&self, data: &mir::BlockData) -> u32 {
         data.insts.first().map_or(data.terminator_source, |&inst| self.mir.insts[inst.index()].source)
-    }
-
-    /// The Cranelift value of a MIR value, as of now: a reference may have changed at a safepoint. Panics where its
-    /// definition does not dominate: MIR's verifier rules that out.
-    fn value(&mut self, value: mir::Value) -> ir::Value {
-        let resolved = self.mir.resolve(value);
-        if let Some(number) = self.roots.reference(resolved)
-            && let Some(variable) = self.variables[number as usize]
-        {
-            return self.b.use_var(variable);
-        }
-        self.values[resolved.index()].unwrap_or_else(|| panic!("value {} is used before it is defined", resolved.0))
-    }
-
-    fn value_list(&mut self, values: &[mir::Value]) -> Vec<ir::Value> {
-        values.iter().map(|&value| self.value(value)).collect()
-    }
-
-    fn clif_block(&self, block: mir::Block) -> ir::Block {
-        self.blocks[block.index()].expect("a reachable block")
-    }
-
-    /// A 0 or 1, of whatever width, as `i32`.
-    fn boolean(&mut self, condition: ir::Value) -> ir::Value {
-        if self.b.func.dfg.value_type(condition) == types::I32 {
-            return condition;
-        }
-        self.b.ins().uextend(types::I32, condition)
-    }
-
-    /// The constant that defines a value, if one does.
-    fn constant_of(&self, value: mir::Value) -> Option<Constant> {
-        safepoints::constant_of(self.mir, value)
     }
 
     /// Lowers one instruction.
@@ -470,7 +384,7 @@ impl Lowering<'_, '_> {
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);
-            if allocation::is_allocation(&data.op) {
+            if data.op.properties().collects == Collects::Allocating {
                 self.note_fresh(value);
             }
         }

@@ -7,9 +7,9 @@ use legato_heap::MutatorContext;
 use super::Lowering;
 use super::access::Region;
 use super::env::POINTER;
-use super::roots::SafepointKey;
 use crate::abi::Builtin;
-use crate::mir::{self, Block, Op, Terminator, ValueDef};
+use crate::mir::{self, Block, Terminator, ValueDef};
+use crate::passes::analysis::SafepointKey;
 
 /// A function without calls and with at most this many instructions has so small a frame that it needs no stack check.
 const SMALL_LEAF: usize = 200;
@@ -24,7 +24,7 @@ pub(super) fn needs_stack_check(mir: &mir::Function, order: &[Block]) -> bool {
     for &block in order {
         let data = &mir.blocks[block.index()];
         count += data.insts.len();
-        let calls = data.insts.iter().any(|&inst| may_call(&mir.insts[inst.index()].op));
+        let calls = data.insts.iter().any(|&inst| mir.insts[inst.index()].op.properties().calls);
         let ends_in_call = matches!(
             data.terminator,
             Some(Terminator::TryCall { .. } | Terminator::TailCall { .. } | Terminator::Throw { .. })
@@ -34,21 +34,6 @@ pub(super) fn needs_stack_check(mir: &mir::Function, order: &[Block]) -> bool {
         }
     }
     count > SMALL_LEAF
-}
-
-/// Whether an operation may call (polls and slow paths of allocations included).
-fn may_call(op: &Op) -> bool {
-    match op {
-        Op::MemoryGrow(_) | Op::MemoryCopy(..) | Op::MemoryFill(_) | Op::MemoryInit(..) | Op::DataDrop(_) => true,
-        Op::TableGrow(_) | Op::TableFill(_) | Op::TableCopy(..) | Op::TableInit(..) | Op::ElemDrop(_) => true,
-        Op::StructNew(_) | Op::StructNewDefault(_) | Op::ExceptionNew(_) => true,
-        Op::ArrayNew(_) | Op::ArrayNewDefault(_) | Op::ArrayNewFixed(_) => true,
-        Op::ArrayNewData(..) | Op::ArrayNewElem(..) | Op::ArrayFill(_) | Op::ArrayCopy(..) => true,
-        Op::ArrayInitData(..) | Op::ArrayInitElem(..) | Op::Call(_) => true,
-        // A poll calls, but only its own trampoline, on a stack that the callers have checked; a loop taken out of the
-        // function needs little more.
-        _ => false,
-    }
 }
 
 impl Lowering<'_, '_> {

@@ -6,67 +6,55 @@
 use cranelift_codegen::ir::{self, InstBuilder, StackSlotData, StackSlotKind, UserStackMapEntry, types};
 
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::InlineRun;
 
 use super::Lowering;
 use super::access::Region;
-use super::arrays::{ArraySource, is_zero};
+use super::arrays::ArraySource;
 use super::env::{ModuleEnv, POINTER};
-use super::roots::{SafepointKey, Temperature};
-use crate::mir::{self, Constant, Op, Value, ValueDef};
+use crate::mir::{self, Block, Collects, Constant, Op, Value};
 use crate::module::ValueType;
+use crate::passes::analysis::{SafepointKey, Safepoints, Temperature};
+use crate::passes::{constant, constant_length};
+
+/// The safepoints of a function, terminators apart. `inline`: whether it allocates inline.
+pub(super) fn find(env: &ModuleEnv, mir: &mir::Function, order: &[Block], inline: bool) -> Safepoints {
+    let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
+    let found = insts.filter_map(|&inst| {
+        let data = &mir.insts[inst.index()];
+        temperature(env, mir, inline, &data.op, &data.args).map(|temperature| (inst, temperature))
+    });
+    found.collect()
+}
 
 /// Whether an operation is a safepoint, and how often it is reached.
-pub(super) fn temperature(
-    env: &ModuleEnv,
-    mir: &mir::Function,
-    inline: bool,
-    op: &Op,
-    args: &[Value],
-) -> Option<Temperature> {
-    let allocation = |run: Option<InlineRun>| Some(if run.is_some() { Temperature::Cold } else { Temperature::Hot });
+fn temperature(env: &ModuleEnv, mir: &mir::Function, inline: bool, op: &Op, args: &[Value]) -> Option<Temperature> {
+    match op.properties().collects {
+        Collects::Never => None,
+        Collects::WhenDue => Some(Temperature::Cold),
+        Collects::Allocating if allocates_inline(env, mir, inline, op, args) => Some(Temperature::Cold),
+        Collects::Allocating | Collects::Calling => Some(Temperature::Hot),
+        Collects::MakingRoom => {
+            // Vectors are written by a loop, not by the runtime.
+            let by_loop = matches!(op, Op::ArrayFill(ty) if env.element_kind(*ty) == StorageKind::V128);
+            (env.bulk_collects() && !by_loop).then_some(Temperature::Hot)
+        }
+    }
+}
+
+/// Whether an operation that makes an object takes its memory inline, and calls only where there is none.
+fn allocates_inline(env: &ModuleEnv, mir: &mir::Function, inline: bool, op: &Op, args: &[Value]) -> bool {
     let array = |ty, length, default| {
         let source = env.array_source(inline, env.element_kind(ty), constant_length(mir, length), default);
-        Some(if matches!(source, ArraySource::Runtime) { Temperature::Hot } else { Temperature::Cold })
+        !matches!(source, ArraySource::Runtime)
     };
     match op {
-        Op::Poll => Some(Temperature::Cold),
-        Op::StructNew(ty) => allocation(env.inline_struct(inline, env.struct_layout(*ty), true)),
-        Op::StructNewDefault(ty) => allocation(env.inline_struct(inline, env.struct_layout(*ty), false)),
-        Op::ExceptionNew(tag) => allocation(env.inline_struct(inline, &env.exceptions[tag.index()], true)),
-        Op::ArrayNewFixed(ty) => allocation(env.inline_array(inline, env.element_kind(*ty), args.len() as u32, true)),
-        Op::ArrayNew(ty) => {
-            let default = constant_of(mir, args[0]).is_some_and(is_zero);
-            array(*ty, args[1], default)
-        }
+        Op::StructNew(ty) => env.inline_struct(inline, env.struct_layout(*ty), true).is_some(),
+        Op::StructNewDefault(ty) => env.inline_struct(inline, env.struct_layout(*ty), false).is_some(),
+        Op::ExceptionNew(tag) => env.inline_struct(inline, &env.exceptions[tag.index()], true).is_some(),
+        Op::ArrayNewFixed(ty) => env.inline_array(inline, env.element_kind(*ty), args.len() as u32, true).is_some(),
+        Op::ArrayNew(ty) => array(*ty, args[1], constant(mir, mir.resolve(args[0])).is_some_and(Constant::is_zero)),
         Op::ArrayNewDefault(ty) => array(*ty, args[0], true),
-        Op::ArrayFill(ty) => {
-            (env.bulk_collects() && env.element_kind(*ty) != StorageKind::V128).then_some(Temperature::Hot)
-        }
-        Op::ArrayCopy(..) | Op::ArrayInitData(..) => env.bulk_collects().then_some(Temperature::Hot),
-        Op::Call(_) | Op::ArrayNewData(..) | Op::ArrayNewElem(..) | Op::ArrayInitElem(..) | Op::TableInit(..) => {
-            Some(Temperature::Hot)
-        }
-        _ => None,
-    }
-}
-
-/// The constant that defines a value, if one does.
-pub(super) fn constant_of(mir: &mir::Function, value: Value) -> Option<Constant> {
-    match mir.values[mir.resolve(value).index()].def {
-        ValueDef::Result(inst, _) => match mir.insts[inst.index()].op {
-            Op::Const(constant) => Some(constant),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The array length that a value is known to be.
-pub(super) fn constant_length(mir: &mir::Function, value: Value) -> Option<u32> {
-    match constant_of(mir, value) {
-        Some(Constant::I32(length)) => Some(length as u32),
-        _ => None,
+        other => unreachable!("{other} makes no object"),
     }
 }
 

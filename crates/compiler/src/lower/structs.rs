@@ -5,10 +5,10 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::Region;
-use super::roots::SafepointKey;
 use crate::artifact::TrapCode;
 use crate::mir::{Check, Extension, Value};
 use crate::module::TypeIndex;
+use crate::passes::analysis::SafepointKey;
 
 /// The trap of an operation that checks for null.
 pub(super) fn null_trap(check: Check) -> Option<TrapCode> {

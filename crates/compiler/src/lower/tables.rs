@@ -6,11 +6,11 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 use super::Lowering;
 use super::access::{Region, trap};
 use super::env::POINTER;
-use super::roots::SafepointKey;
 use crate::abi::{Builtin, TABLE_CARD_LOG2, TableHead};
 use crate::artifact::TrapCode;
 use crate::mir::Value;
 use crate::module::{ElemIndex, TableIndex};
+use crate::passes::analysis::SafepointKey;
 
 impl Lowering<'_, '_> {
     fn table_head(&mut self, table: TableIndex) -> (ir::Value, i32) {

@@ -10,6 +10,7 @@ mod dominators;
 mod function;
 mod loops;
 mod op;
+mod properties;
 mod signature;
 mod text;
 mod verify;
@@ -17,6 +18,7 @@ mod verify;
 pub use cfg::Cfg;
 pub use dominators::Dominators;
 pub use loops::{Loop, Loops};
+pub use properties::{Collects, Memory, Properties, Traps};
 pub use verify::verify;
 
 pub use function::{Block, BlockData, Edge, Function, Inst, InstData, Terminator, Value, ValueData, ValueDef};

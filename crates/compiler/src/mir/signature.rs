@@ -16,6 +16,18 @@ impl Constant {
         }
     }
 
+    /// Whether it is what a zeroed cell holds.
+    pub const fn is_zero(self) -> bool {
+        match self {
+            Constant::I32(value) => value == 0,
+            Constant::I64(value) => value == 0,
+            Constant::F32(bits) => bits == 0,
+            Constant::F64(bits) => bits == 0,
+            Constant::V128(bits) => bits == 0,
+            Constant::Null(_) => true,
+        }
+    }
+
     /// What locals and fields of a type start with. A reference that cannot be null has no default; validation sees to
     /// it that none is asked for, and the null returned then is never used.
     pub const fn default_of(ty: ValueType) -> Constant {
@@ -91,6 +103,12 @@ impl BinaryOp {
     pub const fn can_trap(self) -> bool {
         use BinaryOp::*;
         matches!(self, I32DivS | I32DivU | I32RemS | I32RemU | I64DivS | I64DivU | I64RemS | I64RemU)
+    }
+
+    /// Whether its operands, integers, may be exchanged. (Which NaN a float operation gives depends on their order.)
+    pub const fn is_commutative(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, I32Add | I32Mul | I32And | I32Or | I32Xor | I64Add | I64Mul | I64And | I64Or | I64Xor)
     }
 }
 

@@ -422,6 +422,22 @@ impl ModuleInfo {
         }
     }
 
+    /// What the elements of an array type are. Panics as [`array_element`](Self::array_element) does.
+    pub fn element_kind(&self, ty: TypeIndex) -> StorageKind {
+        self.storage_kind(self.array_element(ty).storage)
+    }
+
+    /// Whether values of this type may be references that the collector must find.
+    pub fn is_traced(&self, ty: ValueType) -> bool {
+        match ty {
+            ValueType::Ref(RefType { heap, .. }) => match heap {
+                HeapType::I31 | HeapType::None | HeapType::NoExtern | HeapType::NoExn => false,
+                heap => !self.is_func_reference(heap),
+            },
+            _ => false,
+        }
+    }
+
     /// How a value of this storage type lies in an object.
     pub fn storage_kind(&self, storage: StorageType) -> StorageKind {
         match storage {

@@ -3,8 +3,8 @@
 use legato_heap::layout::StorageKind;
 use rustc_hash::FxHashSet;
 
-use super::support::{is_pure, terminator};
-use crate::mir::{Cfg, Function, Loops, Op, Terminator};
+use super::support::terminator;
+use crate::mir::{Cfg, Function, Loops, Memory, Op, Terminator};
 use crate::module::{GlobalIndex, ModuleInfo, TypeIndex};
 
 /// How many different fields and globals a loop nest may write before it counts as writing anything.
@@ -48,74 +48,15 @@ pub(super) enum Write {
 
 impl Write {
     pub(super) fn of(op: &Op, info: &ModuleInfo) -> Write {
-        match op {
-            Op::StructSet(ty, number, _) => Write::Field(Field::new(info, *ty, *number)),
-            Op::GlobalSet(global) => Write::Global(*global),
-            Op::Call(_) | Op::CallOutlined(_) => Write::Anything,
-            Op::ArraySet(ty, _)
-            | Op::ArrayFill(ty)
-            | Op::ArrayCopy(ty, _)
-            | Op::ArrayInitData(ty, _)
-            | Op::ArrayInitElem(ty, _) => Write::Elements(element_kind(info, *ty)),
-            // Compute, or read.
-            Op::Const(_)
-            | Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select
-            | Op::Load(..)
-            | Op::MemorySize(_)
-            | Op::TableGet(_)
-            | Op::TableSize(_)
-            | Op::GlobalGet(_)
-            | Op::RefFunc(_)
-            | Op::RefIsNull
-            | Op::RefEq
-            | Op::NullCheck
-            | Op::Refine(_)
-            | Op::RefTest(_)
-            | Op::RefCast(_)
-            | Op::RefI31
-            | Op::I31Get(..)
-            | Op::StructGet(..)
-            | Op::ArrayLen(_)
-            | Op::ArrayInlineLen(_)
-            | Op::BoundsCheck
-            | Op::ArrayGet(..)
-            | Op::ExceptionGet(..)
-            | Op::PollPending => Write::Nothing,
-            // Cells are apart from all else, and read by no load.
-            Op::CellGet(..) | Op::CellSet(_) => Write::Nothing,
-            // Write memories, tables and segments, which are apart from objects and globals.
-            Op::Store(..)
-            | Op::MemoryGrow(_)
-            | Op::MemoryCopy(..)
-            | Op::MemoryFill(_)
-            | Op::MemoryInit(..)
-            | Op::DataDrop(_)
-            | Op::TableSet(_)
-            | Op::TableGrow(_)
-            | Op::TableFill(_)
-            | Op::TableCopy(..)
-            | Op::TableInit(..)
-            | Op::ElemDrop(_) => Write::Nothing,
-            // May collect garbage, which changes nothing that a program sees.
-            Op::StructNew(_)
-            | Op::StructNewDefault(_)
-            | Op::ArrayNew(_)
-            | Op::ArrayNewDefault(_)
-            | Op::ArrayNewFixed(_)
-            | Op::ArrayNewData(..)
-            | Op::ArrayNewElem(..)
-            | Op::ExceptionNew(_)
-            | Op::Poll => Write::Nothing,
+        match op.properties().writes {
+            Memory::Field(ty, number) => Write::Field(Field::new(info, ty, number)),
+            Memory::Global(global) => Write::Global(global),
+            Memory::Elements(ty) => Write::Elements(info.element_kind(ty)),
+            Memory::All => Write::Anything,
+            // Memories, tables and segments are apart from objects and globals.
+            Memory::None | Memory::Constant | Memory::Other => Write::Nothing,
         }
     }
-}
-
-/// What the elements of an array type are: arrays of different kinds are different arrays.
-pub(super) fn element_kind(info: &ModuleInfo, ty: TypeIndex) -> StorageKind {
-    info.storage_kind(info.array_element(ty).storage)
 }
 
 fn is_imported(info: &ModuleInfo, global: GlobalIndex) -> bool {
@@ -197,11 +138,12 @@ impl Effects {
 
     /// Whether an operation gives the same result everywhere in the loop, given the same operands.
     pub(super) fn preserve(&self, op: &Op, info: &ModuleInfo) -> bool {
-        match op {
-            _ if is_pure(op, info) => true,
-            Op::StructGet(ty, number, ..) => self.preserve_field(Field::new(info, *ty, *number)),
-            Op::GlobalGet(global) => self.preserve_global(info, *global),
-            _ => false,
-        }
+        let properties = op.properties();
+        properties.is_pure(info)
+            || match properties.reads {
+                Memory::Field(ty, number) => self.preserve_field(Field::new(info, ty, number)),
+                Memory::Global(global) => self.preserve_global(info, global),
+                Memory::None | Memory::Constant | Memory::Elements(_) | Memory::Other | Memory::All => false,
+            }
     }
 }

@@ -229,17 +229,13 @@ impl Facts<'_> {
     fn inst(&mut self, inst: Inst, before: &mut Vec<Inst>) -> bool {
         let data = &self.function.insts[inst.index()];
         let (a, b) = (data.args.first().copied(), data.args.get(1).copied());
-        match (data.op.clone(), a, b) {
-            (Op::StructGet(ty, field, extension, _), Some(a), _) => {
-                self.function.insts[inst.index()].op = Op::StructGet(ty, field, extension, self.check(a));
-            }
-            (Op::StructSet(ty, field, _), Some(a), _) => {
-                self.function.insts[inst.index()].op = Op::StructSet(ty, field, self.check(a));
-            }
-            (Op::ArrayLen(_), Some(a), _) => self.function.insts[inst.index()].op = Op::ArrayLen(self.check(a)),
-            (Op::I31Get(extension, _), Some(a), _) => {
-                self.function.insts[inst.index()].op = Op::I31Get(extension, self.check(a));
-            }
+        let mut op = data.op.clone();
+        if let (Some(check), Some(a)) = (op.check_mut(), a) {
+            *check = self.check(a);
+            self.function.insts[inst.index()].op = op;
+            return false;
+        }
+        match (op, a, b) {
             (Op::Call(mut callee), ..) => {
                 self.callee(&mut callee);
                 self.function.insts[inst.index()].op = Op::Call(callee);

@@ -47,8 +47,8 @@ impl Fields {
             for &inst in function.blocks.iter().flat_map(|block| &block.insts) {
                 let data = &function.insts[inst.index()];
                 let leaf = |&value: &Value| {
-                    let (op, _) = support::origin(function, function.resolve(value))?;
-                    is_leaf(op, info).then(|| op.clone())
+                    let (op, args) = support::origin(function, function.resolve(value))?;
+                    (args.is_empty() && op.properties().is_pure(info)).then(|| op.clone())
                 };
                 match data.op {
                     Op::StructNew(ty) => fields.made(info, ty, data.args.iter().map(leaf)),
@@ -106,7 +106,7 @@ impl Fields {
                     stack.push(None);
                 }
                 op => {
-                    let leaf = super::globals::operation(op).filter(|op| is_leaf(op, info));
+                    let leaf = super::globals::operation(op).filter(|op| op.properties().is_pure(info));
                     let operands = super::globals::arity(info, op)?;
                     stack.truncate(stack.len().checked_sub(operands)?);
                     stack.push(leaf);
@@ -156,15 +156,6 @@ impl Fields {
             Content::Always(op) => Some(op.clone()),
             Content::Nothing | Content::Anything => None,
         }
-    }
-}
-
-/// Whether an operation gives the same wherever it is executed.
-fn is_leaf(op: &Op, info: &ModuleInfo) -> bool {
-    match op {
-        Op::Const(_) | Op::RefFunc(_) => true,
-        Op::GlobalGet(global) => !info.globals[global.index()].mutable,
-        _ => false,
     }
 }
 

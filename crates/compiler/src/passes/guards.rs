@@ -1,4 +1,4 @@
-//! The program's own bounds checks (see [`lower::guards`](crate::lower)): two signed comparisons of an index, with zero
+//! The program's own bounds checks (see [`analysis`](super::analysis)): two signed comparisons of an index, with zero
 //! and with an array's length, become an unsigned one.
 //!
 //! No length is more than the greatest signed number, so that a negative index is above every length, seen as an
@@ -67,13 +67,12 @@ fn is_length(function: &Function, value: Value) -> bool {
     matches!(origin(function, value), Some((Op::ArrayLen(_), _)))
 }
 
-/// Whether a block does nothing but compute, without a trap, so that it may be done before the branch to it.
+/// Whether a block does nothing but compute, and read lengths, without a trap, so that it may be done before the branch
+/// to it.
 fn is_harmless(function: &Function, block: Block) -> bool {
-    let harmless = |inst: &Inst| match &function.insts[inst.index()].op {
-        Op::Const(_) | Op::Compare(_) | Op::Refine(_) | Op::ArrayLen(Check::Elided) => true,
-        Op::Binary(op) => !op.can_trap(),
-        Op::Unary(op) => !op.can_trap(),
-        _ => false,
+    let harmless = |inst: &Inst| {
+        let op = &function.insts[inst.index()].op;
+        op.properties().is_computation() || *op == Op::ArrayLen(Check::Elided)
     };
     function.blocks[block.index()].insts.iter().all(harmless)
 }

@@ -4,8 +4,8 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::support::{Roots, is_pure, replace, resolve_inst, resolve_terminator};
-use crate::mir::{BinaryOp, Block, Cfg, Check, CompareOp, Dominators, Function, Inst, Op, Value};
+use super::support::{Roots, replace, resolve_inst, resolve_terminator};
+use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Op, Value};
 use crate::module::{ModuleInfo, ValueType};
 
 /// What an operation computes: equal keys give equal results.
@@ -57,41 +57,21 @@ pub(super) fn gvn(function: &mut Function, info: &ModuleInfo) {
 
 fn key(function: &Function, info: &ModuleInfo, roots: &Roots, inst: Inst) -> Option<Key> {
     let data = &function.insts[inst.index()];
-    // An immutable element needs no check where the dominating access has read it.
-    let element = matches!(data.op, Op::ArrayGet(ty, ..) if !info.array_element(ty).mutable);
-    if !element && !is_pure(&data.op, info) {
+    // What an operation relies on has been checked where the dominating one is.
+    if !data.op.properties().is_pure(info) {
         return None;
     }
     let mut args: SmallVec<[Value; 4]> = data.args.iter().map(|&arg| roots.of(arg)).collect();
-    if is_commutative(&data.op) {
+    if data.op.is_commutative() {
         args.sort_unstable();
     }
-    let op = match data.op {
+    let mut op = data.op.clone();
+    if let Some(check) = op.check_mut() {
         // The first to reach the object checks for all.
-        Op::StructGet(ty, field, extension, _) => Op::StructGet(ty, field, extension, Check::Needed),
-        Op::ArrayLen(_) => Op::ArrayLen(Check::Needed),
-        Op::I31Get(extension, _) => Op::I31Get(extension, Check::Needed),
-        ref other => other.clone(),
-    };
-    let ty = match op {
-        // Their result's static type depends on the operand's.
-        Op::NullCheck | Op::RefCast(_) | Op::Refine(_) | Op::Select => {
-            data.results.first().map(|&result| function.value_type(result))
-        }
-        _ => None,
-    };
-    Some(Key { op, args, ty })
-}
-
-fn is_commutative(op: &Op) -> bool {
-    use BinaryOp::*;
-    use CompareOp::{I32Eq, I32Ne, I64Eq, I64Ne};
-    match op {
-        Op::Binary(op) => {
-            matches!(op, I32Add | I32Mul | I32And | I32Or | I32Xor | I64Add | I64Mul | I64And | I64Or | I64Xor)
-        }
-        Op::Compare(op) => matches!(op, I32Eq | I32Ne | I64Eq | I64Ne),
-        Op::RefEq => true,
-        _ => false,
+        *check = Check::Needed;
     }
+    // Whether the result's static type depends on the operand's.
+    let is_typed = op.properties().copies || op == Op::Select;
+    let ty = data.results.first().filter(|_| is_typed).map(|&result| function.value_type(result));
+    Some(Key { op, args, ty })
 }

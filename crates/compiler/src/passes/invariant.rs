@@ -10,8 +10,7 @@ use smallvec::SmallVec;
 use super::effects::Effects;
 use super::support::{Roots, is_removable, origin, ref_type, resolve_inst, terminator};
 use crate::mir::{
-    Block, BlockData, Callee, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value,
-    ValueDef,
+    Block, BlockData, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value, ValueDef,
 };
 use crate::module::{HeapType, ModuleInfo};
 
@@ -146,17 +145,9 @@ impl Invariant<'_> {
                 let inst = self.function.blocks[block.index()].insts[number];
                 self.roots.visit(self.function, self.info, inst);
                 let data = &self.function.insts[inst.index()];
-                let reference = match &data.op {
-                    Op::StructGet(_, _, _, Check::Needed)
-                    | Op::StructSet(_, _, Check::Needed)
-                    | Op::ArrayLen(Check::Needed)
-                    | Op::I31Get(_, Check::Needed)
-                    | Op::NullCheck => data.args[0],
-                    Op::RefCast(ty) if !ty.nullable => data.args[0],
-                    Op::Call(Callee::Reference(_, reference, Check::Needed)) => *reference,
-                    _ => continue,
-                };
-                self.add_evidence(reference, block);
+                if let Some(reference) = data.op.non_null(&data.args) {
+                    self.add_evidence(reference, block);
+                }
             }
         }
     }
@@ -230,8 +221,8 @@ impl Invariant<'_> {
     /// Where to move an instruction, if anywhere. Its check is adapted to the place.
     fn target(&mut self, inst: Inst, number: usize, first: bool) -> Option<Block> {
         let op = self.function.insts[inst.index()].op.clone();
-        // What a refinement says may be known only in the loop.
-        if !self.effects[number].preserve(&op, self.info) || matches!(op, Op::Refine(_) | Op::ExceptionGet(..)) {
+        // What an operation relies on may be known only in the loop.
+        if !self.effects[number].preserve(&op, self.info) || op.properties().relies {
             return None;
         }
         if let Op::StructGet(..) | Op::ArrayLen(_) | Op::I31Get(..) = op {
@@ -276,10 +267,10 @@ impl Invariant<'_> {
             if self.is_outside(reference, number) {
                 break;
             }
-            let Some((Op::Refine(_) | Op::NullCheck | Op::RefCast(_), args)) = origin(self.function, reference) else {
-                break;
-            };
-            reference = args[0];
+            match origin(self.function, reference) {
+                Some((op, args)) if op.properties().copies => reference = args[0],
+                _ => break,
+            }
         }
         let fits = self.info.is_heap_subtype(ref_type(self.function, reference).heap, needed);
         if !fits || !self.is_outside(reference, number) {
@@ -311,11 +302,7 @@ impl Invariant<'_> {
         }
         let data = &mut self.function.insts[inst.index()];
         data.args[0] = reference;
-        data.op = match data.op {
-            Op::StructGet(ty, field, extension, _) => Op::StructGet(ty, field, extension, check),
-            Op::I31Get(extension, _) => Op::I31Get(extension, check),
-            _ => Op::ArrayLen(check),
-        };
+        *data.op.check_mut().expect("an access through a reference") = check;
         Some(target)
     }
 

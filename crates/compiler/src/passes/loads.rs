@@ -5,7 +5,7 @@
 //! in a block; a loop's back-edges need not be waited for, as the [effects](super::effects) of its code are known
 //! beforehand. So what is available has been computed on every path, and its definition dominates its uses.
 
-use super::effects::{Effects, Field, Write, are_aliases, element_kind};
+use super::effects::{Effects, Field, Write, are_aliases};
 use super::support::{Roots, replace, resolve_inst, resolve_terminator, terminator};
 use legato_heap::layout::StorageKind;
 
@@ -219,12 +219,12 @@ impl Loads<'_> {
             Op::GlobalSet(global) => (Place::Global(global), data.args[0]),
             Op::ArrayGet(ty, extension, _) => {
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
-                (Place::Element { kind: element_kind(self.info, ty), array, index, extension }, data.results[0])
+                (Place::Element { kind: self.info.element_kind(ty), array, index, extension }, data.results[0])
             }
             Op::ArraySet(ty, _) => {
                 let StorageType::Value(_) = self.info.array_element(ty).storage else { return false };
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
-                let (kind, extension) = (element_kind(self.info, ty), Extension::None);
+                let (kind, extension) = (self.info.element_kind(ty), Extension::None);
                 (Place::Element { kind, array, index, extension }, data.args[2])
             }
             _ => return false,

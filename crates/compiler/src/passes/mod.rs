@@ -1,9 +1,11 @@
-//! Optimisations on MIR: one file for each, and their order.
+//! Passes over MIR: one file for each, and the order of those that optimise; what they find out for lowering
+//! ([`analysis`]).
 //!
 //! Each pass takes and leaves a function without aliases among its operands
 //! ([`ValueDef::Alias`](crate::mir::ValueDef::Alias) serves within a pass alone). Each is near-linear in the function's
 //! size and does not recurse.
 
+pub(crate) mod analysis;
 mod block_params;
 mod blocks;
 mod cold;
@@ -15,9 +17,11 @@ mod fold;
 mod globals;
 mod guards;
 mod gvn;
+mod heap;
 mod inline;
 mod invariant;
 mod loads;
+mod loop_versions;
 mod ranges;
 mod simplify;
 mod support;
@@ -25,11 +29,11 @@ mod unreachable;
 
 pub use block_params::block_params;
 pub(crate) use cold::cold;
-pub(crate) use effects::Effects;
 pub(crate) use fields::Fields;
+pub(crate) use heap::HeapFacts;
 pub(crate) use inline::Inliner;
-pub(crate) use ranges::greatest;
-pub(crate) use support::{definition, origin};
+pub(crate) use loop_versions::versions;
+pub(crate) use support::{constant, constant_length, definition, root};
 pub use unreachable::unreachable_blocks;
 
 use crate::CompileError;

@@ -159,9 +159,7 @@ impl Simplify<'_> {
             }
             return false;
         }
-        if left.is_some()
-            && matches!(op, I32Add | I32Mul | I32And | I32Or | I32Xor | I64Add | I64Mul | I64And | I64Or | I64Xor)
-        {
+        if left.is_some() && op.is_commutative() {
             self.function.insts[inst.index()].args.swap(0, 1);
             return self.binary(inst, op, b, a);
         }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::mir::{Block, Check, Constant, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, Constant, Function, Inst, Op, Terminator, Value, ValueDef};
 use crate::module::{HeapType, ModuleInfo, RefType, ValueType};
 
 /// The instruction that defines a value.
@@ -20,11 +20,16 @@ pub(crate) fn origin(function: &Function, value: Value) -> Option<(&Op, &[Value]
 }
 
 /// The value as a constant.
-pub(super) fn constant(function: &Function, value: Value) -> Option<Constant> {
+pub(crate) fn constant(function: &Function, value: Value) -> Option<Constant> {
     match origin(function, value) {
         Some((&Op::Const(constant), _)) => Some(constant),
         _ => None,
     }
+}
+
+/// The array length that a value is known to be.
+pub(crate) fn constant_length(function: &Function, value: Value) -> Option<u32> {
+    constant_i32(function, function.resolve(value)).map(|length| length as u32)
 }
 
 /// The value as an `i32` constant.
@@ -44,36 +49,11 @@ pub(super) fn ref_type(function: &Function, value: Value) -> RefType {
     }
 }
 
-/// Whether an instruction may go when nothing uses its results: it has no effect and does not trap. (That memory may be
-/// exhausted is no effect to be preserved.)
+/// Whether an instruction may go when nothing uses its results: it has no effect and does not trap.
 pub(super) fn is_removable(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst.index()];
-    match &data.op {
-        Op::Unary(op) => !op.can_trap(),
-        Op::Binary(op) => !op.can_trap() || division_is_safe(function, &data.args),
-        Op::Const(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::MemorySize(_)
-        | Op::TableSize(_)
-        | Op::GlobalGet(_)
-        | Op::RefFunc(_)
-        | Op::RefIsNull
-        | Op::RefEq
-        | Op::Refine(_)
-        | Op::RefTest(_)
-        | Op::RefI31
-        | Op::StructNew(_)
-        | Op::StructNewDefault(_)
-        | Op::ArrayNewFixed(_)
-        | Op::ArrayGet(..)
-        | Op::ExceptionNew(_)
-        | Op::ExceptionGet(..) => true,
-        Op::I31Get(_, check) | Op::StructGet(_, _, _, check) | Op::ArrayLen(check) | Op::ArrayInlineLen(check) => {
-            *check == Check::Elided
-        }
-        _ => false,
-    }
+    let never_traps = matches!(data.op, Op::Binary(_)) && division_is_safe(function, &data.args);
+    never_traps || data.op.properties().is_removable()
 }
 
 /// Whether a division by these operands cannot trap: the divisor is a constant other than 0 and -1.
@@ -81,33 +61,6 @@ fn division_is_safe(function: &Function, args: &[Value]) -> bool {
     match constant(function, args[1]) {
         Some(Constant::I32(divisor)) => divisor != 0 && divisor != -1,
         Some(Constant::I64(divisor)) => divisor != 0 && divisor != -1,
-        _ => false,
-    }
-}
-
-/// Whether an operation's outcome (results or trap) depends on its operands alone, however often and wherever it is
-/// executed.
-pub(super) fn is_pure(op: &Op, info: &ModuleInfo) -> bool {
-    match op {
-        Op::Const(_)
-        | Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare(_)
-        | Op::Select
-        | Op::RefFunc(_)
-        | Op::RefIsNull
-        | Op::RefEq
-        | Op::NullCheck
-        | Op::Refine(_)
-        | Op::RefTest(_)
-        | Op::RefCast(_)
-        | Op::RefI31
-        | Op::I31Get(..)
-        | Op::ArrayLen(_)
-        | Op::BoundsCheck
-        | Op::ExceptionGet(..) => true,
-        Op::StructGet(ty, field, ..) => !info.struct_fields(*ty)[*field as usize].mutable,
-        Op::GlobalGet(global) => !info.globals[global.index()].mutable,
         _ => false,
     }
 }
@@ -165,6 +118,30 @@ pub(super) fn terminator(function: &Function, block: Block) -> &Terminator {
     function.blocks[block.index()].terminator.as_ref().expect("reachable blocks are terminated")
 }
 
+/// The reference that a value is a checked, cast or refined copy of.
+pub(crate) fn root(function: &Function, value: Value) -> Value {
+    let mut at = function.resolve(value);
+    while let Some((op, args)) = origin(function, at)
+        && op.properties().copies
+    {
+        at = function.resolve(args[0]);
+    }
+    at
+}
+
+/// Whether a value is the length of this array.
+pub(super) fn is_length_of(function: &Function, value: Value, array: Value) -> bool {
+    let array = root(function, array);
+    if let Some((Op::ArrayLen(_), args)) = origin(function, value) {
+        return root(function, args[0]) == array;
+    }
+    match origin(function, array) {
+        Some((Op::ArrayNew(_), args)) => function.resolve(args[1]) == value,
+        Some((Op::ArrayNewDefault(_), args)) => function.resolve(args[0]) == value,
+        _ => false,
+    }
+}
+
 /// For every value the reference it is a checked, cast or refined copy of: the same bits, with another static type.
 ///
 /// To be filled while walking through the function in an order in which definitions come before uses.
@@ -183,7 +160,7 @@ impl Roots {
     /// Takes note of an instruction whose operands are resolved.
     pub(super) fn visit(&mut self, function: &Function, info: &ModuleInfo, inst: Inst) {
         let data = &function.insts[inst.index()];
-        if !matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+        if !data.op.properties().copies {
             return;
         }
         let (from, to) = (data.args[0], data.results[0]);

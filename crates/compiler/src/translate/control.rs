@@ -4,43 +4,14 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wasmparser::{BlockType, BrTable, Operator};
 
-use super::Translator;
-use super::exceptions::{Handlers, Landing};
+use super::state::{Frame, FrameKind, Translator};
 use crate::CompileError;
 use crate::artifact::TrapCode;
 use crate::error::invalid;
-use crate::mir::{Block, Edge, Inst, Op, Terminator, Value};
+use crate::mir::{Block, Edge, Op, Terminator, Value};
 use crate::module::{RefType, ValueType};
 
 type Types = SmallVec<[ValueType; 2]>;
-
-/// An open structured instruction.
-pub(super) struct Frame {
-    pub(super) kind: FrameKind,
-    /// Height of the operand stack below the parameters.
-    pub(super) height: usize,
-    /// Where a branch to this frame goes.
-    pub(super) label: Block,
-    /// How many values such a branch takes.
-    pub(super) arity: usize,
-    /// Where execution goes on after the end; unused for loops, which are left only at their end.
-    pub(super) follow: Block,
-}
-
-pub(super) enum FrameKind {
-    /// The body. A branch to it returns.
-    Function,
-    Block,
-    /// The header's poll.
-    Loop(Inst),
-    /// The other arm, as long as no `else` was seen, and the parameters, which both arms take.
-    If(Option<Block>, SmallVec<[Value; 4]>),
-    TryTable {
-        landings: Vec<Landing>,
-        /// The handlers in effect outside.
-        outer: Handlers,
-    },
-}
 
 impl Translator<'_> {
     /// Opens the frame of the function.

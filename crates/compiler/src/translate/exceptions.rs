@@ -7,26 +7,13 @@ use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use wasmparser::{Catch, Operator, TryTable};
 
-use super::Translator;
-use super::control::{Frame, FrameKind};
+use super::state::{Frame, FrameKind, Handlers, Landing, Translator};
 use crate::CompileError;
 use crate::mir::{Block, Edge, HandlerEdge, Op, Terminator, Value};
 use crate::module::{HeapType, RefType, TagIndex, ValueType};
 
 /// The type of caught exceptions.
 const EXCEPTION: ValueType = ValueType::Ref(RefType::non_null(HeapType::Exn));
-
-/// The handlers in effect, innermost first, without those that can never be reached: a second one for a tag, and any
-/// after one that catches all.
-#[derive(Clone, Default)]
-pub(super) struct Handlers(Vec<(Option<TagIndex>, Block)>);
-
-/// A clause of a `try_table` whose landing block is still to be written.
-pub(super) struct Landing {
-    block: Block,
-    exception: Value,
-    clause: Catch,
-}
 
 impl Translator<'_> {
     /// Translates an instruction on exceptions; false if it is none.

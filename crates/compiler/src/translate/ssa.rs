@@ -9,9 +9,28 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::Limits;
 use crate::mir::{Block, Constant, Function, Inst, Op, Terminator, Value};
 use crate::module::ValueType;
+
+/// Bounds the work and memory that one function may cost: a body of a few megabytes can ask for any amount of edges.
+pub(crate) struct Limits {
+    left: u64,
+}
+
+impl Limits {
+    pub(super) fn new() -> Limits {
+        Limits { left: 64 << 20 }
+    }
+
+    /// Counts values, edges, arguments.
+    pub(super) fn spend(&mut self, amount: u64) {
+        self.left = self.left.saturating_sub(amount);
+    }
+
+    pub(super) fn exceeded(&self) -> bool {
+        self.left == 0
+    }
+}
 
 #[derive(Default)]
 struct BlockState {

@@ -205,7 +205,7 @@ impl Instance {
             },
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
-            runs: [BumpRun::default(); legato_heap::plan::MAX_SIZE_CLASSES],
+            runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
         });
         // SAFETY: the context is as long as its layout says.
         unsafe {

@@ -5,48 +5,17 @@
 //! None of these operations collects. Where one needs leaves, the caller
 //! has made room for them; what is lacking all the same is `None`, and a part of the range may have been written then.
 
-use super::leaves::{install, leaf_of, pointer_at};
-use super::parts::{Part, Parts, Place};
+use super::elements::Elements;
+use super::parts::{Part, Place};
+use super::pointers::{install, leaf_of, pointer_at};
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, StorageKind, TYPE_ID_OFFSET, elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, StorageKind, TYPE_ID_OFFSET};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::spaces::leaves::LeafKind;
-use crate::types::{TypeId, TypeKind};
+use crate::types::{TypeId, TypeKind, TypeShape};
 use std::sync::atomic::Ordering;
-
-/// An array as bulk operations see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Elements {
-    pub(crate) object: u32,
-    pub(crate) parts: Parts,
-    /// Bytes of an element.
-    pub(super) size: u32,
-    pub(crate) length: u32,
-    pub(crate) kind: LeafKind,
-}
-
-impl Elements {
-    /// The byte positions of `length` elements from `start` on; `None` where the array has fewer.
-    #[inline]
-    pub(crate) fn positions(&self, start: u32, length: u32) -> Option<(u64, u64)> {
-        let end = u64::from(start) + u64::from(length);
-        (end <= u64::from(self.length)).then(|| (u64::from(start) * u64::from(self.size), end * u64::from(self.size)))
-    }
-
-    /// The cage offset of the first element, where it lies in the object.
-    pub(super) fn elements(&self) -> u32 {
-        self.object + elements_offset(self.size)
-    }
-
-    pub(super) fn checked(&self, start: u32, length: u32) -> (u64, u64) {
-        self.positions(start, length).unwrap_or_else(|| {
-            let end = u64::from(start) + u64::from(length);
-            panic!("elements {start}..{end} of an array of {}", self.length)
-        })
-    }
-}
 
 impl<M: ReferenceModel> Core<M> {
     /// An array, checked to look like one, and to lie in accessible memory with all of its object.
@@ -283,7 +252,7 @@ impl<M: ReferenceModel> Core<M> {
     /// The element kind of an array.
     pub(crate) fn element_kind(&self, array: Reference) -> StorageKind {
         match &self.types.info(self.type_of(array)).shape {
-            crate::TypeShape::Array(kind) => *kind,
+            TypeShape::Array(kind) => *kind,
             _ => panic!("{array:?} is no array"),
         }
     }

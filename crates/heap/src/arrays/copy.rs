@@ -4,8 +4,7 @@
 //! A *strip* is what lies contiguously on both sides. As for all bulk operations, nothing here collects: see
 //! [`bulk`](super::bulk).
 
-use super::Arrays;
-use super::bulk::Elements;
+use super::elements::Elements;
 use super::leaves::Run;
 use super::parts::{Part, Place};
 use crate::core::Core;
@@ -154,7 +153,7 @@ impl<M: ReferenceModel> Core<M> {
         from_position: u64,
         bytes: u32,
     ) -> bool {
-        if self.config.arrays != Arrays::Mapped {
+        if self.config.arrays.mapped().is_none() {
             return false;
         }
         let at = |elements: &Elements, position| self.part_offset(elements.parts.at(0).place) + position as u32;

@@ -18,13 +18,14 @@
 //! Limits: needs references to the object itself, as the inline length takes the place of the collector word. Leaves
 //! that have come home from an old spine are free after the next full collection. What has grown does not shrink.
 
-use super::bulk::Elements;
-use super::leaves::{leaf_of, pointer_at};
+use super::elements::Elements;
+use super::pointers::{leaf_of, pointer_at};
 use crate::blocks::{BLOCK_BYTES, ZERO_LEAF, block_of, block_start};
-use crate::core::{Contents, Core};
+use crate::core::Core;
 use crate::layout::{INLINE_LENGTH_OFFSET, POINTER_BYTES, Spine, SpineLayout};
 use crate::os::page_bytes;
 use crate::references::ReferenceModel;
+use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use std::ops::Range;
 use std::sync::atomic::Ordering;

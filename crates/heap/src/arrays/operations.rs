@@ -2,6 +2,7 @@
 //! leaves.
 
 use super::copy::QuickCopy;
+use crate::collector::Collect;
 use crate::error::AllocationError;
 use crate::heap::{Heap, Inner, dispatch};
 use crate::layout::StorageKind;

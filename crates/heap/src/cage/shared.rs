@@ -7,8 +7,8 @@
 //! follow each other.
 
 use super::{CAGE_BYTES, Cage, GUARD_BELOW};
-use crate::blocks::{BLOCK_BYTES, block_of, block_start};
 use crate::error::HeapError;
+use crate::geometry::{BLOCK_BYTES, block_of, block_start};
 use crate::os::Reservation;
 use crate::os::sharing::MemoryFile;
 

@@ -1,28 +1,42 @@
 //! Axis `collector`: when memory is reclaimed, and how.
+//!
+//! A collector is a folder here. What it says of itself are its [`Attributes`], what a heap asks of it is [`Collect`];
+//! which heaps there are, by collector and reference model, says the table in `heap`.
 
+pub(crate) mod attributes;
+pub(crate) mod chunked_stack;
+mod collect;
 pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+mod sweeping;
+#[cfg(test)]
+mod tests;
 
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Collector {
-    /// Stops the mutator, marks everything reachable, sweeps lazily, moves nothing.
-    MarkSweep,
-    /// Allocates in a nursery, whose survivors are copied into a mature space that is marked and swept.
-    Generational,
+pub(crate) use collect::Collect;
+
+use attributes::Attributes;
+use generational::params::GenerationalParams;
+use mark_sweep::attributes::MarkSweepAttributes;
+
+crate::values::values! {
+    /// The values of the axis.
+    #[derive(Eq, Hash)]
+    pub enum Collector {
+        /// Stops the mutator, marks everything reachable, sweeps lazily, moves nothing.
+        MarkSweep = "mark-sweep",
+        /// Allocates in a nursery, whose survivors are copied into a mature space that is marked and swept.
+        Generational(GenerationalParams) = "generational",
+    }
 }
 
 impl Collector {
-    /// Every value.
-    pub const ALL: &[Collector] = &[Collector::MarkSweep, Collector::Generational];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
+    /// What the collector says of itself.
+    pub(crate) fn attributes(&self) -> &dyn Attributes {
         match self {
-            Collector::MarkSweep => "mark-sweep",
-            Collector::Generational => "generational",
+            Collector::MarkSweep => &MarkSweepAttributes,
+            Collector::Generational(params) => params,
         }
     }
 }

@@ -12,11 +12,17 @@ compile_error!("legato-heap needs a module in src/os for this operating system")
 use crate::error::HeapError;
 use sharing::MemoryFile;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// Bytes of a page.
 pub(crate) fn page_bytes() -> u32 {
     static BYTES: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     *BYTES.get_or_init(system::page_bytes)
+}
+
+/// How long the calling thread has had a processor so far.
+pub(crate) fn thread_time() -> Duration {
+    system::thread_time()
 }
 
 /// A range of reserved address space, inaccessible until committed. Unmapped when dropped.
@@ -154,6 +160,15 @@ mod tests {
         *word = 7;
         assert!(reservation.decommit(1 << 20, 1 << 20));
         assert_eq!(*word, 0);
+    }
+
+    #[test]
+    fn the_time_of_a_thread_grows_while_it_works_alone() {
+        let before = thread_time();
+        while thread_time() < before + Duration::from_millis(2) {}
+        let (worked, slept) = (thread_time(), Duration::from_millis(50));
+        std::thread::sleep(slept);
+        assert!(thread_time() - worked < slept);
     }
 
     #[test]

@@ -2,12 +2,21 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// Bytes of a page.
 pub(super) fn page_bytes() -> u32 {
     // SAFETY: asks for a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u32::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).expect("a page has a size")
+}
+
+/// How long the calling thread has had a processor so far.
+pub(super) fn thread_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to `time` alone; where it fails, that stays 0.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Maps `bytes` of inaccessible address space, for which the system reserves no memory.

@@ -5,6 +5,7 @@ pub(crate) mod direct;
 pub(crate) mod thin_handles;
 
 use crate::blocks::BlockPool;
+use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::layout::COLLECTOR_WORD_OFFSET;
@@ -12,27 +13,18 @@ use crate::plan::{CollectorWord, ReferencePlan};
 use crate::reference::Reference;
 use crate::types::TypeId;
 
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum References {
-    /// A reference is the object's offset.
-    Direct,
-    /// A reference is the offset of a word that holds the object's offset.
-    ThinHandles,
+crate::values::values! {
+    /// The values of the axis.
+    #[derive(Eq, Hash)]
+    pub enum References {
+        /// A reference is the object's offset.
+        Direct = "direct",
+        /// A reference is the offset of a word that holds the object's offset.
+        ThinHandles = "thin-handles",
+    }
 }
 
 impl References {
-    /// Every value.
-    pub const ALL: &[References] = &[References::Direct, References::ThinHandles];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            References::Direct => "direct",
-            References::ThinHandles => "thin-handles",
-        }
-    }
-
     /// How compiled code finds objects by such references.
     pub const fn plan(self) -> ReferencePlan {
         match self {
@@ -124,14 +116,13 @@ pub(crate) trait ReferenceModel: Default + Send {
     /// # Safety
     /// [`prepare`](Self::prepare) has returned true, and `object` is a free cell.
     #[inline(always)]
-    unsafe fn bind(&mut self, cage: &Cage, _context: &mut Context, object: u32) -> Reference {
+    unsafe fn bind(&mut self, cage: &Cage, _context: &mut Context, object: u32) {
         let word = match Self::PLAN.collector_word {
             CollectorWord::Zero => 0,
             CollectorWord::Reference => object,
         };
         // SAFETY: the cell is the caller's.
         unsafe { cage.write(object + COLLECTOR_WORD_OFFSET, word) };
-        Reference(object)
     }
 
     /// Takes the identity of a dead object back.
@@ -141,8 +132,11 @@ pub(crate) trait ReferenceModel: Default + Send {
     #[inline(always)]
     unsafe fn release(&mut self, _pool: &mut BlockPool, _object: u32) {}
 
-    /// Called once marking and the first part of sweeping are done.
-    fn collected(&mut self, _pool: &mut BlockPool) {}
+    /// Once the blocks have been swept: gives back the memory of what has no use any more, in steps. `left`, `None` at
+    /// first, is how much is to be looked at.
+    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<usize>, _budget: &mut Budget) -> Done {
+        Done::Yes
+    }
 
     /// Handles released since the last call.
     fn take_released(&mut self) -> u64 {
@@ -169,6 +163,7 @@ mod tests {
     use super::direct::Direct;
     use super::thin_handles::ThinHandles;
     use super::*;
+    use crate::collector::Collect;
     use crate::collector::mark_sweep::MarkSweep;
     use crate::plan::ObjectAt;
     use crate::{HeapConfig, NoRoots, TypeInfo, TypeShape, TypeTable};

@@ -10,6 +10,7 @@
 
 use super::ReferenceModel;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
+use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
@@ -117,7 +118,7 @@ impl ReferenceModel for ThinHandles {
     }
 
     #[inline(always)]
-    unsafe fn bind(&mut self, cage: &Cage, context: &mut Context, object: u32) -> Reference {
+    unsafe fn bind(&mut self, cage: &Cage, context: &mut Context, object: u32) {
         let run = context.handle_run();
         let handle = run.cursor;
         debug_assert!(handle < run.limit);
@@ -127,7 +128,6 @@ impl ReferenceModel for ThinHandles {
             cage.write(handle, object);
             cage.write(object + COLLECTOR_WORD_OFFSET, handle);
         }
-        Reference(handle)
     }
 
     #[inline]
@@ -148,16 +148,26 @@ impl ReferenceModel for ThinHandles {
         }
     }
 
-    fn collected(&mut self, pool: &mut BlockPool) {
-        let before = self.queue.len();
-        self.queue.retain(|&block| {
-            let keep = pool.info(block).extent < HANDLES_PER_BLOCK;
-            if !keep {
-                pool.give_back(block, 1);
+    fn sweep(&mut self, pool: &mut BlockPool, left: &mut Option<usize>, budget: &mut Budget) -> Done {
+        let left = left.get_or_insert(self.queue.len());
+        // Each block goes from the front to the back, unless it is empty: the order stays.
+        while *left > 0
+            && let Some(block) = self.queue.front().copied()
+        {
+            if budget.is_exhausted() {
+                return Done::No;
             }
-            keep
-        });
-        self.blocks -= (before - self.queue.len()) as u32;
+            *left -= 1;
+            budget.spend(1);
+            self.queue.pop_front();
+            if pool.info(block).extent < HANDLES_PER_BLOCK {
+                self.queue.push_back(block);
+            } else {
+                pool.give_back(block, 1);
+                self.blocks -= 1;
+            }
+        }
+        Done::Yes
     }
 
     fn take_released(&mut self) -> u64 {

@@ -13,7 +13,15 @@
 //! The first limit is the minimum.
 
 use super::{Bounds, Cycle, Rule};
-use crate::collector::Collector;
+
+crate::values::params! {
+    /// Parameters of `gc-ratio`.
+    pub struct GcRatioParams {
+        /// A full collection starts at the latest when the heap is so many times the size of what survived the last:
+        /// from 1.05 to 100.
+        pub growth: f64 = 2.0,
+    }
+}
 
 /// Columns of both tables: live bytes over the limit.
 const LIVE_RATIOS: [f64; 6] = [0.00, 0.10, 0.30, 0.60, 0.80, 1.00];
@@ -39,16 +47,13 @@ const LEAST_ROOM: f64 = 0.25;
 pub(super) struct GcRatio {
     /// The table's rows.
     loads: &'static [f64; 7],
+    growth: f64,
 }
 
 impl GcRatio {
-    /// The rule for a collector.
-    pub(super) fn new(collector: Collector) -> GcRatio {
-        let loads = match collector {
-            Collector::MarkSweep => &LOADS,
-            Collector::Generational => &GENERATIONAL_LOADS,
-        };
-        GcRatio { loads }
+    /// The rule for a collector that is generational, or is not.
+    pub(super) fn new(params: GcRatioParams, is_generational: bool) -> GcRatio {
+        GcRatio { loads: if is_generational { &GENERATIONAL_LOADS } else { &LOADS }, growth: params.growth }
     }
 
     /// The factor for a load and a live ratio, each from 0 to 1.
@@ -65,10 +70,10 @@ impl Rule for GcRatio {
         bounds.minimum
     }
 
-    fn next(&mut self, limit: u64, cycle: Cycle, bounds: &Bounds) -> u64 {
+    fn next(&mut self, limit: u64, cycle: Cycle, _: &Bounds) -> u64 {
         let (limit, live) = (limit as f64, cycle.live as f64);
         let wanted = limit * self.factor(cycle.load, live / limit);
-        let room = live * (bounds.growth - 1.0);
+        let room = live * (self.growth - 1.0);
         wanted.clamp(live + room * LEAST_ROOM, live + room) as u64
     }
 }
@@ -91,8 +96,8 @@ mod tests {
 
     #[test]
     fn the_tables_points_are_met() {
-        for collector in [Collector::MarkSweep, Collector::Generational] {
-            let rule = GcRatio::new(collector);
+        for is_generational in [false, true] {
+            let rule = GcRatio::new(GcRatioParams::DEFAULT, is_generational);
             for (row, &load) in rule.loads.iter().enumerate() {
                 for (column, &live_ratio) in LIVE_RATIOS.iter().enumerate() {
                     let factor = rule.factor(load, live_ratio);
@@ -104,7 +109,7 @@ mod tests {
 
     #[test]
     fn factors_in_between_are_interpolated() {
-        let rule = GcRatio::new(Collector::Generational);
+        let rule = GcRatio::new(GcRatioParams::DEFAULT, true);
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
         near(rule.factor(0.07, 0.45), 1.125);
         near(rule.factor(0.11, 0.30), 1.15);
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn more_load_never_means_less_heap() {
-        let rule = GcRatio::new(Collector::MarkSweep);
+        let rule = GcRatio::new(GcRatioParams::DEFAULT, false);
         for live in 0..=20 {
             let factors: Vec<f64> =
                 (0..=100).map(|load| rule.factor(load as f64 / 100.0, live as f64 / 20.0)).collect();

@@ -7,30 +7,19 @@
 mod fixed;
 mod gc_ratio;
 
-use crate::config::HeapConfig;
+pub use gc_ratio::GcRatioParams;
+
 use std::fmt;
 use std::time::Duration;
 
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Sizing {
-    /// The limit is the maximum.
-    Fixed,
-    /// After each full collection the limit grows or shrinks with the share of the heap that is live and the share of
-    /// time that went into collecting.
-    GcRatio,
-}
-
-impl Sizing {
-    /// Every value.
-    pub const ALL: &[Sizing] = &[Sizing::Fixed, Sizing::GcRatio];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Sizing::Fixed => "fixed",
-            Sizing::GcRatio => "gc-ratio",
-        }
+crate::values::values! {
+    /// The values of the axis.
+    pub enum Sizing {
+        /// The limit is the maximum.
+        Fixed = "fixed",
+        /// After each full collection the limit grows or shrinks with the share of the heap that is live and the share
+        /// of time that went into collecting.
+        GcRatio(GcRatioParams) = "gc-ratio",
     }
 }
 
@@ -45,13 +34,11 @@ struct Cycle {
 
 /// What the configuration says of sizes.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
+pub(crate) struct Bounds {
     /// The limit is never lower than this, in bytes.
-    minimum: u64,
+    pub(crate) minimum: u64,
     /// Nor higher than this, in bytes.
-    maximum: u64,
-    /// Nor more than so many times what is live, where a rule lets it follow what is live at all.
-    growth: f64,
+    pub(crate) maximum: u64,
 }
 
 /// A value of the axis.
@@ -73,13 +60,11 @@ pub(crate) struct HeapSize {
 }
 
 impl HeapSize {
-    /// The limit of an empty heap. The configuration is valid.
-    pub(crate) fn new(config: &HeapConfig) -> HeapSize {
-        let maximum = config.maximum();
-        let bounds = Bounds { minimum: config.min_bytes.min(maximum), maximum, growth: config.growth };
-        let rule: Box<dyn Rule> = match config.sizing {
+    /// The limit of an empty heap, whose collector is generational or is not.
+    pub(crate) fn new(sizing: Sizing, is_generational: bool, bounds: Bounds) -> HeapSize {
+        let rule: Box<dyn Rule> = match sizing {
             Sizing::Fixed => Box::new(fixed::Fixed),
-            Sizing::GcRatio => Box::new(gc_ratio::GcRatio::new(config.collector)),
+            Sizing::GcRatio(params) => Box::new(gc_ratio::GcRatio::new(params, is_generational)),
         };
         let limit = rule.first(&bounds).clamp(bounds.minimum, bounds.maximum);
         HeapSize { bounds, limit, rule }

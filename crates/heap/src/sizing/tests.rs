@@ -1,6 +1,6 @@
 //! The axis over simulated programs.
 
-use super::{HeapSize, Sizing};
+use super::{GcRatioParams, HeapSize, Sizing};
 use crate::collector::Collector;
 use crate::config::HeapConfig;
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Program {
 
 impl Program {
     fn new(config: &HeapConfig) -> Program {
-        Program { size: HeapSize::new(config), allocation_rate: 1e9, marking_rate: 1e9 }
+        Program { size: heap_size(config), allocation_rate: 1e9, marking_rate: 1e9 }
     }
 
     /// Runs until the limit calls for a full collection, which finds `live` bytes. Returns the new limit and the GC
@@ -37,8 +37,16 @@ impl Program {
     }
 }
 
+fn heap_size(config: &HeapConfig) -> HeapSize {
+    HeapSize::new(config.sizing, config.collector.attributes().is_generational(), config.bounds())
+}
+
 fn config(sizing: Sizing) -> HeapConfig {
-    HeapConfig { sizing, min_bytes: 16 * MIB, max_bytes: 1024 * MIB, growth: 4.0, ..HeapConfig::default() }
+    HeapConfig { sizing, min_bytes: 16 * MIB, max_bytes: 1024 * MIB, ..HeapConfig::default() }
+}
+
+fn gc_ratio(growth: f64) -> HeapConfig {
+    config(Sizing::GcRatio(GcRatioParams { growth }))
 }
 
 /// The limits have settled: the last few are all within 1 % of the last.
@@ -59,8 +67,8 @@ fn a_fixed_heap_has_its_maximum_from_the_start() {
 
 #[test]
 fn a_steady_program_settles() {
-    for collector in [Collector::MarkSweep, Collector::Generational] {
-        let config = HeapConfig { collector, ..config(Sizing::GcRatio) };
+    for &collector in Collector::ALL {
+        let config = HeapConfig { collector, ..gc_ratio(4.0) };
         let mut program = Program::new(&config);
         // Collecting is cheap against running: the heap settles where the load no longer calls for growth.
         program.marking_rate = 2e10;
@@ -77,7 +85,7 @@ fn a_steady_program_settles() {
 
 #[test]
 fn the_limit_follows_what_is_live_up_and_down() {
-    let mut program = Program::new(&config(Sizing::GcRatio));
+    let mut program = Program::new(&gc_ratio(4.0));
     let small = settled(&program.cycles(20 * MIB, 60));
     let large = settled(&program.cycles(200 * MIB, 60));
     assert!((250 * MIB..=800 * MIB).contains(&large), "{large}");
@@ -94,8 +102,7 @@ fn bounds_hold_whatever_happens() {
         (random >> 33) % below
     };
     for growth in [1.05, 2.0, 100.0] {
-        let config = HeapConfig { growth, ..config(Sizing::GcRatio) };
-        let mut size = HeapSize::new(&config);
+        let mut size = heap_size(&gc_ratio(growth));
         assert_eq!(size.limit(), 16 * MIB);
         for _ in 0..2000 {
             let live = next(1024) * MIB;
@@ -112,8 +119,8 @@ fn bounds_hold_whatever_happens() {
 
 #[test]
 fn a_minimum_above_the_maximum_gives_way() {
-    for sizing in [Sizing::Fixed, Sizing::GcRatio] {
-        let mut size = HeapSize::new(&HeapConfig { sizing, max_bytes: 8 * MIB, ..HeapConfig::default() });
+    for &sizing in Sizing::ALL {
+        let mut size = heap_size(&HeapConfig { sizing, max_bytes: 8 * MIB, ..HeapConfig::default() });
         assert_eq!(size.limit(), 8 * MIB);
         assert_eq!(size.collected(7 * MIB, Duration::from_secs(1), Duration::ZERO), 8 * MIB);
         assert_eq!(size.collected(0, Duration::ZERO, Duration::ZERO), 8 * MIB);

@@ -1,10 +1,13 @@
-//! Large objects: each in consecutive blocks of its own, first-fit, freed as a whole right after marking.
+//! Large objects: each in consecutive blocks of its own, first-fit, freed right after marking.
 
-use super::small::Survivors;
+use super::{Contents, Survivors, Sweep};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
-use crate::core::Contents;
+use crate::budget::{Budget, Done};
 use crate::references::ReferenceModel;
 use crate::size_classes::MAX_SMALL_BYTES;
+
+/// The most blocks given back at once.
+const MOST_AT_ONCE: u32 = 32;
 
 /// Blocks that an object of `bytes` takes.
 pub(crate) fn blocks_for(bytes: u32) -> u32 {
@@ -44,25 +47,38 @@ pub(super) fn take(
     Some(head)
 }
 
-/// Frees every unmarked large object.
-pub(crate) fn collected<M: ReferenceModel>(pool: &mut BlockPool, model: &mut M) -> Survivors {
-    let mut survivors = Survivors::default();
-    let mut block = 0;
-    while block < pool.frontier() {
-        if pool.info(block).kind != BlockKind::LargeHead {
-            block += 1;
+/// Frees unmarked large objects, in steps. A new [`Sweep`] begins at the first block.
+pub(crate) fn sweep<M: ReferenceModel>(
+    sweep: &mut Sweep,
+    pool: &mut BlockPool,
+    model: &mut M,
+    budget: &mut Budget,
+) -> Done {
+    while sweep.block < pool.frontier() {
+        if budget.is_exhausted() {
+            return Done::No;
+        }
+        budget.spend(1);
+        let head = sweep.block;
+        if pool.info(head).kind != BlockKind::LargeHead {
+            sweep.block += 1;
             continue;
         }
-        let count = pool.info(block).extent;
-        if pool.marks.get(block_start(block)) {
-            survivors.objects += 1;
-            survivors.bytes += count as u64 * BLOCK_BYTES as u64;
+        let count = pool.info(head).extent;
+        if pool.marks.get(block_start(head)) {
+            sweep.survivors += Survivors { objects: 1, bytes: u64::from(count) * u64::from(BLOCK_BYTES) };
+            sweep.block += count;
+        } else if count > MOST_AT_ONCE {
+            // From its end, so that what is left is an object still.
+            pool.info_mut(head).extent -= MOST_AT_ONCE;
+            pool.give_back(head + count - MOST_AT_ONCE, MOST_AT_ONCE);
+            budget.spend(u64::from(MOST_AT_ONCE));
         } else {
             // SAFETY: an unmarked large object is dead, and freed here once.
-            unsafe { model.release(pool, block_start(block)) };
-            pool.give_back(block, count);
+            unsafe { model.release(pool, block_start(head)) };
+            pool.give_back(head, count);
+            sweep.block += count;
         }
-        block += count;
     }
-    survivors
+    Done::Yes
 }

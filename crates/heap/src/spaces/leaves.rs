@@ -14,9 +14,9 @@
 //!
 //! Limits: leaves smaller than a page may hold pages that are mostly free; they are not compacted.
 
-use super::small::Survivors;
+use super::{Contents, Sweep};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
-use crate::core::Contents;
+use crate::budget::{Budget, Done};
 
 /// What a leaf holds. Also the `class` of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,7 +120,7 @@ impl LeafSpace {
         contents: Contents,
         reserve: bool,
     ) -> Option<u32> {
-        let leaf = match self.sweep(pool, kind) {
+        let leaf = match self.next_unmarked(pool, kind) {
             Some(leaf) => leaf,
             None => {
                 let blocks = self.group_blocks();
@@ -132,7 +132,7 @@ impl LeafSpace {
                     pool.info_mut(tail).extent = head;
                 }
                 self.parts[kind as usize].open(head, u64::from(self.group_leaves()));
-                self.sweep(pool, kind).expect("a fresh group has leaves")
+                self.next_unmarked(pool, kind).expect("a fresh group has leaves")
             }
         };
         self.allocated += 1;
@@ -143,7 +143,7 @@ impl LeafSpace {
     }
 
     /// The next unmarked leaf.
-    fn sweep(&mut self, pool: &BlockPool, kind: LeafKind) -> Option<u32> {
+    fn next_unmarked(&mut self, pool: &BlockPool, kind: LeafKind) -> Option<u32> {
         let (leaf_log2, leaves) = (self.leaf_log2, self.group_leaves());
         let part = &mut self.parts[kind as usize];
         loop {
@@ -185,22 +185,32 @@ impl LeafSpace {
         (self.allocated, self.adopted) = (0, 0);
     }
 
-    /// Ends a full collection: sorts all blocks.
-    pub(crate) fn collected(&mut self, pool: &mut BlockPool) -> Survivors {
+    /// Begins to sweep after a full collection.
+    pub(crate) fn start_sweep(&mut self, pool: &BlockPool) -> Sweep {
         for part in &mut self.parts {
             part.close();
             part.queue.clear();
             part.queued_free = 0;
         }
-        let mut survivors = Survivors::default();
+        (self.allocated, self.adopted) = (0, 0);
+        Sweep { block: pool.frontier(), ..Sweep::default() }
+    }
+
+    /// Goes on with it: sorts the blocks. Leaves are no objects: the bytes of survivors alone are counted.
+    pub(crate) fn sweep(&mut self, sweep: &mut Sweep, pool: &mut BlockPool, budget: &mut Budget) -> Done {
         // Downwards, so that the lowest block is swept first.
-        for block in (0..pool.frontier()).rev() {
-            if pool.info(block).kind == BlockKind::Leaves {
-                survivors.bytes += u64::from(self.classify(pool, block)) << self.leaf_log2;
+        while sweep.block > 0 {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            sweep.block -= 1;
+            budget.spend(1);
+            if pool.info(sweep.block).kind == BlockKind::Leaves {
+                sweep.survivors.bytes += u64::from(self.classify(pool, sweep.block)) << self.leaf_log2;
+                budget.spend(u64::from(self.group_blocks()));
             }
         }
-        (self.allocated, self.adopted) = (0, 0);
-        survivors
+        Done::Yes
     }
 
     /// Gives an empty group back, queues one with unmarked leaves; returns how many are marked.
@@ -293,6 +303,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::finish;
 
     fn take(space: &mut LeafSpace, pool: &mut BlockPool) -> Option<u32> {
         space.allocate(pool, LeafKind::Numbers, Contents::Zeroed, false)
@@ -319,9 +330,11 @@ mod tests {
         assert!(space.is_taken(leaves[3]) && !space.is_taken(leaves[5]));
         // SAFETY: as above.
         assert_eq!(unsafe { pool.cage.read(leaves[3] + 8) }, 0, "a leaf is zero when it is taken again");
-        pool.marks.clear();
+        finish(|budget| pool.marks.clear(&mut 0, budget));
         pool.marks.set(leaves[40]);
-        assert_eq!(space.collected(&mut pool).bytes, 1024);
+        let mut sweep = space.start_sweep(&pool);
+        finish(|budget| space.sweep(&mut sweep, &mut pool, budget));
+        assert_eq!(sweep.survivors.bytes, 1024);
         assert_eq!(space.available(LeafKind::Numbers, &pool), 31 + 64);
         space.check(&pool).unwrap();
     }

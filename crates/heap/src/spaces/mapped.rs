@@ -29,28 +29,29 @@
 
 mod copy;
 mod shared_pages;
+mod sweep;
 
-use super::large;
-use super::small::Survivors;
+use super::{Contents, large};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
-use crate::config::HeapConfig;
-use crate::core::Contents;
 use crate::layout::{POINTER_BYTES, SpineLayout};
+use crate::observer::HeapStats;
 use crate::os::page_bytes;
-use crate::os::sharing::{PageState, PageTables};
-use crate::references::ReferenceModel;
+use crate::os::sharing::PageTables;
 use crate::size_classes::MAX_SMALL_BYTES;
-use crate::{Arrays, HeapStats};
 use shared_pages::{Extent, SharedPages};
 use std::collections::BTreeMap;
+pub(crate) use sweep::MappedSweep;
 
-/// Fewer blocks of a dead array stay with the pool whatever they hold: zeroing them takes less time than a system call.
-const LEAST_RUN: u32 = 4;
-/// The full collection of its life in which an array is first searched for zeros, unless all are: most arrays die
-/// before.
-const FIRST_SEARCH: u32 = 4;
-/// Words that are looked at together for zeros.
-const LINE_WORDS: usize = 8;
+/// Which objects of a heap are mapped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mapped {
+    /// None.
+    Nothing,
+    /// Arrays of at least so many bytes; copies share their pages where `sharing` says so.
+    Arrays { from: u32, sharing: bool },
+    /// Large spines, with room in which their elements grow.
+    Spines(SpineLayout),
+}
 
 /// The mapped arrays of one heap.
 #[derive(Debug)]
@@ -111,21 +112,20 @@ struct Room {
 }
 
 impl MappedSpace {
-    /// An empty space. The configuration is valid.
-    pub(crate) fn new(config: &HeapConfig) -> MappedSpace {
+    /// An empty space.
+    pub(crate) fn new(mapped: Mapped) -> MappedSpace {
         let pages = BLOCK_BYTES / page_bytes();
-        let rooms = config.spines().map(|spines| spines.layout).filter(|layout| layout.grows);
-        let from = match rooms {
-            Some(_) => Some(MAX_SMALL_BYTES + 1),
-            None => (config.arrays == Arrays::Mapped).then_some(config.array_params.mapped_from),
+        let (from, shares, rooms) = match mapped {
+            Mapped::Nothing => (None, false, None),
+            Mapped::Arrays { from, sharing } => (Some(from), sharing && pages > 0, None),
+            Mapped::Spines(layout) => (Some(MAX_SMALL_BYTES + 1), false, Some(layout)),
         };
-        let may_share = config.arrays == Arrays::Mapped && config.array_params.mapped_sharing && pages > 0;
         MappedSpace {
             from,
             arrays: BTreeMap::new(),
             pages_per_block: (pages > 0).then_some(pages),
             page_bytes: page_bytes(),
-            tables: if may_share { PageTables::new().ok() } else { None },
+            tables: if shares { PageTables::new(page_bytes()).ok() } else { None },
             shared: SharedPages::default(),
             extents: 0,
             untouched: 0,
@@ -230,198 +230,9 @@ impl MappedSpace {
         self.array_mut(block_of(object)).room.as_mut().expect("the spine has room")
     }
 
-    /// Frees every unmarked array, gives pages of zeros back and counts what the others hold. Arrays are searched for
-    /// zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one that has been dense
-    /// stays so. With `thorough`, all are.
-    pub(crate) fn collected<M: ReferenceModel>(
-        &mut self,
-        pool: &mut BlockPool,
-        model: &mut M,
-        thorough: bool,
-    ) -> Survivors {
-        let mut survivors = Survivors::default();
-        let heads: Vec<u32> = self.arrays.keys().copied().collect();
-        for head in heads {
-            let object = block_start(head);
-            if pool.marks.get(object) {
-                let array = self.array_mut(head);
-                array.collections += 1;
-                let is_searched = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
-                if is_searched || array.room.is_none() {
-                    self.look_at(pool, head);
-                }
-                if is_searched {
-                    self.give_room_back(pool, head);
-                    self.give_zeros_back(pool, head);
-                }
-                if is_searched || self.arrays[&head].room.is_none() {
-                    self.let_go(head);
-                    self.count(head);
-                }
-                survivors.objects += 1;
-                survivors.bytes += self.arrays[&head].pages as u64 * self.page_size();
-            } else {
-                // SAFETY: an unmarked array is dead, and freed here once.
-                unsafe { model.release(pool, object) };
-                self.release(pool, head);
-            }
-        }
-        self.tell(pool);
-        survivors.bytes += self.shared.held() * self.page_size();
-        survivors
-    }
-
-    /// Counts the memory of a young array that becomes old; returns for how many bytes it is to count until the next
-    /// full collection. To be followed by [`tell`](Self::tell).
-    pub(crate) fn survived(&mut self, pool: &BlockPool, head: u32) -> u64 {
-        let array = &self.arrays[&head];
-        // What of a room is touched is known.
-        if array.room.is_some() {
-            return array.pages as u64 * self.page_size();
-        }
-        let bytes = array.blocks as u64 * BLOCK_BYTES as u64;
-        self.look_at(pool, head);
-        self.count(head);
-        bytes
-    }
-
-    /// Frees a dead array. To be followed by [`tell`](Self::tell).
-    pub(crate) fn release(&mut self, pool: &mut BlockPool, head: u32) {
-        let is_private = self.unshare(pool, head);
-        let (blocks, room) = (self.arrays[&head].blocks, self.arrays[&head].room);
-        if blocks >= LEAST_RUN && room.is_none() {
-            self.look_at(pool, head);
-        }
-        let array = self.arrays.remove(&head).expect("a mapped array starts at this block");
-        self.untouched -= u64::from(self.pages_of(blocks) - array.pages);
-        if let Some(room) = room {
-            let object = block_start(head);
-            let first = block_of(object + room.start - 1) + 1;
-            pool.set_dirty(head, first - head);
-            let pointers = block_of(object + room.end).max(first);
-            pool.set_dirty(pointers, head + blocks - pointers);
-            return pool.give_back_as_they_are(head, blocks);
-        }
-        if !is_private {
-            return pool.abandon(head, blocks);
-        }
-        if blocks < LEAST_RUN {
-            return pool.give_back(head, blocks);
-        }
-        let per_block = self.pages_per_block.unwrap_or(1) as usize;
-        let held = |block: u32| {
-            let pages = self.residency.iter().skip((block - head) as usize * per_block).take(per_block);
-            pages.filter(|&&has_memory| has_memory).count()
-        };
-        let end = head + blocks;
-        let mut block = head;
-        while block < end {
-            let sparse = (block..end).take_while(|&block| 2 * held(block) < per_block).count() as u32;
-            // Pages that have been swapped out have no memory, but contents: they are to be given back like the others.
-            if sparse < LEAST_RUN || !pool.clean_by_system(block, sparse) {
-                pool.set_dirty(block, sparse.max(1));
-            }
-            block += sparse.max(1);
-        }
-        pool.give_back_as_they_are(head, blocks);
-    }
-
-    /// Maps fresh memory wherever a dead array shows the file. Returns whether the system did so everywhere.
-    fn unshare(&mut self, pool: &BlockPool, head: u32) -> bool {
-        let array = self.array_mut(head);
-        let mut is_private = true;
-        for extent in std::mem::take(&mut array.extents) {
-            let start = block_start(head) + extent.first * self.page_bytes;
-            is_private &= pool.cage.map_fresh(start, (extent.pages * self.page_bytes) as usize);
-            self.shared.remove(extent);
-            self.extents -= 1;
-        }
-        is_private
-    }
-
     /// Tells the pool for how many of its blocks there is no memory.
     pub(crate) fn tell(&self, pool: &mut BlockPool) {
         pool.without_memory = (self.untouched.saturating_sub(self.shared.held()) / self.pages_of(1) as u64) as u32;
-    }
-
-    /// Notes which pages of an array have memory of their own.
-    fn look_at(&mut self, pool: &BlockPool, head: u32) {
-        let blocks = self.arrays[&head].blocks;
-        let pages = self.pages_of(blocks) as usize;
-        let bytes = blocks as usize * BLOCK_BYTES as usize;
-        if self.pages_per_block.is_none() || !pool.cage.residency(block_start(head), bytes, &mut self.residency) {
-            self.residency.clear();
-            self.residency.resize(pages, true);
-        }
-        debug_assert_eq!(self.residency.len(), pages);
-        let mut states = Vec::new();
-        for extent in &self.arrays[&head].extents {
-            let address = pool.cage.address(block_start(head) + extent.first * self.page_bytes);
-            let told =
-                self.tables.as_ref().is_some_and(|tables| tables.read(address, extent.pages as usize, &mut states));
-            let of_extent = &mut self.residency[extent.first as usize..extent.end() as usize];
-            let is_own = states.iter().map(|&state| !told || state == PageState::Own);
-            of_extent.iter_mut().zip(is_own).for_each(|(has_memory, is_own)| *has_memory = is_own);
-        }
-    }
-
-    /// Counts the pages of an array that have memory of their own, as noted last.
-    fn count(&mut self, head: u32) {
-        let pages = self.residency.iter().filter(|&&has_memory| has_memory).count() as u32;
-        let before = std::mem::replace(&mut self.array_mut(head).pages, pages);
-        self.untouched = self.untouched + u64::from(before) - u64::from(pages);
-    }
-
-    /// Gives the memory of unused room back to the system, which whoever had the blocks before has left there.
-    fn give_room_back(&mut self, pool: &mut BlockPool, head: u32) {
-        let Some(room) = self.arrays[&head].room else { return };
-        let (start, size) = (block_start(head), self.page_bytes);
-        let (first, end) = (room.start.div_ceil(size) as usize, (room.end / size) as usize);
-        if self.pages_per_block.is_none() || first >= end || !self.residency[first..end].contains(&true) {
-            return;
-        }
-        let offset = start + first as u32 * size;
-        if pool.cage.decommit(offset, (end - first) * size as usize) {
-            self.residency[first..end].fill(false);
-            let blocks = offset.div_ceil(BLOCK_BYTES)..block_of(start + end as u32 * size);
-            blocks.for_each(|block| pool.info_mut(block).dirty = false);
-        }
-    }
-
-    /// Gives the pages of a live array that hold nothing but zeros back to the system, and notes so. Not those where it
-    /// shows the file, or has: the system would show the file's page again.
-    fn give_zeros_back(&mut self, pool: &BlockPool, head: u32) {
-        if self.pages_per_block.is_none() {
-            return;
-        }
-        let (start, size) = (block_start(head), page_bytes());
-        let is_zero = |page: usize| {
-            // SAFETY: the page lies in the array's blocks, which are committed, and nobody writes to them.
-            let words = unsafe {
-                std::slice::from_raw_parts(
-                    pool.cage.address(start + page as u32 * size).cast::<u64>(),
-                    size as usize / 8,
-                )
-            };
-            words.chunks(LINE_WORDS).all(|line| line.iter().fold(0, |bits, word| bits | word) == 0)
-        };
-        let extents = &self.arrays[&head].extents;
-        let mut page = 0;
-        while page < self.residency.len() {
-            let next = &extents[extents.partition_point(|extent| extent.end() as usize <= page)..];
-            let end = next.first().map_or(self.residency.len(), |next| next.first as usize);
-            if end <= page {
-                page = next[0].end() as usize;
-                continue;
-            }
-            let zeros = self.residency[page..end].iter().zip(page..);
-            let zeros = zeros.take_while(|&(&has_memory, page)| has_memory && is_zero(page)).count();
-            if zeros > 0 && pool.cage.decommit(start + page as u32 * size, zeros * size as usize) {
-                self.residency[page..page + zeros].fill(false);
-                self.zero_pages += zeros as u64;
-            }
-            page += zeros.max(1);
-        }
     }
 
     /// Bytes of what is counted as a page.

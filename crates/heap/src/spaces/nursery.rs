@@ -12,13 +12,11 @@
 //! Where it is more, the object goes to a second, *overflow* block, whose own rest may be wasted up to a half.
 
 use super::mapped::MappedSpace;
-use super::small::Survivors;
+use super::{Contents, Survivors};
+use crate::ages::{Age, Ages};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::cage::Cage;
-use crate::collector::generational::{Age, Ages};
-use crate::config::HeapConfig;
 use crate::context::Context;
-use crate::core::Contents;
 use crate::error::HeapError;
 use crate::plan::BumpRun;
 use crate::zeroing::{ZeroRange, Zeroer, Zeroing, ZeroingTimes};
@@ -64,11 +62,12 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// An empty nursery. The configuration is valid.
+    /// An empty nursery. With `one_by_one`, every allocation comes to the heap; with `guards`, nobody is to find
+    /// anything in blocks that hold nothing.
     ///
     /// # Errors
     /// As for [`Zeroer::new`].
-    pub(crate) fn new(config: &HeapConfig, cage: &Cage) -> Result<Nursery, HeapError> {
+    pub(crate) fn new(cage: &Cage, zeroing: Zeroing, one_by_one: bool, guards: bool) -> Result<Nursery, HeapError> {
         Ok(Nursery {
             ages: Ages::new(cage)?,
             blocks: Vec::new(),
@@ -79,12 +78,12 @@ impl Nursery {
             overflow: BumpRun::default(),
             large: Vec::new(),
             large_bytes: 0,
-            hide_run: config.stress.is_some(),
-            zeroing: config.zeroing(),
-            zeroer: Zeroer::new(config.zeroing(), config.zeroing_params)?,
+            hide_run: one_by_one,
+            zeroing,
+            zeroer: Zeroer::new(zeroing),
             dirty: Vec::new(),
             opened: 0,
-            guards: config.verify,
+            guards,
             guarded: Vec::new(),
         })
     }

@@ -12,15 +12,20 @@
 //! Limits: a block stays with its class until it is empty, so the heap can be exhausted for one class while other
 //! classes have free cells.
 
+use super::{Contents, Survivors, Sweep};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
-use crate::core::Contents;
+use crate::budget::{Budget, Done};
 use crate::layout::TYPE_ID_OFFSET;
-use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
+use crate::plan::BumpRun;
 use crate::references::ReferenceModel;
+use crate::size_classes::MAX_SIZE_CLASSES;
 use crate::size_classes::SizeClasses;
 
 /// The longest run handed out at a time, in bytes: little enough that zeroing leaves it in the first-level cache.
 const MAX_RUN_BYTES: u32 = 8 << 10;
+
+/// Dead cells whose handles are released that count as much as one block.
+const CELLS_PER_UNIT: u32 = 8;
 
 /// What each class allocates from.
 #[derive(Debug)]
@@ -32,13 +37,6 @@ pub(crate) struct SmallSpace {
     unswept: [Vec<u32>; MAX_SIZE_CLASSES],
     /// Hand out one cell at a time, so that every allocation comes to the heap.
     one_by_one: bool,
-}
-
-/// What the first part of sweeping found.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Survivors {
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
 }
 
 impl SmallSpace {
@@ -117,37 +115,63 @@ impl SmallSpace {
         Some(BumpRun { cursor, limit })
     }
 
-    /// The first part of sweeping, right after marking: sorts the blocks.
-    pub(crate) fn collected<M: ReferenceModel>(&mut self, pool: &mut BlockPool, model: &mut M) -> Survivors {
+    /// Begins the first part of sweeping, right after marking.
+    pub(crate) fn start_sweep(&mut self, pool: &BlockPool) -> Sweep {
         self.current.fill(None);
         self.unswept.iter_mut().for_each(Vec::clear);
-        let mut survivors = Survivors::default();
+        Sweep { block: pool.frontier(), ..Sweep::default() }
+    }
+
+    /// Goes on with it: sorts the blocks.
+    pub(crate) fn sweep<M: ReferenceModel>(
+        &mut self,
+        sweep: &mut Sweep,
+        pool: &mut BlockPool,
+        model: &mut M,
+        budget: &mut Budget,
+    ) -> Done {
         // Downwards, so that each class's lowest block is swept first.
-        for block in (0..pool.frontier()).rev() {
-            if pool.info(block).kind != BlockKind::Small {
-                continue;
+        while sweep.block > 0 {
+            if budget.is_exhausted() {
+                return Done::No;
             }
-            let class = pool.info(block).class as usize;
-            let cell = self.classes.cell(class);
-            let cells = BLOCK_BYTES / cell;
-            let marked = pool.marks.count(block);
-            survivors.objects += marked as u64;
-            survivors.bytes += marked as u64 * cell as u64;
-            if marked == 0 {
-                if M::HANDLES {
-                    (0..cells).for_each(|index| release_dead(pool, model, block_start(block) + index * cell));
-                }
-                pool.give_back(block, 1);
-            } else if marked == cells {
-                pool.info_mut(block).swept = cells * cell;
-            } else {
-                let info = pool.info_mut(block);
-                info.swept = 0;
-                info.dirty = true;
-                self.unswept[class].push(block);
+            sweep.block -= 1;
+            budget.spend(1);
+            if pool.info(sweep.block).kind == BlockKind::Small {
+                let survivors = self.classify(sweep.block, pool, model, budget);
+                sweep.survivors += survivors;
             }
         }
-        survivors
+        Done::Yes
+    }
+
+    /// Gives an empty block back, queues one that is not full; returns what is marked in it.
+    fn classify<M: ReferenceModel>(
+        &mut self,
+        block: u32,
+        pool: &mut BlockPool,
+        model: &mut M,
+        budget: &mut Budget,
+    ) -> Survivors {
+        let class = pool.info(block).class as usize;
+        let cell = self.classes.cell(class);
+        let cells = BLOCK_BYTES / cell;
+        let marked = pool.marks.count(block);
+        if marked == 0 {
+            if M::HANDLES {
+                (0..cells).for_each(|index| release_dead(pool, model, block_start(block) + index * cell));
+                budget.spend(u64::from(cells / CELLS_PER_UNIT));
+            }
+            pool.give_back(block, 1);
+        } else if marked == cells {
+            pool.info_mut(block).swept = cells * cell;
+        } else {
+            let info = pool.info_mut(block);
+            info.swept = 0;
+            info.dirty = true;
+            self.unswept[class].push(block);
+        }
+        Survivors { objects: marked.into(), bytes: u64::from(marked) * u64::from(cell) }
     }
 
     /// Releases the identities of all dead objects, and zeroes their headers, or with `clear` their whole cells.

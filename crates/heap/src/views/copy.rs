@@ -1,8 +1,8 @@
 //! `native-views=copy`: the elements of an array that does not lie in one piece are copied out, and written back.
 
-use crate::arrays::bulk::Elements;
-use crate::arrays::leaves::pointer_at;
+use crate::arrays::elements::Elements;
 use crate::arrays::parts::{Part, Place};
+use crate::arrays::pointers::pointer_at;
 use crate::core::Core;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;

@@ -10,10 +10,10 @@
 //! the elements are copied instead, which is counted.
 
 use crate::blocks::BLOCK_BYTES;
+use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::marks::MarkBits;
 use crate::os::Reservation;
-use crate::verify::Check;
 use std::collections::HashMap;
 
 /// The views of a heap.
@@ -22,7 +22,9 @@ pub(crate) struct DoubleMaps {
     is_on: bool,
     /// By the first leaf.
     views: HashMap<u32, View>,
-    /// Bytes of all views.
+    /// Of dead arrays, to be unmapped.
+    dead: Vec<Reservation>,
+    /// Bytes of all views that are mapped.
     pub(crate) bytes: u64,
     /// Views made so far.
     pub(crate) made: u64,
@@ -92,23 +94,26 @@ impl DoubleMaps {
         Some(address)
     }
 
-    /// Unmaps the views of arrays whose first leaf a collection has not marked.
+    /// Forgets the views of arrays whose first leaf a collection has not marked: they are to be unmapped.
     pub(crate) fn collected(&mut self, marks: &MarkBits) {
-        let bytes = &mut self.bytes;
-        self.views.retain(|&leaf, view| {
-            let is_live = marks.get(leaf);
-            if !is_live {
-                *bytes -= view.mapping.bytes() as u64;
-            }
-            is_live
-        });
+        self.dead.extend(self.views.extract_if(|&leaf, _| !marks.get(leaf)).map(|(_, view)| view.mapping));
         if self.views.is_empty() {
             self.views.shrink_to(1 << 10);
         }
     }
 
+    /// Unmaps forgotten views.
+    pub(crate) fn unmap(&mut self, budget: &mut Budget) -> Done {
+        while let Some(mapping) = self.dead.pop_if(|_| !budget.is_exhausted()) {
+            self.bytes -= mapping.bytes() as u64;
+            // By the size of what the system takes down.
+            budget.spend(1 + mapping.bytes() as u64 / u64::from(BLOCK_BYTES));
+        }
+        if self.dead.is_empty() { Done::Yes } else { Done::No }
+    }
+
     /// Checks that an array with these pointers and a view has the view's leaves, and that both show the same.
-    pub(crate) fn check(&self, cage: &Cage, pointers: &[u32]) -> Check {
+    pub(crate) fn check(&self, cage: &Cage, pointers: &[u32]) -> Result<(), String> {
         let Some(view) = pointers.first().and_then(|first| self.views.get(first)) else { return Ok(()) };
         if *view.leaves != *pointers {
             return Err(format!("its view maps {:x?}, but its leaves are {pointers:x?}", view.leaves));

@@ -46,73 +46,42 @@ mod zeroer;
 pub use stores::Stores;
 pub(crate) use zeroer::{ZeroRange, Zeroer, ZeroingTimes};
 
-use crate::blocks::BLOCK_BYTES;
-use crate::error::HeapError;
-
-/// The values of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Zeroing {
-    /// In the allocation sequence, each object by itself, and only those that are not written whole by their
-    /// construction.
-    HotPath,
-    /// A block at a time with ordinary stores, when the allocator takes it.
-    Bulk,
-    /// A block at a time with streaming stores and a fence, when the allocator takes it.
-    NonTemporal,
-    /// By a helper thread that runs ahead of the allocator with streaming stores after each nursery collection. What
-    /// the allocator comes to first, the mutator zeroes.
-    Concurrent,
-    /// `Concurrent` while there are idle hardware contexts, else `NonTemporal`: chosen after each nursery collection.
-    Adaptive,
-}
-
-impl Zeroing {
-    /// Every value.
-    pub const ALL: &[Zeroing] =
-        &[Zeroing::HotPath, Zeroing::Bulk, Zeroing::NonTemporal, Zeroing::Concurrent, Zeroing::Adaptive];
-
-    /// The value's name on a command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Zeroing::HotPath => "hot-path",
-            Zeroing::Bulk => "bulk",
-            Zeroing::NonTemporal => "non-temporal",
-            Zeroing::Concurrent => "concurrent",
-            Zeroing::Adaptive => "adaptive",
-        }
+crate::values::values! {
+    /// The values of the axis.
+    #[derive(Eq, Hash)]
+    pub enum Zeroing {
+        /// In the allocation sequence, each object by itself, and only those that are not written whole by their
+        /// construction.
+        HotPath = "hot-path",
+        /// A block at a time with ordinary stores, when the allocator takes it.
+        Bulk = "bulk",
+        /// A block at a time with streaming stores and a fence, when the allocator takes it.
+        NonTemporal(NonTemporalParams) = "non-temporal",
+        /// By a helper thread that runs ahead of the allocator with streaming stores after each nursery collection.
+        /// What the allocator comes to first, the mutator zeroes.
+        Concurrent(ConcurrentParams) = "concurrent",
+        /// `Concurrent` while there are idle hardware contexts, else `NonTemporal`: chosen after each nursery
+        /// collection.
+        Adaptive(ConcurrentParams) = "adaptive",
     }
 }
 
-/// Parameters of the axis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ZeroingParams {
-    /// Bytes zeroed at a time: a power of two from 4 KiB to 32 KiB (a block of the heap).
-    pub unit_bytes: u32,
-    /// Bytes of one streaming store: 8, 16 or 32. Wider ones than the processor has are narrowed.
-    pub stream_bytes: u32,
-}
-
-impl Default for ZeroingParams {
-    fn default() -> ZeroingParams {
-        ZeroingParams { unit_bytes: 32 << 10, stream_bytes: 16 }
+crate::values::params! {
+    /// Parameters of `non-temporal`.
+    #[derive(Eq, Hash)]
+    pub struct NonTemporalParams {
+        /// Bytes of one streaming store: 8, 16 or 32. Wider ones than the processor has are narrowed.
+        pub stream_bytes: u32 = 16,
     }
 }
 
-impl ZeroingParams {
-    /// Checks the parameters.
-    ///
-    /// # Errors
-    /// [`HeapError::InvalidConfig`] with one sentence.
-    pub(crate) fn validate(&self) -> Result<(), HeapError> {
-        let ZeroingParams { unit_bytes, stream_bytes } = *self;
-        if !unit_bytes.is_power_of_two() || !(4 << 10..=BLOCK_BYTES).contains(&unit_bytes) {
-            let sentence = format!("zeroing-unit is {unit_bytes}, but must be a power of two from 4K to 32K");
-            return Err(HeapError::InvalidConfig(sentence));
-        }
-        if ![8, 16, 32].contains(&stream_bytes) {
-            let sentence = format!("zeroing-width is {stream_bytes}, but must be 8, 16 or 32 bytes");
-            return Err(HeapError::InvalidConfig(sentence));
-        }
-        Ok(())
+crate::values::params! {
+    /// Parameters of `concurrent` and `adaptive`.
+    #[derive(Eq, Hash)]
+    pub struct ConcurrentParams {
+        /// Bytes that the helper zeroes at a time: a power of two from 4 KiB to 32 KiB (a block of the heap).
+        pub unit_bytes: u32 = 32 << 10,
+        /// Bytes of one streaming store: 8, 16 or 32. Wider ones than the processor has are narrowed.
+        pub stream_bytes: u32 = 16,
     }
 }

@@ -1,7 +1,7 @@
 //! Every strategy, width and unit over real memory and real threads.
 
 use super::zeroer::{ZeroRange, Zeroer, ZeroingTimes};
-use super::{Zeroing, ZeroingParams};
+use super::{ConcurrentParams, NonTemporalParams, Zeroing};
 use crate::os::Reservation;
 use std::time::Duration;
 
@@ -52,8 +52,13 @@ fn every_zeroer(mut check: impl FnMut(Zeroer, &str)) {
     for &strategy in Zeroing::ALL {
         for unit_bytes in [4 << 10, 8 << 10, 32 << 10] {
             for stream_bytes in [8, 16, 32] {
-                let zeroer = Zeroer::new(strategy, ZeroingParams { unit_bytes, stream_bytes }).unwrap();
-                check(zeroer, &format!("{} unit {unit_bytes} width {stream_bytes}", strategy.name()));
+                let strategy = match strategy {
+                    Zeroing::HotPath | Zeroing::Bulk => strategy,
+                    Zeroing::NonTemporal(_) => Zeroing::NonTemporal(NonTemporalParams { stream_bytes }),
+                    Zeroing::Concurrent(_) => Zeroing::Concurrent(ConcurrentParams { unit_bytes, stream_bytes }),
+                    Zeroing::Adaptive(_) => Zeroing::Adaptive(ConcurrentParams { unit_bytes, stream_bytes }),
+                };
+                check(Zeroer::new(strategy), &format!("{} unit {unit_bytes} width {stream_bytes}", strategy.name()));
             }
         }
     }
@@ -159,7 +164,7 @@ fn an_empty_cycle_is_a_cycle() {
 #[test]
 fn the_helper_runs_ahead() {
     let mut nursery = Nursery::new(8);
-    let mut zeroer = Zeroer::new(Zeroing::Concurrent, ZeroingParams::default()).unwrap();
+    let mut zeroer = Zeroer::new(Zeroing::Concurrent(ConcurrentParams::DEFAULT));
     // SAFETY: as above.
     unsafe { zeroer.start_cycle(nursery.ranges()) };
     // The mutator takes nothing, but sooner or later everything is zero: only the helper can have done it. The cycle is
@@ -182,7 +187,7 @@ fn the_helper_runs_ahead() {
 #[test]
 fn a_zeroer_moves_between_threads() {
     let mut nursery = Nursery::new(64);
-    let mut zeroer = Zeroer::new(Zeroing::Concurrent, ZeroingParams::default()).unwrap();
+    let mut zeroer = Zeroer::new(Zeroing::Concurrent(ConcurrentParams::DEFAULT));
     for index in 0..8 {
         let ranges = nursery.ranges();
         zeroer = std::thread::spawn(move || {
@@ -198,14 +203,4 @@ fn a_zeroer_moves_between_threads() {
         zeroer.stop();
         (0..64).for_each(|block| nursery.dirty(block));
     }
-}
-
-#[test]
-fn wrong_parameters_are_explained() {
-    let says = |unit_bytes, stream_bytes| {
-        Zeroer::new(Zeroing::Bulk, ZeroingParams { unit_bytes, stream_bytes }).unwrap_err().to_string()
-    };
-    assert!(says(5 << 10, 16).contains("zeroing-unit is 5120"));
-    assert!(says(64 << 10, 16).contains("zeroing-unit is 65536"));
-    assert!(says(32 << 10, 12).contains("zeroing-width is 12"));
 }

@@ -3,8 +3,7 @@
 use super::handover::{self, Owner};
 use super::idle::IdleContexts;
 use super::stores::{LINE_BYTES, Stores};
-use super::{Zeroing, ZeroingParams};
-use crate::error::HeapError;
+use super::{ConcurrentParams, NonTemporalParams, Zeroing};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +38,7 @@ pub(crate) struct ZeroingTimes {
 /// Under [`Zeroing::HotPath`] all methods do nothing.
 pub(crate) struct Zeroer {
     strategy: Zeroing,
+    /// Bytes that the helper zeroes at a time.
     unit_bytes: usize,
     /// What the mutator zeroes with.
     stores: Stores,
@@ -67,26 +67,26 @@ enum Cycle {
 
 impl Zeroer {
     /// A zeroer without a cycle. It starts its helper thread with the first cycle that has use for one.
-    ///
-    /// # Errors
-    /// [`HeapError::InvalidConfig`] where a parameter is out of its range.
-    pub(crate) fn new(strategy: Zeroing, params: ZeroingParams) -> Result<Zeroer, HeapError> {
-        params.validate()?;
-        let stores = match strategy {
-            Zeroing::HotPath | Zeroing::Bulk => Stores::Ordinary,
-            Zeroing::NonTemporal | Zeroing::Concurrent | Zeroing::Adaptive => Stores::streaming(params.stream_bytes),
+    pub(crate) fn new(strategy: Zeroing) -> Zeroer {
+        let (stores, unit_bytes) = match strategy {
+            Zeroing::HotPath | Zeroing::Bulk => (Stores::Ordinary, 0),
+            Zeroing::NonTemporal(NonTemporalParams { stream_bytes }) => (Stores::streaming(stream_bytes), 0),
+            Zeroing::Concurrent(ConcurrentParams { unit_bytes, stream_bytes })
+            | Zeroing::Adaptive(ConcurrentParams { unit_bytes, stream_bytes }) => {
+                (Stores::streaming(stream_bytes), unit_bytes as usize)
+            }
         };
-        Ok(Zeroer {
+        Zeroer {
             strategy,
-            unit_bytes: params.unit_bytes as usize,
+            unit_bytes,
             stores,
             cycle: Cycle::Stopped,
             ranges: Vec::new(),
             zeroed: 0,
             concurrent: None,
-            idle: (strategy == Zeroing::Adaptive).then(IdleContexts::new),
+            idle: matches!(strategy, Zeroing::Adaptive(_)).then(IdleContexts::new),
             times: ZeroingTimes::default(),
-        })
+        }
     }
 
     /// Starts a cycle. `ranges` are the dirty blocks, in the order in which the allocator will take them.
@@ -99,9 +99,9 @@ impl Zeroer {
         debug_assert!(ranges.iter().all(|range| is_whole(*range)), "ranges that are no whole pages");
         let concurrently = match self.strategy {
             Zeroing::HotPath => return,
-            Zeroing::Bulk | Zeroing::NonTemporal => false,
-            Zeroing::Concurrent => true,
-            Zeroing::Adaptive => self.idle.as_mut().is_some_and(IdleContexts::any),
+            Zeroing::Bulk | Zeroing::NonTemporal(_) => false,
+            Zeroing::Concurrent(_) => true,
+            Zeroing::Adaptive(_) => self.idle.as_mut().is_some_and(IdleContexts::any),
         };
         self.zeroed = 0;
         self.ranges = ranges;

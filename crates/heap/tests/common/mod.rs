@@ -7,7 +7,7 @@ pub mod world;
 #[allow(unused_imports, reason = "each test file uses its part")]
 pub use trusting::{Held, Trusting};
 
-use legato_heap::arrays::ArrayParams;
+use legato_heap::arrays::{ArrayletParams, ZRayParams};
 use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
 use legato_heap::layout::{
     ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, SpineLayout, StorageKind, TAINT,
@@ -16,6 +16,7 @@ use legato_heap::layout::{
 use legato_heap::plan::{
     ArrayPlan, BarrierPlan, BumpRun, CollectorWord, HeaderWord, ObjectAt, RememberedPlan, StoreBufferWords,
 };
+use legato_heap::views::DoubleMapParams;
 use legato_heap::{
     AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, NativeViews, Reference, References, TypeId,
     TypeInfo, TypeShape, TypeTable, ViewCreation, Zeroing,
@@ -54,9 +55,8 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
             let aging = [0, 25][(first + second) % 2];
             let nursery = [Nursery::Fixed(256 << 10), Nursery::Appel][(first + second / 2) % 2];
             all.push(HeapConfig {
-                collector: Collector::Generational,
+                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
                 zeroing: Some(zeroing),
-                generational: GenerationalParams { nursery, aging, barrier },
                 ..config.clone()
             });
         }
@@ -65,33 +65,44 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
 }
 
 /// Layouts with spines whose parts are so small that every path is taken, and some with larger ones.
-pub fn layouts() -> Vec<(Arrays, NativeViews, ArrayParams)> {
-    let growing = ArrayParams { leaf_bytes: 256, first_n: 64, ..ArrayParams::default() };
-    let small = ArrayParams { first_n_grows: Some(false), ..growing };
-    let with_zrays = |params| (Arrays::ZRays, NativeViews::Copy, params);
+pub fn layouts() -> Vec<(Arrays, NativeViews)> {
+    let growing = ZRayParams { leaf_bytes: 256, first_n: 64, ..ZRayParams::DEFAULT };
+    let small = ZRayParams { first_n_grows: Some(false), ..growing };
+    let zrays = |params| (Arrays::ZRays(params), NativeViews::Copy);
+    let arraylets = |leaf_bytes, lazy| Arrays::Arraylets(ArrayletParams { leaf_bytes, lazy });
     vec![
-        with_zrays(small),
-        with_zrays(ArrayParams { copy_on_write: true, ..small }),
-        with_zrays(ArrayParams { first_n: 0, leaf_bytes: 1024, copy_on_write: true, ..small }),
-        with_zrays(ArrayParams { lazy: Some(false), fast_copy: false, ..small }),
-        with_zrays(ArrayParams {
-            first_n: 256,
-            lazy: Some(false),
-            zero_compression: false,
-            copy_on_write: true,
-            ..small
-        }),
-        with_zrays(ArrayParams { first_n: 4096, leaf_bytes: 64 << 10, ..small }),
+        zrays(small),
+        zrays(ZRayParams { copy_on_write: true, ..small }),
+        zrays(ZRayParams { first_n: 0, leaf_bytes: 1024, copy_on_write: true, ..small }),
+        zrays(ZRayParams { lazy: Some(false), fast_copy: false, ..small }),
+        zrays(ZRayParams { first_n: 256, lazy: Some(false), zero_compression: false, copy_on_write: true, ..small }),
+        zrays(ZRayParams { first_n: 4096, leaf_bytes: 64 << 10, ..small }),
         // With handles, these are spines that do not grow.
-        with_zrays(growing),
-        with_zrays(ArrayParams { copy_on_write: true, ..growing }),
-        with_zrays(ArrayParams { first_n: 0, leaf_bytes: 1024, fast_copy: false, ..growing }),
-        with_zrays(ArrayParams { first_n: 4096, leaf_bytes: 64 << 10, lazy: Some(false), ..growing }),
-        (Arrays::Arraylets, NativeViews::Copy, small),
-        (Arrays::Arraylets, NativeViews::Copy, ArrayParams { lazy: Some(true), leaf_bytes: 4096, ..small }),
-        double_map(Arrays::Arraylets, ArrayParams { view_creation: ViewCreation::Allocation, ..small }),
-        double_map(Arrays::ZRays, ArrayParams { first_n: 0, copy_on_write: true, ..small }),
+        zrays(growing),
+        zrays(ZRayParams { copy_on_write: true, ..growing }),
+        zrays(ZRayParams { first_n: 0, leaf_bytes: 1024, fast_copy: false, ..growing }),
+        zrays(ZRayParams { first_n: 4096, leaf_bytes: 64 << 10, lazy: Some(false), ..growing }),
+        (arraylets(256, false), NativeViews::Copy),
+        (arraylets(4096, true), NativeViews::Copy),
+        double_map(arraylets(256, false), ViewCreation::Allocation),
+        double_map(Arrays::ZRays(ZRayParams { first_n: 0, copy_on_write: true, ..small }), ViewCreation::Request),
     ]
+}
+
+/// Z-rays without first bytes, otherwise by default.
+pub const ZRAYS_WITHOUT_FIRST_N: Arrays = Arrays::ZRays(ZRayParams { first_n: 0, ..ZRayParams::DEFAULT });
+
+/// The layout of spines; `None` where arrays lie in one piece.
+pub fn spines(config: &HeapConfig) -> Option<SpineLayout> {
+    match config.access_plan().arrays {
+        ArrayPlan::Spines(plan) => Some(plan.layout),
+        _ => None,
+    }
+}
+
+/// Bytes of a leaf; where there are none, of what a leaf is by default.
+pub fn leaf_bytes(config: &HeapConfig) -> u32 {
+    spines(config).map_or(ZRayParams::DEFAULT.leaf_bytes, |layout| layout.leaf_bytes())
 }
 
 /// All elements of an array, copied out as for native code.
@@ -106,21 +117,20 @@ pub fn copy_out(heap: &mut Heap, array: Reference) -> Vec<u8> {
 }
 
 /// A layout whose leaves, of a page each, are mapped a second time.
-pub fn double_map(arrays: Arrays, params: ArrayParams) -> (Arrays, NativeViews, ArrayParams) {
-    let with = |leaf_bytes| HeapConfig {
-        arrays,
-        native_views: NativeViews::DoubleMap,
-        array_params: ArrayParams { leaf_bytes, ..params },
-        ..HeapConfig::default()
+pub fn double_map(arrays: Arrays, creation: ViewCreation) -> (Arrays, NativeViews) {
+    let native_views = NativeViews::DoubleMap(DoubleMapParams { creation });
+    let with = |leaf_bytes: u32| {
+        let mut config = HeapConfig { arrays, native_views, ..HeapConfig::default() };
+        config.set("leaf", &leaf_bytes.to_string()).unwrap();
+        config
     };
-    let leaf_bytes = (12..20).map(|log2| 1 << log2).find(|&leaf_bytes| with(leaf_bytes).validate().is_ok());
-    (arrays, NativeViews::DoubleMap, with(leaf_bytes.expect("a page is smaller")).array_params)
+    let found = (12..20).map(|log2| with(1 << log2)).find(|config| config.validate().is_ok());
+    (found.expect("a page is smaller").arrays, native_views)
 }
 
 /// A configuration under each of [`layouts`].
 pub fn with_layouts(config: &HeapConfig) -> Vec<HeapConfig> {
-    let with =
-        |(arrays, native_views, array_params)| HeapConfig { arrays, native_views, array_params, ..config.clone() };
+    let with = |(arrays, native_views)| HeapConfig { arrays, native_views, ..config.clone() };
     layouts().into_iter().map(with).collect()
 }
 

@@ -8,6 +8,7 @@ use crate::engines::{Engine, Legato};
 use crate::programs::Program;
 use crate::tables::{Report, Row, Table, Unit};
 use legato::HeapStats;
+use legato_heap::arrays::ZRayParams;
 
 /// Adds the tables.
 pub(super) fn count(programs: &[&Program], options: &Options, report: &mut Report) {
@@ -88,7 +89,7 @@ fn use_of(program: &Program, stats: &HeapStats) -> Row {
 
 fn leaves_of(program: &Program, plain: &HeapStats, sharing: &HeapStats) -> Row {
     let (lazy, shared) = (plain.arrays, sharing.arrays);
-    let leaf_bytes = f64::from(legato::HeapConfig::default().array_params.leaf_bytes);
+    let leaf_bytes = f64::from(ZRayParams::DEFAULT.leaf_bytes);
     // A leaf that was given up may be allocated again: more may have been allocated at stores than were left out.
     let left_out = lazy.leaves_lazy.saturating_sub(lazy.leaves_on_store + lazy.leaves_grown);
     let copied = shared.leaves_shared * leaf_bytes as u64;

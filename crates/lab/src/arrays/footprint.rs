@@ -5,9 +5,10 @@
 //! allocated before it.
 
 use super::Options;
-use super::configurations::Comparison;
+use super::configurations::{Comparison, Configuration};
 use super::programs::{Entrant, enter};
 use crate::contestants::worker::Pause;
+use crate::engines::legato_config;
 use crate::programs::{Program, SPARSE};
 use crate::stats;
 use crate::tables::{self, Report, Row, Table, Unit, Verdict};
@@ -32,8 +33,8 @@ pub(super) fn compare(
 ) -> anyhow::Result<()> {
     let often = Comparison {
         experiment: "footprint".into(),
-        baseline: comparison.baseline.with(&OFTEN),
-        others: comparison.others.iter().map(|configuration| configuration.with(&OFTEN)).collect(),
+        baseline: collected_often(&comparison.baseline)?,
+        others: comparison.others.iter().map(collected_often).collect::<anyhow::Result<_>>()?,
     };
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let entrants = enter(&often, &folder)?;
@@ -68,6 +69,20 @@ pub(super) fn compare(
     }
     report.tables.push(table);
     Ok(())
+}
+
+/// The same heap collected often, without the parameters of what that replaces, such as a nursery's size.
+///
+/// # Errors
+/// If an option is unknown.
+fn collected_often(configuration: &Configuration) -> anyhow::Result<Configuration> {
+    let mut often = configuration.with(&OFTEN);
+    let settings = legato_config(&often.heap)?.heap_config().settings();
+    let has = |option: &String| {
+        settings.iter().any(|(key, _)| option.split_once('=').is_some_and(|(given, _)| given.trim() == *key))
+    };
+    often.heap.retain(has);
+    Ok(often)
 }
 
 /// The baseline's mean live heap in bytes, and the part that each other heap saves.

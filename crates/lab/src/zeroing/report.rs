@@ -13,6 +13,11 @@ pub(super) fn total_table(experiment: &str, contestants: &[Contestant]) -> Table
     Table::new(experiment, caption, columns)
 }
 
+/// Whether not all zeroing is the mutator's.
+fn has_helper(zeroing: Zeroing) -> bool {
+    matches!(zeroing, Zeroing::Concurrent(_) | Zeroing::Adaptive(_))
+}
+
 /// A table for rows made by [`cost`].
 pub(super) fn cost_table(experiment: &str, contestants: &[Contestant]) -> Table {
     let mut columns = Vec::new();
@@ -20,10 +25,10 @@ pub(super) fn cost_table(experiment: &str, contestants: &[Contestant]) -> Table 
         let name = contestant.zeroing.name();
         columns.extend(match contestant.zeroing {
             Zeroing::HotPath => vec![],
-            Zeroing::Bulk | Zeroing::NonTemporal => vec![(name.to_string(), Unit::Share)],
-            Zeroing::Concurrent | Zeroing::Adaptive => {
+            zeroing if has_helper(zeroing) => {
                 vec![(format!("{name}: all"), Unit::Share), (format!("{name}: mutator"), Unit::Share)]
             }
+            _ => vec![(name.to_string(), Unit::Share)],
         });
     }
     let caption = "time spent on zeroing over processor time (user's and system's) of the whole run; inline zeroing \
@@ -60,7 +65,7 @@ pub(super) fn cost(subject: &str, samples: &anyhow::Result<Vec<Vec<Sample>>>) ->
         if zeroing != Zeroing::HotPath {
             runs.push(share(samples, |sample| sample.zeroing + sample.helper));
         }
-        if matches!(zeroing, Zeroing::Concurrent | Zeroing::Adaptive) {
+        if has_helper(zeroing) {
             runs.push(share(samples, |sample| sample.zeroing));
         }
     }

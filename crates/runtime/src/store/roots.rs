@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use legato_heap::{Reference, RootVisitor, Roots};
+use legato_heap::{Budget, Done, Reference, RootCursor, RootVisitor, Roots};
 
-use crate::store::{ElementItems, StoreState};
+use crate::store::{StoreState, StoredGlobal};
 use crate::vm::{activation, frames, watermark};
 
 /// A place in the stack of scoped roots.
@@ -92,56 +92,90 @@ impl HostRoots {
     }
 }
 
+/// Kinds of slots, as a cursor numbers them: tables; globals; the element segments of the first instance, and so on.
+const TABLES: usize = 0;
+const GLOBALS: usize = 1;
+const INSTANCES: usize = 2;
+
 // SAFETY: frames hold what their stack maps say at safepoints; globals, tables, segments and the pending exception hold
 // references that compiled code or checked host code has put there; host roots are made of live objects alone. No
 // collection leaves any of them out.
 unsafe impl Roots for StoreState {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        self.visit_frames(visitor);
+        let all = self.visit_slots(visitor, &mut RootCursor::default(), &mut Budget::unlimited());
+        debug_assert_eq!(all, Done::Yes);
+    }
+
+    fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
         // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.
         unsafe { frames::visit_stack_roots(self.words(), visitor) };
-        for table in self.tables.iter().filter(|table| table.traced) {
-            table.storage.visit_roots(visitor);
+        self.visit_host_roots(visitor);
+    }
+
+    fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        loop {
+            // A kind of slots has several parts.
+            let done = match cursor.kind {
+                TABLES => self.tables.get(cursor.part).map(|table| match table.traced {
+                    true => table.storage.visit_roots(visitor, cursor, budget),
+                    false => Done::Yes,
+                }),
+                GLOBALS => self
+                    .globals
+                    .get(cursor.part)
+                    .map(|global| cursor.advance(1, budget, |_| visit_global(global, visitor))),
+                kind => match self.instances.get_mut(kind - INSTANCES) {
+                    None => return Done::Yes,
+                    Some(instance) => instance.elements.get_mut(cursor.part).map(|segment| {
+                        let length = if segment.traced { segment.items.len() } else { 0 };
+                        cursor.advance(length, budget, |range| {
+                            visit_items(&mut segment.items[range], visitor);
+                        })
+                    }),
+                },
+            };
+            *cursor = match done {
+                Some(Done::No) => return Done::No,
+                Some(Done::Yes) => RootCursor { part: cursor.part + 1, index: 0, ..*cursor },
+                None => RootCursor { kind: cursor.kind + 1, ..RootCursor::default() },
+            };
         }
-        for segment in self.instances.iter_mut().flat_map(|instance| &mut instance.elements) {
-            segment.visit_roots(visitor);
-        }
-        self.visit_small_roots(visitor);
     }
 
     fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        // SAFETY: as in `visit_roots`: compiled code waits; the heap's visitors tell what is young.
+        // SAFETY: as in `visit_frames`: compiled code waits; the heap's visitors tell what is young.
         unsafe { watermark::visit_young_stack_roots(self.words(), visitor) };
         for table in self.tables.iter().filter(|table| table.traced) {
             table.storage.visit_young_roots(visitor);
         }
         for segment in self.instances.iter_mut().flat_map(|instance| &mut instance.elements) {
-            if !segment.is_old {
-                segment.is_old = !segment.visit_roots(visitor);
+            if segment.traced && !segment.is_old {
+                segment.is_old = !visit_items(&mut segment.items, visitor);
             }
         }
-        self.visit_small_roots(visitor);
+        self.globals.iter().for_each(|global| visit_global(global, visitor));
+        self.visit_host_roots(visitor);
     }
 }
 
-impl ElementItems {
-    /// Visits the elements; returns whether one of them still leads to a young object.
-    fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) -> bool {
-        let mut is_young = false;
-        for item in self.items.iter_mut().filter(|_| self.traced) {
-            is_young |= visitor.visit(item);
-        }
-        is_young
+/// Visits elements of a segment; returns whether one of them still leads to a young object.
+fn visit_items(items: &mut [Reference], visitor: &mut dyn RootVisitor) -> bool {
+    items.iter_mut().fold(false, |is_young, item| is_young | visitor.visit(item))
+}
+
+/// Visits the cell of a global.
+fn visit_global(global: &StoredGlobal, visitor: &mut dyn RootVisitor) {
+    if global.traced {
+        // SAFETY: the cell belongs to the store, and compiled code waits.
+        visitor.visit(unsafe { &mut *global.cell.cast::<Reference>() });
     }
 }
 
 impl StoreState {
-    /// Visits what is visited at every collection.
-    fn visit_small_roots(&mut self, visitor: &mut dyn RootVisitor) {
+    /// Visits what is visited all at once at every collection, beside the frames.
+    fn visit_host_roots(&mut self, visitor: &mut dyn RootVisitor) {
         activation::visit_activation_roots(self.words(), visitor);
-        for global in self.globals.iter().filter(|global| global.traced) {
-            // SAFETY: the cell belongs to the store, and compiled code waits.
-            visitor.visit(unsafe { &mut *global.cell.cast::<Reference>() });
-        }
         for (bits, traced) in &mut self.scratch {
             if *traced {
                 let mut reference = Reference(*bits as u32);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use legato_compiler::abi::{TABLE_CARD_LOG2, TableHead};
 use legato_compiler::module::TableType;
-use legato_heap::{Reference, RootVisitor};
+use legato_heap::{Budget, Done, Reference, RootCursor, RootVisitor};
 
 use crate::vm::Error;
 
@@ -165,9 +165,11 @@ impl TableStorage {
         Some(())
     }
 
-    /// Visits every element.
-    pub fn visit_roots(&self, visitor: &mut dyn RootVisitor) {
-        visit(&self.elements, visitor);
+    /// Visits the elements from the cursor's index on.
+    pub fn visit_roots(&self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        cursor.advance(self.elements.len(), budget, |range| {
+            visit(&self.elements[range], visitor);
+        })
     }
 
     /// Visits the elements that have been written since the last visit by this method, or were young then.

@@ -3,10 +3,14 @@
 
 use legato::{Config, Engine, Instance, Module, Store};
 
-/// Calls the export `run` of a module in text form, on a heap with these settings besides a small nursery.
+/// Calls the export `run` of a module in text form, on a heap with these settings besides a small nursery, if
+/// it has one.
 fn run(settings: &[(&str, &str)], text: &str) -> anyhow::Result<i32> {
     let mut config = Config::new();
-    config.compiler_verifier(true).heap_option("nursery", "64K")?;
+    config.compiler_verifier(true);
+    if !settings.contains(&("collector", "mark-sweep")) {
+        config.heap_option("nursery", "64K")?;
+    }
     for (key, value) in settings {
         config.heap_option(key, value)?;
     }

@@ -9,15 +9,14 @@ use legato_heap::layout::{StorageKind, array_bytes, array_elements_offset};
 use legato_heap::plan::{ArrayPlan, InlineRun, SpinePlan};
 
 use super::dynamic::{DynamicRun, LONGEST_LOOP};
-use super::is_zero;
 use crate::abi::Builtin;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
 use crate::lower::env::{ModuleEnv, POINTER};
-use crate::lower::roots::SafepointKey;
-use crate::lower::safepoints::constant_length;
-use crate::mir::Value;
+use crate::mir::{Constant, Value};
 use crate::module::TypeIndex;
+use crate::passes::analysis::SafepointKey;
+use crate::passes::constant_length;
 
 /// An array of a known length up to this is filled by single stores.
 const UNROLLED_FILL: u32 = 16;
@@ -114,7 +113,7 @@ impl Lowering<'_, '_> {
         key: SafepointKey,
     ) -> ir::Value {
         let kind = self.env.element_kind(ty);
-        let element = element.filter(|&element| !self.constant_of(element).is_some_and(is_zero));
+        let element = element.filter(|&element| !self.constant_of(element).is_some_and(Constant::is_zero));
         let type_id = self.type_id(ty);
         let known = constant_length(self.mir, length);
         match self.env.array_source(self.inline_allocation, kind, known, element.is_none()) {
@@ -235,7 +234,7 @@ impl Lowering<'_, '_> {
             let elements: Vec<(u32, Value)> = args
                 .iter()
                 .enumerate()
-                .filter(|(_, arg)| !self.constant_of(**arg).is_some_and(is_zero))
+                .filter(|(_, arg)| !self.constant_of(**arg).is_some_and(Constant::is_zero))
                 .map(|(number, &arg)| (number as u32 * kind.bytes(), arg))
                 .collect();
             if elements.is_empty() {

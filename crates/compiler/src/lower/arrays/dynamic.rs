@@ -16,8 +16,8 @@ use legato_heap::size_classes::MAX_SMALL_BYTES;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
 use crate::lower::env::{ModuleEnv, POINTER};
-use crate::lower::roots::SafepointKey;
 use crate::mir::Value;
+use crate::passes::analysis::SafepointKey;
 
 /// The longest array that is written by an inline loop, in bytes: beyond, the runtime's wide stores make up for the
 /// call.

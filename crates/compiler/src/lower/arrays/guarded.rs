@@ -1,16 +1,15 @@
-//! Accesses on the edge of the program's own bounds check: see [`lower::guards`](crate::lower::guards).
+//! Accesses on the edge of the program's own bounds check: see [`passes::analysis`](crate::passes::analysis).
 
 use cranelift_codegen::ir::{self, InstBuilder, SourceLoc};
 use legato_heap::plan::{ArrayPlan, SpinePlan};
 
 use super::spines::{self, Near, ToStore};
-use super::{Element, contiguous, is_zero};
+use super::{Element, contiguous};
 use crate::lower::Lowering;
-use crate::lower::checks::{MergedCheck, root};
 use crate::lower::env::element_type;
-use crate::lower::guards::Guard;
-use crate::mir::{Edge, Extension, Op};
-use crate::passes::definition;
+use crate::mir::{Constant, Edge, Extension, Op};
+use crate::passes::analysis::{Guard, MergedCheck};
+use crate::passes::{definition, root};
 
 /// What a guarded access does.
 #[derive(Clone, Copy)]
@@ -37,7 +36,7 @@ impl Lowering<'_, '_> {
         let access = match data.op {
             Op::ArrayGet(_, extension, _) => Access::Load(extension),
             _ => {
-                let is_zero = self.constant_of(data.args[2]).map(is_zero);
+                let is_zero = self.constant_of(data.args[2]).map(Constant::is_zero);
                 Access::Store(ToStore { value: self.value(data.args[2]), is_zero })
             }
         };

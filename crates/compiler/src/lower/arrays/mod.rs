@@ -5,6 +5,7 @@ mod allocation;
 mod contiguous;
 mod counting;
 mod dynamic;
+mod element;
 mod guarded;
 mod spines;
 mod strips;
@@ -14,35 +15,20 @@ use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::ArrayPlan;
 
+use self::element::Element;
 use self::spines::ToStore;
 use super::Lowering;
 use super::access::{Region, trap};
-use super::checks::MergedCheck;
 use super::env::ModuleEnv;
-use super::roots::SafepointKey;
 use super::structs::null_trap;
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::mir::{Check, Constant, Extension, Inst, Reach, Value};
 use crate::module::TypeIndex;
+use crate::passes::analysis::MergedCheck;
+use crate::passes::analysis::SafepointKey;
 
 pub(super) use allocation::{ArrayShape, ArraySource};
-pub(super) use strips::StripVariables;
-
-/// An element to access.
-#[derive(Clone, Copy)]
-struct Element {
-    /// What the array holds.
-    kind: StorageKind,
-    /// The array.
-    array: ir::Value,
-    /// The element's index, checked but for `check`.
-    index: ir::Value,
-    /// Whether it is known to lie behind the header, in one piece with all before it.
-    is_inline: bool,
-    /// The bounds check that is left to the access, if one is.
-    check: Option<MergedCheck>,
-}
 
 impl ModuleEnv<'_> {
     /// Whether arrays have inline lengths.
@@ -77,7 +63,7 @@ impl Lowering<'_, '_> {
         let is_inline = match self.env.plan.arrays {
             _ if reach == Reach::Inline => true,
             ArrayPlan::Contiguous => true,
-            ArrayPlan::Spines(plan) => self.env.lies_inline(self.mir, &plan, kind, array, index),
+            ArrayPlan::Spines(plan) => self.env.heap_facts().lies_inline(self.mir, &plan, kind, array, index),
         };
         Element { kind, array: self.value(array), index: self.value(index), is_inline, check: self.checks.of(inst) }
     }
@@ -123,7 +109,7 @@ impl Lowering<'_, '_> {
         let kind = self.env.element_kind(ty);
         let element = self.array_element(inst, kind, reach, args);
         self.count_access(element, counting::Access::Write);
-        let stored = ToStore { value: self.value(value), is_zero: self.constant_of(value).map(is_zero) };
+        let stored = ToStore { value: self.value(value), is_zero: self.constant_of(value).map(Constant::is_zero) };
         match self.env.plan.arrays {
             ArrayPlan::Contiguous => {
                 contiguous::store(self, element, stored.value);
@@ -236,17 +222,5 @@ impl Lowering<'_, '_> {
     /// Flags for elements.
     fn element_flags(&mut self, kind: StorageKind) -> MemFlagsData {
         self.flags(Region::Elements(kind))
-    }
-}
-
-/// Whether a constant is what a zeroed cell holds.
-pub(super) fn is_zero(constant: Constant) -> bool {
-    match constant {
-        Constant::I32(value) => value == 0,
-        Constant::I64(value) => value == 0,
-        Constant::F32(bits) => bits == 0,
-        Constant::F64(bits) => bits == 0,
-        Constant::V128(bits) => bits == 0,
-        Constant::Null(_) => true,
     }
 }

@@ -5,8 +5,8 @@
 //! pointers. With N = 0 there is nothing to compare.
 //!
 //! Where the first N bytes grow, the comparison is with the array's inline length, and makes the bounds check too where
-//! that comes directly before (see [`checks`](crate::lower::checks)). What lies beyond is the exception then, and its
-//! code out of line. An inline length read before the array grew is too small, which does no harm: the pointers of
+//! that comes directly before (see [`analysis`](crate::passes::analysis)). What lies beyond is the exception then, and
+//! its code out of line. An inline length read before the array grew is too small, which does no harm: the pointers of
 //! leaves that have been grown over lead to the same elements.
 //!
 //! A load needs no check: the zero leaf reads as zeros. A store asks whether the leaf may be written through the
@@ -22,10 +22,10 @@ use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
-use crate::lower::checks::MergedCheck;
 use crate::lower::env::{POINTER, element_type};
 use crate::lower::structs::null_trap;
 use crate::mir::Extension;
+use crate::passes::analysis::MergedCheck;
 
 /// What a store stores.
 #[derive(Clone, Copy)]

@@ -1,8 +1,7 @@
-//! Accesses by strips: see [`lower::strips`](crate::lower::strips).
+//! Accesses by strips: see [`passes::analysis`](crate::passes::analysis).
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use cranelift_frontend::Variable;
 use legato_heap::layout::array_elements_offset;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
 
@@ -10,17 +9,9 @@ use super::Element;
 use super::spines::{self, ToStore};
 use crate::lower::Lowering;
 use crate::lower::env::{POINTER, element_type};
-use crate::lower::strips::{LAST, StripUse};
+use crate::lower::state::StripVariables;
 use crate::mir::{Block, Extension, Terminator};
-
-/// What holds a strip.
-#[derive(Clone, Copy)]
-pub(in crate::lower) struct StripVariables {
-    /// Element `i` lies at this address and `i` times the size.
-    base: Variable,
-    /// The first index behind the strip, or, if that is downward, the last one before it, -1 included; 32 bits.
-    end: Variable,
-}
+use crate::passes::analysis::{LAST, StripUse};
 
 /// What `end` is where there is no strip: no index is on the right side of it.
 const fn nowhere(is_downward: bool) -> i64 {

@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::{self, Opcode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Code;
+use super::code::Code;
 
 /// Uses of a value: the block, and the position up to which safepoints lie before the use.
 type Uses = FxHashMap<ir::Value, Vec<(ir::Block, u32)>>;

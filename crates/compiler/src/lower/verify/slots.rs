@@ -3,7 +3,7 @@
 use cranelift_codegen::ir;
 use rustc_hash::FxHashMap;
 
-use super::Code;
+use super::code::Code;
 use super::notes::SlotAccess;
 use crate::mir::Value;
 

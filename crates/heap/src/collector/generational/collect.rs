@@ -1,12 +1,14 @@
 //! When the generational heap collects, and in which order.
 
-use super::ages::Age;
 use super::scavenge::{FORWARDED, Scavenger, Tally};
 use super::{Count, Generational, Nursery};
-use crate::blocks::BLOCK_BYTES;
-use crate::external::{Fate, HostValue};
+use crate::ages::Age;
+use crate::blocks::{BLOCK_BYTES, Release};
+use crate::budget::finish;
+use crate::collector::Collect;
+use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
-use crate::observer::{Cause, CollectionKind, GcEvent, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::roots::Roots;
@@ -24,8 +26,6 @@ const LEAST_BYTES: u64 = 2 * BLOCK_BYTES as u64;
 struct Progress {
     phases: PhaseTimes,
     promoted: Count,
-    /// Host values to be dropped in the end.
-    dead_values: Vec<HostValue>,
     /// Objects found live.
     survivors: u64,
     lacked_memory: bool,
@@ -40,7 +40,7 @@ impl Generational {
     /// How much may be allocated in a cycle, in bytes.
     pub(super) fn nursery_bytes(&self) -> u64 {
         let most = (self.core.config.maximum() / NURSERY_PART).max(LEAST_BYTES);
-        match self.core.config.generational.nursery {
+        match self.params.nursery {
             Nursery::Fixed(bytes) => bytes.min(most),
             Nursery::Appel => (self.core.pacer.room() / 2).max(self.least_appel_bytes()),
         }
@@ -50,7 +50,7 @@ impl Generational {
     /// allocation makes progress.
     pub(super) fn is_full_due(&self, bytes: u64) -> bool {
         let young = self.young_bytes();
-        let room = match self.core.config.generational.nursery {
+        let room = match self.params.nursery {
             Nursery::Fixed(_) => bytes,
             Nursery::Appel => bytes.max(self.least_appel_bytes()),
         };
@@ -76,15 +76,6 @@ impl Generational {
         self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots) == CollectionKind::Full
     }
 
-    /// Collects the nursery because `stress` asks for it.
-    pub(super) fn collect_stressed(&mut self, roots: &mut dyn Roots) {
-        self.run(Cause::Stress, CollectionKind::Nursery, 0, roots);
-    }
-
-    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
-        self.run(cause, CollectionKind::Full, 0, roots);
-    }
-
     /// One collection of the kind `wanted` at least; says what kind it was.
     pub(super) fn run(
         &mut self,
@@ -102,7 +93,7 @@ impl Generational {
         self.allocated += self.core.leaves.allocated_bytes();
         let mut progress = Progress::default();
         let (mut cause, mut kind) = (cause, wanted);
-        let aging = if wanted == CollectionKind::Full { 0 } else { self.core.config.generational.aging };
+        let aging = if wanted == CollectionKind::Full { 0 } else { self.params.aging };
         self.scavenge(aging, &mut progress, roots);
         self.core.pacer.charge(progress.promoted.bytes);
         if kind == CollectionKind::Nursery {
@@ -117,10 +108,11 @@ impl Generational {
         }
         self.start_cycle();
         if kind == CollectionKind::Full {
-            let start = Instant::now();
+            let slice = self.core.start_slice(Phase::Release);
             let room = self.core.pacer.room();
-            self.core.pool.release_to_system(room.saturating_sub(self.nursery.held_bytes()));
-            progress.phases.release = start.elapsed();
+            let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
+            finish(|budget| self.core.pool.release_to_system(&mut release, budget));
+            progress.phases.release = self.core.end_slice(slice);
         }
         let pause = start.elapsed();
         let zeroing = self.nursery.take_zeroing_times();
@@ -152,20 +144,21 @@ impl Generational {
             promoted_objects: progress.promoted.objects,
             aging_bytes: self.nursery.kept_bytes(),
             freed_handles: 0,
-            dropped_externals: progress.dead_values.len() as u64,
+            dropped_externals: self.core.externals.dead_count() as u64,
         };
         self.allocated_before += std::mem::take(&mut self.allocated);
         if self.core.config.verify {
             self.verify_or_panic("after", Some(roots));
         }
         self.core.report(event);
-        drop(progress.dead_values);
+        finish(|budget| self.core.externals.drop_dead(budget));
         kind
     }
 
     /// Evacuates the nursery: afterwards every survivor is old, or lies in a kept block.
     fn scavenge(&mut self, aging: u32, progress: &mut Progress, roots: &mut dyn Roots) {
-        let start = Instant::now();
+        let slice = self.core.start_slice(Phase::Evacuate);
+        let start = slice.start;
         let core = &mut self.core;
         let slots = self.store_buffer.take(&mut core.context);
         self.nursery.start_collection(&mut core.pool, &core.context, aging);
@@ -193,7 +186,7 @@ impl Generational {
         let drained = Instant::now();
 
         let (pool, ages) = (&core.pool, &self.nursery.ages);
-        progress.dead_values.extend(core.externals.take_dead_young(|Reference(object)| {
+        core.externals.nursery_collected(|Reference(object)| {
             // SAFETY: the object was allocated before the collection; its header is there, or the record of its copy.
             let header = unsafe { pool.cage.read(object + TYPE_ID_OFFSET) };
             if header & FORWARDED != 0 {
@@ -203,10 +196,11 @@ impl Generational {
             } else {
                 Fate::Dead
             }
-        }));
+        });
         let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
         core.views.collected(&core.pool.marks);
+        finish(|budget| core.views.unmap(budget));
         core.forget_dead_homecomers();
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;
@@ -222,38 +216,27 @@ impl Generational {
         progress.phases.remembered += remembered - visited;
         progress.phases.evacuate += drained - remembered;
         progress.phases.sweep += drained.elapsed();
+        core.end_slice(slice);
     }
 
     /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
     fn mark_and_sweep(&mut self, collection: Instant, cause: Cause, progress: &mut Progress, roots: &mut dyn Roots) {
         self.runs.fill(BumpRun::default());
         self.core.mark(roots, &mut progress.phases);
-        let start = Instant::now();
+        let slice = self.core.start_slice(Phase::Sweep);
         let core = &mut self.core;
-        progress.dead_values.extend(core.take_dead_values());
-        let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = core.sweep_large(cause != Cause::Limit);
-        core.views.collected(&core.pool.marks);
-        core.forget_dead_homecomers();
-        let leaves = core.leaves.collected(&mut core.pool);
-        if core.config.verify {
-            core.small.release_all_dead(&mut core.pool, &mut core.model, true);
-        }
-        self.old_objects = small.objects + large.objects;
-        progress.phases.sweep += start.elapsed();
+        let mut sweeping = core.start_sweep(cause != Cause::Limit);
+        finish(|budget| core.sweep(&mut sweeping, budget));
+        let survivors = sweeping.survivors();
+        self.old_objects = survivors.objects;
+        progress.phases.sweep += core.end_slice(slice);
         let promoted_before = progress.promoted.bytes;
         if self.nursery.kept_bytes() > 0 {
             self.scavenge(0, progress, roots);
         }
         let core = &mut self.core;
-        let live = small.bytes + large.bytes + leaves.bytes + progress.promoted.bytes - promoted_before;
+        let live = survivors.bytes + progress.promoted.bytes - promoted_before;
         core.pacer.collected(live, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
-    }
-
-    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
-        if let Err(error) = self.verify(roots) {
-            panic!("verification {when} a collection after {} others: {error}", self.core.stats.collections);
-        }
     }
 }

@@ -19,9 +19,9 @@
 //! prefetching while copying (Cher, Hosking and Vitek 2004). Limits: stop-the-world; the mature space is not compacted;
 //! a card scan finds dead old objects too, whose young ones then live until the next full collection.
 
-mod ages;
+pub(crate) mod attributes;
 mod collect;
-mod params;
+pub(crate) mod params;
 mod remembered;
 mod scavenge;
 mod store_buffer;
@@ -29,23 +29,26 @@ mod store_buffer;
 mod tests;
 mod verify;
 
-pub(crate) use ages::{AGE_TABLE_BELOW, Age, Ages};
 pub use params::{Barrier, GenerationalParams, Nursery};
 
+use crate::ages::Age;
+use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
-use crate::core::{Contents, Core};
+use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::external::HostValue;
 use crate::observer::{Cause, CollectionKind, HeapStats};
-use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
+use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
+use crate::size_classes::MAX_SIZE_CLASSES;
 use crate::size_classes::MAX_SMALL_BYTES;
+use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::spaces::nursery;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
+use crate::verify::Check;
 use scavenge::Work;
 use std::sync::Arc;
 use store_buffer::StoreBuffer;
@@ -58,6 +61,7 @@ pub(crate) struct Generational {
     /// Dropped before the core: its helper thread may be writing to the memory that the core owns.
     nursery: nursery::Nursery,
     pub(crate) core: Core<Direct>,
+    params: GenerationalParams,
     work: Work,
     /// The mature cells that objects are copied to next, by size class.
     runs: [BumpRun; MAX_SIZE_CLASSES],
@@ -82,12 +86,14 @@ struct Count {
 impl Generational {
     /// An empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Generational, HeapError> {
+        let Collector::Generational(params) = config.collector else { unreachable!("another collector's heap") };
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
         Ok(Generational {
-            nursery: nursery::Nursery::new(config, &core.pool.cage)?,
+            nursery: nursery::Nursery::new(&core.pool.cage, config.zeroing(), config.stress.is_some(), config.verify)?,
             store_buffer: StoreBuffer::new(&mut core.context),
             core,
+            params,
             work: Work::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
             old_objects: 0,
@@ -95,29 +101,6 @@ impl Generational {
             allocated: 0,
             allocated_before: 0,
         })
-    }
-
-    /// Allocates an object of `bytes` with its header; for arrays, the caller writes the length before the next
-    /// allocation.
-    fn allocate(
-        &mut self,
-        id: TypeId,
-        bytes: u32,
-        contents: Contents,
-        roots: &mut dyn Roots,
-    ) -> Result<u32, AllocationError> {
-        self.core.check_size(bytes, contents)?;
-        self.core.toggle_poll();
-        self.tick(roots);
-        let object = match self.try_allocate(bytes, contents) {
-            Some(object) => object,
-            None => self.allocate_after_collection(bytes, contents, roots)?,
-        };
-        self.core.stats.slow_allocations += 1;
-        self.core.stats.large_allocations += (bytes > MAX_SMALL_BYTES) as u64;
-        // SAFETY: the memory is free and large enough, and there is nothing to prepare.
-        unsafe { self.core.start_object(object, id) };
-        Ok(object)
     }
 
     /// Collects, as much as is needed, until there is memory.
@@ -142,7 +125,7 @@ impl Generational {
                 return Ok(object);
             }
         }
-        Err(self.core.out_of_memory(bytes, self.live_bytes() + self.allocated))
+        Err(self.core.out_of_memory(bytes, self.size()))
     }
 
     /// Finds memory; `None` where a collection is due, or would be the only help.
@@ -180,59 +163,52 @@ impl Generational {
         Some(object)
     }
 
-    /// Counts an allocation or a poll under `stress`.
-    fn tick(&mut self, roots: &mut dyn Roots) {
-        if self.core.is_stressed() {
-            match (self.core.stats.collections + 1).is_multiple_of(FULL_UNDER_STRESS) {
-                true => self.collect(Cause::Stress, roots),
-                false => self.collect_stressed(roots),
-            }
-        }
+    /// Whether so many leaves can be had, if need be in blocks that the nursery can spare.
+    fn has_leaves(&mut self, leaves: u64, kind: LeafKind) -> bool {
+        let core = &mut self.core;
+        let enough = |core: &Core<Direct>| core.leaves.available(kind, &core.pool) >= leaves;
+        enough(core) || self.nursery.release_unused(&mut core.pool) && enough(core)
     }
 
-    pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
-        self.core.context.lower_poll();
-        if let Some(&object) = self.core.homecoming.last() {
-            let is_old = self.is_old(object);
-            self.core.bring_some_home(object, is_old);
-        }
-        self.tick(roots);
-        if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
-            self.collect_young(0, roots);
-        }
+    /// Bytes found live by the last collection, and copied since the last full one.
+    fn live_bytes(&self) -> u64 {
+        self.core.pacer.size() + self.kept.bytes
+    }
+}
+
+impl Collect for Generational {
+    type Model = Direct;
+
+    fn core(&self) -> &Core<Direct> {
+        &self.core
     }
 
-    pub(crate) fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
-        self.allocate(id, self.core.struct_bytes(id), Contents::Zeroed, roots).map(Reference)
+    fn core_mut(&mut self) -> &mut Core<Direct> {
+        &mut self.core
     }
 
-    pub(crate) fn allocate_array(
+    fn allocate(
         &mut self,
         id: TypeId,
-        length: u32,
+        bytes: u32,
         contents: Contents,
         roots: &mut dyn Roots,
-    ) -> Result<Reference, AllocationError> {
-        let bytes = self.core.array_bytes(id, length)?;
-        let (leaves, kind) = self.core.eager_leaves(id, length)?;
-        if leaves > 0 {
-            self.make_room(leaves, kind, roots)?;
-        }
-        let held = self.core.contents_of_array(id, length, contents);
-        let array = self.allocate(id, bytes, held, roots)?;
-        if !self.core.finish_array(array, id, length, kind, contents) {
-            return Err(self.core.out_of_leaves(self.live_bytes() + self.allocated));
-        }
-        Ok(Reference(array))
+    ) -> Result<u32, AllocationError> {
+        self.core.check_size(bytes, contents)?;
+        self.core.toggle_poll();
+        self.tick(roots);
+        let object = match self.try_allocate(bytes, contents) {
+            Some(object) => object,
+            None => self.allocate_after_collection(bytes, contents, roots)?,
+        };
+        self.core.stats.slow_allocations += 1;
+        self.core.stats.large_allocations += (bytes > MAX_SMALL_BYTES) as u64;
+        // SAFETY: the memory is free and large enough, and there is nothing to prepare.
+        unsafe { self.core.start_object(object, id) };
+        Ok(object)
     }
 
-    /// Collects, as much as is needed, until `leaves` leaves can be had.
-    pub(crate) fn make_room(
-        &mut self,
-        leaves: u64,
-        kind: LeafKind,
-        roots: &mut dyn Roots,
-    ) -> Result<(), AllocationError> {
+    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
         let bytes = leaves * u64::from(self.core.leaves.leaf_bytes());
         let young = self.young_bytes();
         if young > 0 && young + bytes > self.nursery_bytes() || self.is_full_due(bytes) {
@@ -245,64 +221,66 @@ impl Generational {
         if self.has_leaves(leaves, kind) && !self.core.is_exhausted(self.live_bytes()) {
             return Ok(());
         }
-        Err(self.core.out_of_memory(bytes.min(u32::MAX.into()) as u32, self.live_bytes() + self.allocated))
+        Err(self.core.out_of_memory(bytes.min(u32::MAX.into()) as u32, self.size()))
     }
 
-    /// Whether so many leaves can be had, if need be in blocks that the nursery can spare.
-    fn has_leaves(&mut self, leaves: u64, kind: LeafKind) -> bool {
-        let core = &mut self.core;
-        let enough = |core: &Core<Direct>| core.leaves.available(kind, &core.pool) >= leaves;
-        enough(core) || self.nursery.release_unused(&mut core.pool) && enough(core)
-    }
-
-    /// Whether no nursery collection comes by an object.
     #[inline]
-    pub(crate) fn is_old(&self, object: u32) -> bool {
+    fn is_old(&self, object: u32) -> bool {
         self.nursery.ages.of(object) == Age::Old
     }
 
-    pub(crate) fn allocate_external(
-        &mut self,
-        value: HostValue,
-        roots: &mut dyn Roots,
-    ) -> Result<Reference, AllocationError> {
-        let bytes = self.core.types.record(TypeTable::EXTERNAL).bytes;
-        let reference = Reference(self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?);
-        let slot = self.core.bind_external(reference, value);
+    fn external_allocated(&mut self, slot: u32) {
         self.core.externals.add_young(slot);
-        Ok(reference)
     }
 
-    pub(crate) fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
+    fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        self.run(cause, CollectionKind::Full, 0, roots);
+    }
+
+    fn collect_leaves(&mut self, roots: &mut dyn Roots) {
+        self.collect_young(0, roots);
+    }
+
+    fn collect_stressed(&mut self, roots: &mut dyn Roots) {
+        match (self.core.stats.collections + 1).is_multiple_of(FULL_UNDER_STRESS) {
+            true => self.collect(Cause::Stress, roots),
+            false => {
+                self.run(Cause::Stress, CollectionKind::Nursery, 0, roots);
+            }
+        }
+    }
+
+    fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
         let pool = &mut self.core.pool;
         let mut record = self.core.immortal.allocate(pool, bytes);
         if record.is_none() && self.nursery.release_unused(pool) {
             record = self.core.immortal.allocate(pool, bytes);
         }
-        record.ok_or_else(|| self.core.out_of_memory(bytes, self.live_bytes() + self.allocated))
+        record.ok_or_else(|| self.core.out_of_memory(bytes, self.size()))
     }
 
-    /// The barrier of a reference stored at byte `offset` of an object.
-    pub(crate) fn stored(&mut self, object: Reference, offset: u32) {
+    fn stored(&mut self, object: Reference, offset: u32) {
         let record = self.core.types.record(self.core.type_of(object));
         let is_element = record.kind == TypeKind::Array as u32;
         self.core.pool.cage.mark_card(if is_element { object.0 + offset } else { object.0 });
     }
 
-    /// Empties the store buffer.
-    pub(crate) fn flush_store_buffer(&mut self) {
+    fn flush_store_buffer(&mut self) {
         let (pool, small, types) = (&self.core.pool, &self.core.small, &self.core.types);
         self.store_buffer.flush(&mut self.core.context, |slot| {
             pool.cage.mark_card(remembered::card_of_slot(pool, small, types, slot));
         });
     }
 
-    /// Bytes found live by the last collection, and copied since the last full one.
-    fn live_bytes(&self) -> u64 {
-        self.core.pacer.size() + self.kept.bytes
+    fn check(&self, roots: Option<&mut dyn Roots>) -> Check {
+        self.check_all(roots)
     }
 
-    pub(crate) fn stats(&self) -> HeapStats {
+    fn size(&self) -> u64 {
+        self.live_bytes() + self.allocated
+    }
+
+    fn stats(&self) -> HeapStats {
         HeapStats {
             live_bytes: self.live_bytes(),
             live_objects: self.old_objects + self.kept.objects,

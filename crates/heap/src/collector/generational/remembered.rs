@@ -4,8 +4,8 @@
 //! kept block) is remembered anew, by its card. The objects of a card are found by the mark bits, which in a
 //! generational heap tell where the objects of the mature space start: one card has just one word of them.
 
-use super::ages::Age;
 use super::scavenge::Scavenger;
+use crate::ages::Age;
 use crate::arch::prefetch;
 use crate::arrays::parts::Parts;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, FIRST_BLOCK, block_of, block_start};

@@ -10,22 +10,24 @@
 //! Looking at a young object for the first time is a cache miss. A slot therefore waits among [`SLOTS`] others while
 //! the header that it leads to is fetched (Cher, Hosking and Vitek 2004).
 
-use super::ages::Age;
 use super::remembered::card_of_slot;
+use crate::ages::Age;
 use crate::arch::prefetch;
 use crate::arrays::SpineMode;
-use crate::arrays::leaves::{LeafTally, follow_remainder, mark_leaves, strips};
 use crate::arrays::parts::Parts;
+use crate::arrays::pointers::{LeafTally, follow_remainder, mark_leaves, strips};
 use crate::blocks::{BlockPool, block_of};
 use crate::cage::Memory;
 use crate::collector::delay::Delay;
-use crate::core::{Contents, object_bytes};
+use crate::core::object_bytes;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
-use crate::plan::{BumpRun, MAX_SIZE_CLASSES};
+use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::references::direct::Direct;
 use crate::roots::RootVisitor;
+use crate::size_classes::MAX_SIZE_CLASSES;
+use crate::spaces::Contents;
 use crate::spaces::nursery::Nursery;
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
@@ -273,7 +275,7 @@ impl<'a> Scavenger<'a> {
             let parts = Parts::of(self.memory, Some(mode.layout), object, element_bytes, length);
             // SAFETY: the spine is where it will be, and the mutator stands.
             unsafe { follow_remainder(self.memory, &parts) };
-            mark_leaves(self.pool, mode, self.views, &parts, &mut self.tally.leaves);
+            mark_leaves(self.pool, mode, self.views, &parts, (0, u32::MAX), &mut self.tally.leaves);
         }
     }
 

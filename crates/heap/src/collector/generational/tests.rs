@@ -1,8 +1,9 @@
 //! Memory that the system refuses at every possible point: in the nursery, while copying, for large objects.
 
 use super::{Barrier, Generational, GenerationalParams, Nursery};
-use crate::core::Contents;
+use crate::collector::Collect;
 use crate::layout::StorageKind;
+use crate::spaces::Contents;
 use crate::{
     AllocationError, Cause, Collector, HeapConfig, Reference, RootStack, TypeId, TypeInfo, TypeShape, TypeTable,
     Zeroing,
@@ -149,9 +150,8 @@ fn refused_memory_leaves_a_consistent_heap() {
             [(0, Zeroing::Bulk, Nursery::Fixed(256 << 10)), (40, Zeroing::HotPath, Nursery::Appel)]
         {
             let config = HeapConfig {
-                collector: Collector::Generational,
                 zeroing: Some(zeroing),
-                generational: GenerationalParams { nursery, aging, barrier },
+                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
                 min_bytes: 1 << 20,
                 ..HeapConfig::default()
             };

@@ -6,13 +6,13 @@
 //! a dirty card, or by the slot's entry in the store buffer.
 
 use super::Generational;
-use super::ages::{Age, Ages};
+use crate::ages::{Age, Ages};
 use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};
 use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::{RootVisitor, Roots};
 use crate::types::TypeKind;
-use crate::verify::{Check, Place, VerifyError, Walk};
+use crate::verify::{Check, Place, Walk};
 use std::collections::HashSet;
 
 /// Counts roots that lead to young objects.
@@ -31,11 +31,7 @@ impl RootVisitor for YoungRoots<'_> {
 
 impl Generational {
     /// Checks the heap, and the roots if given.
-    pub(crate) fn verify(&self, roots: Option<&mut dyn Roots>) -> Result<(), VerifyError> {
-        self.check_all(roots).map_err(VerifyError)
-    }
-
-    fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
+    pub(super) fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
         let core = &self.core;
         core.pool.check()?;
         core.mapped.check(&core.pool)?;

@@ -8,20 +8,25 @@
 //! The classical design (McCarthy 1960; lazy sweeping after Hughes 1982); segregated size classes and runs of free
 //! cells so that compiled code allocates by bumping. Limits: stop-the-world, fragmentation within size classes.
 
+pub(crate) mod attributes;
 mod verify;
 
+use crate::blocks::Release;
+use crate::budget::finish;
+use crate::collector::Collect;
 use crate::config::HeapConfig;
-use crate::core::{Contents, Core};
+use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::external::HostValue;
-use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
+use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
+use crate::verify::Check;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,44 +39,6 @@ impl<M: ReferenceModel> MarkSweep<M> {
     /// An empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<MarkSweep<M>, HeapError> {
         Ok(MarkSweep { core: Core::new(config, types)? })
-    }
-
-    /// Allocates an object of `bytes` with its header, zeroed but for large ones with other contents; for arrays, the
-    /// caller writes the length before the next allocation.
-    fn allocate(
-        &mut self,
-        id: TypeId,
-        bytes: u32,
-        contents: Contents,
-        roots: &mut dyn Roots,
-    ) -> Result<Reference, AllocationError> {
-        self.core.check_size(bytes, contents)?;
-        self.core.toggle_poll();
-        self.tick(roots);
-        let class = self.core.small.classes.of(bytes);
-        let size = self.charge_for(class, bytes, contents);
-        let mut collected = false;
-        if self.needs_memory(class) && self.core.pacer.is_due(size + self.core.leaves.allocated_bytes()) {
-            self.collect(Cause::Limit, roots);
-            collected = true;
-        }
-        loop {
-            if let Some(object) = self.try_take(class, bytes, contents) {
-                let core = &mut self.core;
-                core.stats.slow_allocations += 1;
-                core.stats.large_allocations += class.is_none() as u64;
-                // SAFETY: the cell is free and large enough, and the model was prepared.
-                return Ok(unsafe { core.start_object(object, id) });
-            }
-            if !collected {
-                self.collect(Cause::Exhaustion, roots);
-                collected = true;
-                if !self.core.is_exhausted(self.core.pacer.live) {
-                    continue;
-                }
-            }
-            return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
-        }
     }
 
     /// Whether the object will need memory beyond the current runs.
@@ -116,58 +83,57 @@ impl<M: ReferenceModel> MarkSweep<M> {
         run.cursor += cell;
         Some(object)
     }
+}
 
-    /// Counts an allocation or a poll under `stress`.
-    fn tick(&mut self, roots: &mut dyn Roots) {
-        if self.core.is_stressed() {
-            self.collect(Cause::Stress, roots);
-        }
+impl<M: ReferenceModel> Collect for MarkSweep<M> {
+    type Model = M;
+
+    fn core(&self) -> &Core<M> {
+        &self.core
     }
 
-    pub(crate) fn poll(&mut self, roots: &mut dyn Roots) {
-        self.core.context.lower_poll();
-        if let Some(&object) = self.core.homecoming.last() {
-            let is_old = self.is_old(object);
-            self.core.bring_some_home(object, is_old);
-        }
-        self.tick(roots);
-        if self.core.leaves.allocated_bytes() > self.core.leaf_budget {
-            self.collect(Cause::Limit, roots);
-        }
+    fn core_mut(&mut self) -> &mut Core<M> {
+        &mut self.core
     }
 
-    pub(crate) fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
-        self.allocate(id, self.core.struct_bytes(id), Contents::Zeroed, roots)
-    }
-
-    pub(crate) fn allocate_array(
+    fn allocate(
         &mut self,
         id: TypeId,
-        length: u32,
+        bytes: u32,
         contents: Contents,
         roots: &mut dyn Roots,
-    ) -> Result<Reference, AllocationError> {
-        let bytes = self.core.array_bytes(id, length)?;
-        let (leaves, kind) = self.core.eager_leaves(id, length)?;
-        if leaves > 0 {
-            self.make_room(leaves, kind, roots)?;
+    ) -> Result<u32, AllocationError> {
+        self.core.check_size(bytes, contents)?;
+        self.core.toggle_poll();
+        self.tick(roots);
+        let class = self.core.small.classes.of(bytes);
+        let size = self.charge_for(class, bytes, contents);
+        let mut collected = false;
+        if self.needs_memory(class) && self.core.pacer.is_due(size + self.core.leaves.allocated_bytes()) {
+            self.collect(Cause::Limit, roots);
+            collected = true;
         }
-        let held = self.core.contents_of_array(id, length, contents);
-        let reference = self.allocate(id, bytes, held, roots)?;
-        let array = self.core.object(reference);
-        if !self.core.finish_array(array, id, length, kind, contents) {
-            return Err(self.core.out_of_leaves(self.core.pacer.size()));
+        loop {
+            if let Some(object) = self.try_take(class, bytes, contents) {
+                let core = &mut self.core;
+                core.stats.slow_allocations += 1;
+                core.stats.large_allocations += class.is_none() as u64;
+                // SAFETY: the cell is free and large enough, and the model was prepared.
+                unsafe { core.start_object(object, id) };
+                return Ok(object);
+            }
+            if !collected {
+                self.collect(Cause::Exhaustion, roots);
+                collected = true;
+                if !self.core.is_exhausted(self.core.pacer.live) {
+                    continue;
+                }
+            }
+            return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
         }
-        Ok(reference)
     }
 
-    /// Collects, if need be, until `leaves` leaves can be had.
-    pub(crate) fn make_room(
-        &mut self,
-        leaves: u64,
-        kind: LeafKind,
-        roots: &mut dyn Roots,
-    ) -> Result<(), AllocationError> {
+    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
         let core = &self.core;
         let bytes = leaves * u64::from(core.leaves.leaf_bytes());
         let young = core.leaves.allocated_bytes();
@@ -182,36 +148,19 @@ impl<M: ReferenceModel> MarkSweep<M> {
         Err(core.out_of_memory(bytes.min(u32::MAX.into()) as u32, core.pacer.size()))
     }
 
-    /// Whether an object would have to be remembered: there are no generations.
     #[inline]
-    pub(crate) fn is_old(&self, _object: u32) -> bool {
+    fn is_old(&self, _object: u32) -> bool {
         false
     }
 
-    pub(crate) fn allocate_external(
-        &mut self,
-        value: HostValue,
-        roots: &mut dyn Roots,
-    ) -> Result<Reference, AllocationError> {
-        let bytes = self.core.types.record(TypeTable::EXTERNAL).bytes;
-        let reference = self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?;
-        self.core.bind_external(reference, value);
-        Ok(reference)
-    }
-
-    pub(crate) fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
+    fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
         let record = self.core.immortal.allocate(&mut self.core.pool, bytes);
         record.ok_or_else(|| self.core.out_of_memory(bytes, self.core.pacer.size()))
     }
 
-    /// A reference was stored at byte `offset` of an object: no barrier.
-    pub(crate) fn stored(&mut self, _object: Reference, _offset: u32) {}
+    fn stored(&mut self, _object: Reference, _offset: u32) {}
 
-    /// The cold path of [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer), which mark-sweep has no
-    /// use for.
-    pub(crate) fn flush_store_buffer(&mut self) {}
-
-    pub(crate) fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+    fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
         if self.core.config.verify && self.core.config.stress.is_some() {
             self.verify_or_panic("before", None);
         }
@@ -224,27 +173,22 @@ impl<M: ReferenceModel> MarkSweep<M> {
             *core.context.run(class) = BumpRun::default();
         }
         core.mark(roots, &mut phases);
-        let sweep_start = Instant::now();
-        let dead_values = core.take_dead_values();
-        let small = core.small.collected(&mut core.pool, &mut core.model);
-        let large = core.sweep_large(cause != Cause::Limit);
-        core.views.collected(&core.pool.marks);
-        core.forget_dead_homecomers();
-        let leaves = core.leaves.collected(&mut core.pool);
-        if core.config.verify {
-            core.small.release_all_dead(&mut core.pool, &mut core.model, true);
-        }
-        core.model.collected(&mut core.pool);
-        core.pacer.collected(small.bytes + large.bytes + leaves.bytes, start.elapsed());
+        let slice = core.start_slice(Phase::Sweep);
+        let mut sweeping = core.start_sweep(cause != Cause::Limit);
+        finish(|budget| core.sweep(&mut sweeping, budget));
+        let survivors = sweeping.survivors();
+        let dropped_externals = core.externals.dead_count() as u64;
+        core.pacer.collected(survivors.bytes, start.elapsed());
         core.leaf_budget = core.pacer.room();
-        phases.sweep = sweep_start.elapsed();
-        let release_start = Instant::now();
-        core.pool.release_to_system(core.pacer.room());
-        phases.release = release_start.elapsed();
+        phases.sweep = core.end_slice(slice);
+        let slice = core.start_slice(Phase::Release);
+        let mut release = Release::new(core.pacer.room());
+        finish(|budget| core.pool.release_to_system(&mut release, budget));
+        phases.release = core.end_slice(slice);
         let pause = start.elapsed();
 
         core.stats.full_collections += 1;
-        core.stats.live_objects = small.objects + large.objects;
+        core.stats.live_objects = survivors.objects;
         let event = GcEvent {
             number: 0,
             cause,
@@ -264,22 +208,24 @@ impl<M: ReferenceModel> MarkSweep<M> {
             aging_bytes: 0,
             marked_objects: core.stats.live_objects,
             freed_handles: core.model.take_released(),
-            dropped_externals: dead_values.len() as u64,
+            dropped_externals,
         };
         if core.config.verify {
             self.verify_or_panic("after", Some(roots));
         }
         self.core.report(event);
-        drop(dead_values);
+        finish(|budget| self.core.externals.drop_dead(budget));
     }
 
-    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
-        if let Err(error) = self.verify(roots) {
-            panic!("verification {when} a collection after {} others: {error}", self.core.stats.collections);
-        }
+    fn check(&self, roots: Option<&mut dyn Roots>) -> Check {
+        self.check_all(roots)
     }
 
-    pub(crate) fn stats(&self) -> HeapStats {
+    fn size(&self) -> u64 {
+        self.core.pacer.size()
+    }
+
+    fn stats(&self) -> HeapStats {
         HeapStats {
             live_bytes: self.core.pacer.live,
             allocated_bytes: self.core.pacer.allocated_total() + self.core.leaves.allocated_bytes(),

@@ -8,15 +8,11 @@ use crate::blocks::{BLOCK_BYTES, BlockKind, block_of, block_start};
 use crate::layout::TYPE_ID_OFFSET;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
-use crate::verify::{Check, Place, VerifyError, Walk};
+use crate::verify::{Check, Place, Walk};
 
 impl<M: ReferenceModel> MarkSweep<M> {
     /// Checks the heap, and the roots if given.
-    pub(crate) fn verify(&self, roots: Option<&mut dyn Roots>) -> Result<(), VerifyError> {
-        self.check_all(roots).map_err(VerifyError)
-    }
-
-    fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
+    pub(super) fn check_all(&self, roots: Option<&mut dyn Roots>) -> Check {
         let core = &self.core;
         core.pool.check()?;
         core.mapped.check(&core.pool)?;

@@ -2,7 +2,6 @@
 
 use super::PageState;
 use crate::error::HeapError;
-use crate::os::page_bytes;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
@@ -73,7 +72,10 @@ impl MemoryFile {
 
 /// This process's page tables, as far as the system shows them to everybody.
 #[derive(Debug)]
-pub(crate) struct PageTables(File);
+pub(crate) struct PageTables {
+    file: File,
+    page_bytes: u32,
+}
 
 /// Bits of an entry (Documentation/admin-guide/mm/pagemap.rst in Linux).
 const PRESENT: u64 = 1 << 63;
@@ -81,20 +83,20 @@ const SWAPPED: u64 = 1 << 62;
 const OF_A_FILE: u64 = 1 << 61;
 
 impl PageTables {
-    /// Opens them.
+    /// Opens them, of a system with pages of so many bytes.
     ///
     /// # Errors
     /// The system's own, as where `/proc` is not mounted.
-    pub(crate) fn new() -> io::Result<PageTables> {
-        File::open("/proc/self/pagemap").map(PageTables)
+    pub(crate) fn new(page_bytes: u32) -> io::Result<PageTables> {
+        Ok(PageTables { file: File::open("/proc/self/pagemap")?, page_bytes })
     }
 
     /// Says of each of `count` pages of a private mapping what stands behind it, into `states`, which is emptied first.
     /// Returns whether the system tells.
     pub(crate) fn read(&self, address: *const u8, count: usize, states: &mut Vec<PageState>) -> bool {
         let mut entries = vec![0; count * size_of::<u64>()];
-        let first = address.addr() as u64 / page_bytes() as u64;
-        let told = self.0.read_exact_at(&mut entries, first * size_of::<u64>() as u64).is_ok();
+        let first = address.addr() as u64 / u64::from(self.page_bytes);
+        let told = self.file.read_exact_at(&mut entries, first * size_of::<u64>() as u64).is_ok();
         states.clear();
         let entries = entries.as_chunks().0.iter().map(|&entry| u64::from_ne_bytes(entry));
         states.extend(entries.map(|entry| match entry & (PRESENT | SWAPPED) != 0 && entry & OF_A_FILE == 0 {

@@ -25,8 +25,11 @@ mod tests {
 
     #[test]
     fn pages_of_a_file_are_private_once_they_are_written() {
-        let (page, file, tables) =
-            (page_bytes() as usize, MemoryFile::new(c"test", 0, "a test").unwrap(), PageTables::new().unwrap());
+        let (page, file, tables) = (
+            page_bytes() as usize,
+            MemoryFile::new(c"test", 0, "a test").unwrap(),
+            PageTables::new(page_bytes()).unwrap(),
+        );
         let contents = vec![7u8; 4 * page];
         assert!(file.write(page as u64, &contents));
         let reservation = Reservation::new(1 << 20, "a test").unwrap();

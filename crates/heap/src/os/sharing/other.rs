@@ -51,7 +51,7 @@ pub(crate) enum PageTables {}
 impl PageTables {
     /// # Errors
     /// Always.
-    pub(crate) fn new() -> io::Result<PageTables> {
+    pub(crate) fn new(_page_bytes: u32) -> io::Result<PageTables> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

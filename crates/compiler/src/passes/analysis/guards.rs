@@ -8,32 +8,30 @@
 //! comparison moves to the cold path.
 
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{ArrayPlan, SpinePlan};
+use legato_heap::plan::SpinePlan;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::checks::{is_harmless, is_length, root};
-use super::control::predecessors;
-use super::env::ModuleEnv;
 use super::strips::StripPlan;
-use crate::mir::{Block, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value, ValueDef};
-use crate::passes::definition;
+use crate::mir::{Block, Cfg, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value, ValueDef};
+use crate::passes::heap::HeapFacts;
+use crate::passes::support::{definition, is_length_of, root};
 
 /// The program's own bounds check of an access, at the end of the block before it.
 #[derive(Clone, Copy)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     /// The access.
-    pub(super) access: Inst,
+    pub(crate) access: Inst,
     /// The comparison that the branch depends on.
-    pub(super) compare: Inst,
+    pub(crate) compare: Inst,
     /// The length that it compares with.
-    pub(super) length: Value,
+    pub(crate) length: Value,
     /// Whether the index is within the bounds where the comparison holds.
-    pub(super) holds_inside: bool,
+    pub(crate) holds_inside: bool,
 }
 
 /// The guards of a function.
 #[derive(Default)]
-pub(super) struct Guards {
+pub(crate) struct Guards {
     /// By the block that ends with the check.
     by_block: FxHashMap<Block, Guard>,
     accesses: FxHashSet<Inst>,
@@ -41,44 +39,38 @@ pub(super) struct Guards {
 
 impl Guards {
     /// The guard at the end of a block.
-    pub(super) fn at_end(&self, block: Block) -> Option<Guard> {
+    pub(crate) fn at_end(&self, block: Block) -> Option<Guard> {
         self.by_block.get(&block).copied()
     }
 
     /// Whether an access is made on the edge that leads to its block.
-    pub(super) fn is_guarded(&self, access: Inst) -> bool {
+    pub(crate) fn is_guarded(&self, access: Inst) -> bool {
         self.accesses.contains(&access)
     }
 
     /// All guards.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Guard> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Guard> {
         self.by_block.values()
     }
 }
 
 /// Finds the guards, where arrays have inline lengths. Accesses by strips are left to these, and counted accesses
 /// alone.
-pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &StripPlan) -> Guards {
+pub(crate) fn find_guards(heap: &HeapFacts, mir: &Function, cfg: &Cfg, strips: &StripPlan) -> Guards {
     let mut guards = Guards::default();
-    let ArrayPlan::Spines(spines) = env.plan.arrays else { return guards };
-    if !spines.layout.grows || env.plan.counting.is_some() {
-        return guards;
-    }
-    // Counted once there is something to ask for.
-    let mut entering = None;
-    for &block in order {
+    let Some(spines) = heap.growing_spines() else { return guards };
+    for &block in &cfg.order {
         let Some(Terminator::Branch { cond, then, otherwise }) = &mir.blocks[block.index()].terminator else {
             continue;
         };
         let Some(compare) = definition(mir, mir.resolve(*cond)) else { continue };
-        let Some(check) = Check::of(mir, compare) else { continue };
-        let (edge, holds_inside) = if check.or_equal { (otherwise, false) } else { (then, true) };
-        let (index, length) = check.inside();
-        let entering = entering.get_or_insert_with(|| predecessors(mir, order));
-        if edge.block == mir.entry || entering[edge.block.index()].len() != 1 {
+        let Some(comparison) = Comparison::of(mir, compare) else { continue };
+        let (edge, holds_inside) = if comparison.or_equal { (otherwise, false) } else { (then, true) };
+        let (index, length) = comparison.inside();
+        if edge.block == mir.entry || cfg.predecessors(edge.block).len() != 1 {
             continue;
         }
-        if let Some(access) = first_access(env, mir, &spines, strips, edge, index, length) {
+        if let Some(access) = first_access(heap, mir, &spines, strips, edge, index, length) {
             guards.accesses.insert(access);
             guards.by_block.insert(block, Guard { access, compare, length, holds_inside });
         }
@@ -87,15 +79,15 @@ pub(super) fn find(env: &ModuleEnv, mir: &Function, order: &[Block], strips: &St
 }
 
 /// A comparison of two numbers by size.
-pub(super) struct Check {
+pub(crate) struct Comparison {
     less: Value,
     greater: Value,
     /// Whether they may be equal.
-    pub(super) or_equal: bool,
+    pub(crate) or_equal: bool,
 }
 
-impl Check {
-    pub(super) fn of(mir: &Function, compare: Inst) -> Option<Check> {
+impl Comparison {
+    pub(crate) fn of(mir: &Function, compare: Inst) -> Option<Comparison> {
         use CompareOp::*;
         let data = &mir.insts[compare.index()];
         let Op::Compare(op) = data.op else { return None };
@@ -107,11 +99,11 @@ impl Check {
             I32GeU | I32GeS => (right, left, true),
             _ => return None,
         };
-        Some(Check { less, greater, or_equal })
+        Some(Comparison { less, greater, or_equal })
     }
 
     /// Index and length, if it compares such: it holds where the index is below the length, or else where it is not.
-    pub(super) fn inside(&self) -> (Value, Value) {
+    pub(crate) fn inside(&self) -> (Value, Value) {
         if self.or_equal { (self.greater, self.less) } else { (self.less, self.greater) }
     }
 }
@@ -119,7 +111,7 @@ impl Check {
 /// The access to the element at `index` of the array of this length that begins the block an edge leads to, if it can
 /// be made before. It is known to be within the bounds: nothing checks them in the block before it.
 fn first_access(
-    env: &ModuleEnv,
+    heap: &HeapFacts,
     mir: &Function,
     spines: &SpinePlan,
     strips: &StripPlan,
@@ -131,13 +123,13 @@ fn first_access(
     if block.cold {
         return None;
     }
-    let position = block.insts.iter().position(|inst| !is_harmless(&mir.insts[inst.index()].op))?;
+    let position = block.insts.iter().position(|inst| !mir.insts[inst.index()].op.properties().is_computation())?;
     let access = block.insts[position];
     let data = &mir.insts[access.index()];
     let kind = match data.op {
-        Op::ArrayGet(ty, _, Reach::Any) => env.element_kind(ty),
+        Op::ArrayGet(ty, _, Reach::Any) => heap.info.element_kind(ty),
         // A barrier needs the element's address in the block of the store.
-        Op::ArraySet(ty, Reach::Any) => Some(env.element_kind(ty)).filter(|&kind| kind != StorageKind::Ref)?,
+        Op::ArraySet(ty, Reach::Any) => Some(heap.info.element_kind(ty)).filter(|&kind| kind != StorageKind::Ref)?,
         _ => return None,
     };
     let is_before = |value: Value| match mir.values[mir.resolve(value).index()].def {
@@ -147,10 +139,10 @@ fn first_access(
     };
     let array = root(mir, data.args[0]);
     let is_found = mir.resolve(data.args[1]) == index
-        && is_length(mir, length, array)
+        && is_length_of(mir, length, array)
         && is_before(array)
         && data.args.get(2).is_none_or(|&stored| is_before(stored))
-        && !env.lies_inline(mir, spines, kind, array, index)
+        && !heap.lies_inline(mir, spines, kind, array, index)
         && strips.of(access).is_none();
     is_found.then_some(access)
 }

@@ -11,17 +11,14 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::points::may_be_done_again;
 use crate::abi::COLD_CELLS;
-use crate::lower::checks::root;
-use crate::lower::control::reverse_post_order;
-use crate::lower::env::ModuleEnv;
-use crate::lower::strips;
 use crate::mir::{
-    Block, Cfg, Check, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value, ValueDef,
+    Block, Cfg, Check, Collects, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value, ValueDef,
 };
 use crate::module::ValueType;
-use crate::passes::definition;
+use crate::passes::analysis::{Safepoints, plan_strips};
+use crate::passes::heap::HeapFacts;
+use crate::passes::support::{definition, root};
 
 /// A loop with more instructions than this is not taken out.
 const MOST_INSTS: usize = 150;
@@ -52,7 +49,7 @@ pub(super) struct Exit {
 
 /// Takes loops out of a function.
 pub(super) struct Outliner<'a> {
-    env: &'a ModuleEnv<'a>,
+    heap: &'a HeapFacts<'a>,
     mir: &'a Function,
     dominators: &'a Dominators,
     /// The block of each instruction.
@@ -63,14 +60,14 @@ pub(super) struct Outliner<'a> {
 
 impl<'a> Outliner<'a> {
     pub(super) fn new(
-        env: &'a ModuleEnv<'a>,
+        heap: &'a HeapFacts<'a>,
         mir: &'a Function,
         cfg: &Cfg,
         dominators: &'a Dominators,
         loops: &Loops,
         homes: &'a [Block],
     ) -> Outliner<'a> {
-        let mut outliner = Outliner { env, mir, dominators, homes, escapes: vec![false; mir.values.len()] };
+        let mut outliner = Outliner { heap, mir, dominators, homes, escapes: vec![false; mir.values.len()] };
         for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
             let number = loops.innermost[block.index()];
@@ -120,7 +117,7 @@ impl<'a> Outliner<'a> {
         };
         let exits = copy.blocks(blocks)?;
         let Copy { function, passed, .. } = copy;
-        let strips = strips::plan(self.env, &function, &reverse_post_order(&function), |_, _| None);
+        let strips = plan_strips(self.heap, &function, &Cfg::new(&function), &Safepoints::default());
         (!strips.strips.is_empty()).then_some((Outlined { number, passed, exits }, function))
     }
 
@@ -175,8 +172,8 @@ fn is_movable(mir: &Function, block: Block) -> bool {
 
 /// Whether an operation is no safepoint, or a poll, and calls nothing but cold paths.
 fn may_be_outlined(op: &Op) -> bool {
-    let writes = matches!(op, Op::Store(..) | Op::GlobalSet(_) | Op::StructSet(..) | Op::ArraySet(..));
-    may_be_done_again(op) || writes || *op == Op::Poll
+    let properties = op.properties();
+    matches!(properties.collects, Collects::Never | Collects::WhenDue) && !properties.calls
 }
 
 /// A loop on its way out.

@@ -18,14 +18,12 @@ mod outline;
 mod points;
 mod repair;
 
-use legato_heap::plan::ArrayPlan;
-
 use self::copies::Copies;
 use self::outline::Outliner;
 use self::points::{Finder, Version};
-use super::env::ModuleEnv;
+use super::block_params;
+use super::heap::HeapFacts;
 use crate::mir::{Block, BlockData, Cfg, Dominators, Function, Loops, Op, Reach};
-use crate::passes::block_params;
 
 /// A loop with more instructions than this, those of the loops within included, has one version.
 const MOST_INSTS: usize = 1_000;
@@ -40,11 +38,8 @@ const LARGEST_FUNCTION: usize = 6_000;
 
 /// The function with two versions of its loops, and the loops taken out of it in the order of their numbers, if it has
 /// any to which that matters. Near-linear in the function's size.
-pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<(Function, Vec<Function>)> {
-    let ArrayPlan::Spines(spines) = env.plan.arrays else { return None };
-    if !spines.layout.grows || env.plan.counting.is_some() || mir.insts.len() > LARGEST_FUNCTION {
-        return None;
-    }
+pub(crate) fn versions(heap: &HeapFacts, mir: &Function) -> Option<(Function, Vec<Function>)> {
+    let spines = heap.growing_spines().filter(|_| mir.insts.len() <= LARGEST_FUNCTION)?;
     if mir.blocks.iter().all(|block| accesses_in(mir, block) == 0) {
         return None;
     }
@@ -54,12 +49,12 @@ pub(crate) fn versions(env: &ModuleEnv, mir: &Function) -> Option<(Function, Vec
     if loops.loops.is_empty() {
         return None;
     }
-    let finder = Finder::new(env, mir, spines, &cfg, &dominators, &loops);
+    let finder = Finder::new(heap, mir, spines, &cfg, &dominators, &loops);
     let mut found: Vec<Version> = nests(mir, &cfg, &loops).iter().filter_map(|nest| finder.find(nest)).collect();
     if found.is_empty() {
         return None;
     }
-    let outliner = Outliner::new(env, mir, &cfg, &dominators, &loops, &finder.homes);
+    let outliner = Outliner::new(heap, mir, &cfg, &dominators, &loops, &finder.homes);
     let mut outlined = Vec::new();
     for version in &mut found {
         for blocks in finder.innermost(version) {

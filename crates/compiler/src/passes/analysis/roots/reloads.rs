@@ -1,10 +1,9 @@
 //! Which references have to be loaded from their slots behind which safepoints, where safepoints change references.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use super::{Crossings, NONE, References, SafepointKey, Temperature, is_safepoint, reads_operands_behind};
-use crate::lower::control;
-use crate::mir::{self, Block, Inst, Value};
+use super::{Crossings, NONE, References, SafepointKey, Safepoints, Temperature, is_safepoint};
+use crate::mir::{self, Block, Cfg, Value};
 
 /// The references that must be loaded behind each hot safepoint, because they are used there before the next one. Found
 /// by exploring, like liveness, from each use backwards, here up to the definition or the next hot safepoint.
@@ -18,16 +17,16 @@ const END: u32 = u32::MAX;
 impl Reloads {
     pub(super) fn find(
         mir: &mir::Function,
-        order: &[Block],
+        cfg: &Cfg,
         references: &References,
         crossings: &Crossings,
-        temperatures: &FxHashMap<Inst, Temperature>,
+        safepoints: &Safepoints,
     ) -> Reloads {
         // Hot safepoints of each block, by position as in `References::values`; the terminator's is last.
         let mut hot: Vec<Vec<(u32, SafepointKey)>> = vec![Vec::new(); mir.blocks.len()];
         // Uses: reference, block, and the position such that safepoints at or before it make the value change.
         let mut uses: Vec<(u32, Block, u32)> = Vec::new();
-        for &block in order {
+        for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
             let mut note = |value: Value, position: u32| {
                 let number = references.of(mir, value);
@@ -38,10 +37,10 @@ impl Reloads {
             for (position, &inst) in data.insts.iter().enumerate() {
                 let position = position as u32 + 1;
                 let data = &mir.insts[inst.index()];
-                if temperatures.get(&inst) == Some(&Temperature::Hot) {
+                if safepoints.get(&inst) == Some(&Temperature::Hot) {
                     hot[block.index()].push((position, SafepointKey::Inst(inst)));
                 }
-                let read = if reads_operands_behind(&data.op) { position } else { position - 1 };
+                let read = if data.op.properties().fills { position } else { position - 1 };
                 data.args.iter().for_each(|&arg| note(arg, read));
                 data.op.for_each_use(|value| note(value, read));
             }
@@ -56,7 +55,6 @@ impl Reloads {
         }
         uses.sort_unstable();
 
-        let predecessors = control::predecessors(mir, order);
         let mut needed = FxHashSet::default();
         let mut explored = vec![NONE; mir.blocks.len()];
         let mut work = Vec::new();
@@ -72,7 +70,7 @@ impl Reloads {
                     }
                     _ if block == home => {}
                     _ => {
-                        for &predecessor in &predecessors[block.index()] {
+                        for &(predecessor, _) in cfg.predecessors(block) {
                             if std::mem::replace(&mut explored[predecessor.index()], number) != number {
                                 work.push((predecessor, END));
                             }

@@ -20,24 +20,21 @@
 //!
 //! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a
 //! leaf into a spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow,
-//! loops have two versions ([`versions`](super::versions)), and strips are for what has been taken out of them.
+//! loops are versioned ([`loop_versions`](crate::passes)), and strips are for what has been outlined.
 
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{ArrayPlan, SpinePlan};
+use legato_heap::plan::SpinePlan;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::checks::root;
-use super::env::ModuleEnv;
-use super::roots::Temperature;
-use crate::mir::{
-    BinaryOp, Block, Cfg, Constant, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef,
-};
-use crate::passes::origin;
+use super::roots::{Safepoints, Temperature};
+use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
+use crate::passes::heap::HeapFacts;
+use crate::passes::support::{constant_i32, origin, root};
 
 /// No strip ends beyond this index: so far from the greatest that an index within a strip does not wrap when it makes a
 /// step.
-pub(super) const LAST: u32 = i32::MAX as u32 - (1 << 20);
+pub(crate) const LAST: u32 = i32::MAX as u32 - (1 << 20);
 /// A loop has at most this many strips: each takes two registers.
 const MOST_STRIPS: usize = 4;
 /// How much of a leaf one step may pass, as a divisor: beyond, a strip serves too few accesses.
@@ -46,33 +43,33 @@ const STEPS_IN_LEAF: u32 = 8;
 const DEPTH: u32 = 4;
 
 /// One strip of a loop.
-pub(super) struct Strip {
+pub(crate) struct Strip {
     /// The array.
-    pub(super) array: Value,
+    pub(crate) array: Value,
     /// What it holds.
-    pub(super) kind: StorageKind,
+    pub(crate) kind: StorageKind,
     /// Whether stores use it, so that it must be writable.
-    pub(super) is_written: bool,
+    pub(crate) is_written: bool,
     /// Whether the loop walks down.
-    pub(super) is_downward: bool,
+    pub(crate) is_downward: bool,
     /// The array's length, where it is known before the loop: the strip then starts out as the array's first N bytes.
-    pub(super) length: Option<Value>,
+    pub(crate) length: Option<Value>,
 }
 
 /// How an access uses a strip.
 #[derive(Clone, Copy)]
-pub(super) struct StripUse {
+pub(crate) struct StripUse {
     /// Number of the strip.
-    pub(super) strip: usize,
+    pub(crate) strip: usize,
     /// Whether it looks the strip up.
-    pub(super) leads: bool,
+    pub(crate) leads: bool,
 }
 
 /// The strips of a function.
 #[derive(Default)]
-pub(super) struct StripPlan {
+pub(crate) struct StripPlan {
     /// All strips.
-    pub(super) strips: Vec<Strip>,
+    pub(crate) strips: Vec<Strip>,
     /// By access.
     uses: FxHashMap<Inst, StripUse>,
     /// By block: the strips of its loop, as a range of numbers.
@@ -83,57 +80,48 @@ pub(super) struct StripPlan {
 
 impl StripPlan {
     /// The strip that an access uses.
-    pub(super) fn of(&self, access: Inst) -> Option<StripUse> {
+    pub(crate) fn of(&self, access: Inst) -> Option<StripUse> {
         self.uses.get(&access).copied()
     }
 
     /// The strips in use in a block.
-    pub(super) fn active(&self, block: Block) -> std::ops::Range<usize> {
+    pub(crate) fn active(&self, block: Block) -> std::ops::Range<usize> {
         self.active.get(&block).map_or(0..0, |&(start, end)| start..end)
     }
 
     /// The strips that start at the end of a block.
-    pub(super) fn entered(&self, block: Block) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn entered(&self, block: Block) -> impl Iterator<Item = usize> + use<> {
         self.entered.get(&block).cloned().unwrap_or_default().into_iter().flat_map(|(start, end)| start..end)
     }
 }
 
-/// Finds the strips. `temperature` says of an operation and its operands whether it is a safepoint.
-pub(super) fn plan(
-    env: &ModuleEnv,
-    mir: &Function,
-    order: &[Block],
-    temperature: impl Fn(&Op, &[Value]) -> Option<Temperature>,
-) -> StripPlan {
-    let ArrayPlan::Spines(spines) = env.plan.arrays else { return StripPlan::default() };
+/// Finds the strips.
+pub(crate) fn plan_strips(heap: &HeapFacts, mir: &Function, cfg: &Cfg, safepoints: &Safepoints) -> StripPlan {
+    let Some(spines) = heap.spines else { return StripPlan::default() };
     if spines.layout.grows && mir.outlined.is_none() {
         return StripPlan::default();
     }
     let is_access = |inst: &Inst| matches!(mir.insts[inst.index()].op, Op::ArrayGet(..) | Op::ArraySet(..));
-    if !order.iter().any(|block| mir.blocks[block.index()].insts.iter().any(is_access)) {
+    if !cfg.order.iter().any(|block| mir.blocks[block.index()].insts.iter().any(is_access)) {
         return StripPlan::default();
     }
-    let cfg = Cfg::new(mir);
-    let dominators = Dominators::new(mir, &cfg);
-    let loops = Loops::new(&cfg, &dominators);
+    let dominators = Dominators::new(mir, cfg);
+    let loops = Loops::new(cfg, &dominators);
     let mut is_innermost = vec![true; loops.loops.len()];
     let parents = loops.loops.iter().filter_map(|data| data.parent);
     parents.for_each(|parent| is_innermost[parent] = false);
     let mut blocks: Vec<Vec<Block>> = vec![Vec::new(); loops.loops.len()];
-    for &block in order {
+    for &block in &cfg.order {
         if let Some(number) = loops.innermost[block.index()] {
             blocks[number].push(block);
         }
     }
     let mut finder =
-        Finder { env, mir, spines, cfg: &cfg, dominators: &dominators, homes: None, plan: StripPlan::default() };
+        Finder { heap, mir, spines, cfg, dominators: &dominators, homes: None, plan: StripPlan::default() };
     for (number, blocks) in blocks.iter().enumerate() {
         let calls = |&block: &Block| {
             let data = &mir.blocks[block.index()];
-            let is_hot = |&inst: &Inst| {
-                let data = &mir.insts[inst.index()];
-                temperature(&data.op, &data.args) == Some(Temperature::Hot)
-            };
+            let is_hot = |inst: &Inst| safepoints.get(inst) == Some(&Temperature::Hot);
             matches!(data.terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
                 || data.insts.iter().any(is_hot)
         };
@@ -164,7 +152,7 @@ struct Candidate {
 }
 
 struct Finder<'a> {
-    env: &'a ModuleEnv<'a>,
+    heap: &'a HeapFacts<'a>,
     mir: &'a Function,
     spines: SpinePlan,
     cfg: &'a Cfg,
@@ -215,9 +203,9 @@ impl Finder<'_> {
                 let stores = matches!(data.op, Op::ArraySet(..));
                 let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
                 let array = root(mir, data.args[0]);
-                let kind = self.env.element_kind(ty);
+                let kind = self.heap.info.element_kind(ty);
                 if within.contains(&self.home(array))
-                    || self.env.lies_inline(mir, &self.spines, kind, array, data.args[1])
+                    || self.heap.lies_inline(mir, &self.spines, kind, array, data.args[1])
                 {
                     continue;
                 }
@@ -295,7 +283,7 @@ impl Finder<'_> {
         let place = |candidate: &&Candidate| i64::from(candidate.constant) * if is_downward { -1 } else { 1 };
         let Some(leader) = candidates.iter().filter(leads).min_by_key(place) else { return };
         let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty, _)) = mir.insts[leader.inst.index()].op else { return };
-        let kind = self.env.element_kind(ty);
+        let kind = self.heap.info.element_kind(ty);
         let reach = i64::from(self.reach(kind));
         let served = |candidate: &&Candidate| (0..=reach).contains(&(place(candidate) - place(&leader)));
         let is_written = candidates.iter().filter(served).any(|candidate| candidate.stores);
@@ -415,10 +403,7 @@ impl Finder<'_> {
     }
 
     fn constant(&self, value: Value) -> Option<i32> {
-        match super::safepoints::constant_of(self.mir, value) {
-            Some(Constant::I32(value)) => Some(value),
-            _ => None,
-        }
+        constant_i32(self.mir, self.mir.resolve(value))
     }
 
     /// The block that defines a value.

@@ -5,20 +5,17 @@
 //! access' cold path, and the read of the length with it where nothing else needs that. Between check and access lies
 //! nothing that traps, calls or stores, so no effect changes its place.
 
-use legato_heap::layout::StorageKind;
-use legato_heap::plan::{ArrayPlan, SpinePlan};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::env::ModuleEnv;
 use super::guards::Guards;
-use super::safepoints::constant_length;
 use super::strips::StripPlan;
-use crate::mir::{Block, Check, Function, Inst, Op, Reach, Value};
-use crate::passes::{greatest, origin};
+use crate::mir::{Block, Cfg, Check, Function, Inst, Op, Reach, Value};
+use crate::passes::heap::HeapFacts;
+use crate::passes::support::is_length_of;
 
 /// A bounds check that is left to the access behind it.
 #[derive(Clone, Copy)]
-pub(super) enum MergedCheck {
+pub(crate) enum MergedCheck {
     /// Against this length. Where arrays have inline lengths, it may have been left to an access before: it is to be
     /// read from the array, which is not null.
     Length(Value),
@@ -28,7 +25,7 @@ pub(super) enum MergedCheck {
 
 /// The bounds checks of a function that are left to accesses.
 #[derive(Default)]
-pub(super) struct MergedChecks {
+pub(crate) struct MergedChecks {
     /// By access.
     checks: FxHashMap<Inst, MergedCheck>,
     /// Bounds checks, comparisons of the program's own, and reads of lengths.
@@ -37,39 +34,39 @@ pub(super) struct MergedChecks {
 
 impl MergedChecks {
     /// The bounds check that an access makes.
-    pub(super) fn of(&self, access: Inst) -> Option<MergedCheck> {
+    pub(crate) fn of(&self, access: Inst) -> Option<MergedCheck> {
         self.checks.get(&access).copied()
     }
 
     /// Whether a bounds check, the program's own comparison, or the read of a length, is left to the access behind it.
-    pub(super) fn is_merged(&self, inst: Inst) -> bool {
+    pub(crate) fn is_merged(&self, inst: Inst) -> bool {
         self.merged.contains(&inst)
     }
 }
 
 /// Finds the checks to leave to accesses: to those by strips, and, where arrays have inline lengths, to all that
 /// compare with one. Each instruction is looked at once or twice.
-pub(super) fn merge(
-    env: &ModuleEnv,
+pub(crate) fn merge_checks(
+    heap: &HeapFacts,
     mir: &Function,
-    order: &[Block],
+    cfg: &Cfg,
     strips: &StripPlan,
     guards: &Guards,
 ) -> MergedChecks {
     let mut merger = Merger { mir, lengths: Vec::new(), merged: MergedChecks::default() };
-    let ArrayPlan::Spines(spines) = env.plan.arrays else { return merger.merged };
+    let Some(spines) = heap.spines else { return merger.merged };
     let grows = spines.layout.grows;
     if !grows && strips.strips.is_empty() {
         return merger.merged;
     }
-    for &block in order {
+    for &block in &cfg.order {
         let insts = &mir.blocks[block.index()].insts;
         for (position, &inst) in insts.iter().enumerate() {
             let data = &mir.insts[inst.index()];
             let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
             let (array, index) = (data.args[0], data.args[1]);
             let compares = strips.of(inst).is_some()
-                || grows && !env.lies_inline(mir, &spines, env.element_kind(ty), array, index);
+                || grows && !heap.lies_inline(mir, &spines, heap.info.element_kind(ty), array, index);
             if compares {
                 merger.merge(inst, array, index, &insts[..position]);
             }
@@ -80,7 +77,7 @@ pub(super) fn merge(
         }
     }
     if !merger.lengths.is_empty() {
-        let mut uses = uses_of_lengths(mir, order, strips, &merger.merged, grows);
+        let mut uses = uses_of_lengths(mir, &cfg.order, strips, &merger.merged, grows);
         merger.merge_guards(guards, &mut uses);
         // Where only strips make checks, one does not read a length that another has left out.
         let own = u32::from(!grows);
@@ -143,14 +140,14 @@ impl Merger<'_> {
             match data.op {
                 Op::BoundsCheck => {
                     let length = mir.resolve(data.args[1]);
-                    if mir.resolve(data.args[0]) == index && is_length(mir, length, array) {
+                    if mir.resolve(data.args[0]) == index && is_length_of(mir, length, array) {
                         self.merged.merged.insert(inst);
                         self.merged.checks.insert(access, MergedCheck::Length(length));
                         self.leave_length(access, length, &before[..position]);
                     }
                     return;
                 }
-                ref op if is_harmless(op) => {}
+                ref op if op.properties().is_computation() => {}
                 _ => return,
             }
         }
@@ -158,7 +155,7 @@ impl Merger<'_> {
 
     /// Notes the read of a length as one to leave to an access, where it ends what lies before the check.
     fn leave_length(&mut self, access: Inst, length: Value, before: &[Inst]) {
-        let effect = before.iter().rev().find(|inst| !is_harmless(&self.mir.insts[inst.index()].op));
+        let effect = before.iter().rev().find(|inst| !self.mir.insts[inst.index()].op.properties().is_computation());
         if let Some(&inst) = effect
             && let data = &self.mir.insts[inst.index()]
             && matches!(data.op, Op::ArrayLen(_))
@@ -190,61 +187,4 @@ impl Merger<'_> {
             }
         }
     }
-}
-
-/// Whether an operation has no effect and cannot trap, so that checks and accesses may change places with it.
-pub(super) fn is_harmless(op: &Op) -> bool {
-    match op {
-        Op::Const(_) | Op::Compare(_) | Op::Select | Op::Refine(_) | Op::RefIsNull | Op::RefEq => true,
-        Op::Unary(op) => !op.can_trap(),
-        Op::Binary(op) => !op.can_trap(),
-        _ => false,
-    }
-}
-
-impl ModuleEnv<'_> {
-    /// Whether an access can only reach elements that lie in one piece behind the header: where the index is known to
-    /// be within the first N bytes, or the array to be so short that it is not divided.
-    pub(super) fn lies_inline(
-        &self,
-        mir: &Function,
-        spines: &SpinePlan,
-        kind: StorageKind,
-        array: Value,
-        index: Value,
-    ) -> bool {
-        let most = greatest(mir, self.info, mir.resolve(index));
-        if most.is_some_and(|most| most < spines.layout.first_n / kind.bytes()) {
-            return true;
-        }
-        let length = match origin(mir, root(mir, array)) {
-            Some((Op::ArrayNew(_), args)) => constant_length(mir, args[1]),
-            Some((Op::ArrayNewDefault(_), args)) => constant_length(mir, args[0]),
-            Some((Op::ArrayNewFixed(_), args)) => Some(args.len() as u32),
-            _ => None,
-        };
-        length.is_some_and(|length| !spines.layout.divides(kind.bytes(), length))
-    }
-}
-
-/// Whether a value is an array's length.
-pub(super) fn is_length(mir: &Function, value: Value, array: Value) -> bool {
-    let array = root(mir, array);
-    if let Some((Op::ArrayLen(_), args)) = origin(mir, value) {
-        return root(mir, args[0]) == array;
-    }
-    match origin(mir, array) {
-        Some((Op::ArrayNew(_), args)) => mir.resolve(args[1]) == value,
-        Some((Op::ArrayNewDefault(_), args)) => mir.resolve(args[0]) == value,
-        _ => false,
-    }
-}
-
-/// The reference that a value is a checked or refined copy of.
-pub(super) fn root(mir: &Function, value: Value) -> Value {
-    let mut at = mir.resolve(value);
-    while let Some((Op::NullCheck | Op::Refine(_) | Op::RefCast(_), args)) = origin(mir, at) {
-        at = mir.resolve(args[0]);
-    }
-    at
 }

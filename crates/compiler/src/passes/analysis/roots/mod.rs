@@ -17,13 +17,12 @@ mod reloads;
 use rustc_hash::FxHashMap;
 
 use self::reloads::Reloads;
-use super::control;
-use super::env::ModuleEnv;
-use crate::mir::{self, Block, Inst, Op, Terminator, Value};
+use crate::mir::{self, Block, Cfg, Inst, Op, Terminator, Value};
+use crate::passes::heap::HeapFacts;
 
 /// A place where the collector may look at the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum SafepointKey {
+pub(crate) enum SafepointKey {
     /// The stack check before the entry block.
     Entry,
     /// An instruction.
@@ -34,33 +33,36 @@ pub(super) enum SafepointKey {
 
 /// How often a safepoint is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Temperature {
+pub(crate) enum Temperature {
     /// Whenever its instruction is executed.
     Hot,
     /// Only on a cold path of its instruction.
     Cold,
 }
 
+/// The operations of a function at which garbage may be collected, with how often: what lowering knows of its heap.
+pub(crate) type Safepoints = FxHashMap<Inst, Temperature>;
+
 /// A reference that the collector must find at a safepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     /// The value.
-    pub(super) value: Value,
+    pub(crate) value: Value,
     /// The reference's number: see [`RootPlan::reference`].
-    pub(super) reference: u32,
+    pub(crate) reference: u32,
     /// Number of its slot.
-    pub(super) slot: u32,
+    pub(crate) slot: u32,
     /// Whether the safepoint's cold path must store it; otherwise its definition has.
-    pub(super) spill: bool,
+    pub(crate) spill: bool,
     /// Whether it must be loaded behind the safepoint.
-    pub(super) reload: bool,
+    pub(crate) reload: bool,
 }
 
 /// The roots of a function.
 #[derive(Default)]
-pub(super) struct RootPlan {
+pub(crate) struct RootPlan {
     /// How many slots there are.
-    pub(super) slots: u32,
+    pub(crate) slots: u32,
     /// For each value that is stored at its definition: its slot.
     at_definition: FxHashMap<Value, u32>,
     maps: FxHashMap<SafepointKey, (u32, u32)>,
@@ -68,12 +70,12 @@ pub(super) struct RootPlan {
     /// Where references change: for each value its reference's number, if that has a slot; empty otherwise.
     references: Vec<u32>,
     /// How many references there are, where they change.
-    pub(super) reference_count: u32,
+    pub(crate) reference_count: u32,
 }
 
 impl RootPlan {
     /// The slot in which to store a value where it is defined, if any.
-    pub(super) fn slot_at_definition(&self, value: Value) -> Option<u32> {
+    pub(crate) fn slot_at_definition(&self, value: Value) -> Option<u32> {
         if self.slots == 0 {
             return None;
         }
@@ -83,12 +85,12 @@ impl RootPlan {
     /// Where references change at safepoints: the number of the reference that a resolved value holds, if it lives
     /// across one. Checked and refined forms of a reference have the same number.
     #[inline]
-    pub(super) fn reference(&self, value: Value) -> Option<u32> {
+    pub(crate) fn reference(&self, value: Value) -> Option<u32> {
         self.references.get(value.index()).copied().filter(|&number| number != NONE)
     }
 
     /// The roots at a safepoint.
-    pub(super) fn at(&self, key: SafepointKey) -> &[Root] {
+    pub(crate) fn at(&self, key: SafepointKey) -> &[Root] {
         match self.maps.get(&key) {
             Some(&(start, end)) => &self.roots[start as usize..end as usize],
             None => &[],
@@ -102,46 +104,31 @@ const MAX_COLD_SPILLS: u32 = 4;
 
 const NONE: u32 = u32::MAX;
 
-/// Finds the roots. `order` is the reverse post-order of the reachable blocks. `entry_check` says whether there is a
-/// safepoint before the entry. `temperature` says of an operation and its operands whether it is a safepoint.
-pub(super) fn plan(
-    env: &ModuleEnv,
+/// Finds the roots. `entry_check` says whether there is a safepoint before the entry.
+pub(crate) fn plan_roots(
+    heap: &HeapFacts,
     mir: &mir::Function,
-    order: &[Block],
+    cfg: &Cfg,
     entry_check: bool,
-    temperature: impl Fn(&Op, &[Value]) -> Option<Temperature>,
+    safepoints: &Safepoints,
 ) -> RootPlan {
-    let temperatures: FxHashMap<Inst, Temperature> = order
-        .iter()
-        .flat_map(|block| &mir.blocks[block.index()].insts)
-        .filter_map(|&inst| {
-            let data = &mir.insts[inst.index()];
-            temperature(&data.op, &data.args).map(|temperature| (inst, temperature))
-        })
-        .collect();
+    let order = &cfg.order;
     let calls_in_terminators = order.iter().any(|block| is_safepoint(mir.blocks[block.index()].terminator.as_ref()));
-    if temperatures.is_empty() && !calls_in_terminators && !entry_check {
+    if safepoints.is_empty() && !calls_in_terminators && !entry_check {
         return RootPlan::default();
     }
-    let references = References::number(env, mir, order);
+    let references = References::number(heap, mir, order);
     if references.values.is_empty() {
         return RootPlan::default();
     }
-    let live_in = references.live_in(mir, order);
-    let crossings = Crossings::find(mir, order, &references, &live_in, entry_check, &temperatures);
-    let moving = env.plan.references_change_at_safepoints;
-    let reloads = moving.then(|| Reloads::find(mir, order, &references, &crossings, &temperatures));
+    let live_in = references.live_in(mir, cfg);
+    let crossings = Crossings::find(mir, order, &references, &live_in, entry_check, safepoints);
+    let reloads = heap.moves_objects.then(|| Reloads::find(mir, cfg, &references, &crossings, safepoints));
     crossings.colour(mir, order, references, &live_in, reloads)
 }
 
 fn is_safepoint(terminator: Option<&Terminator>) -> bool {
     matches!(terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
-}
-
-/// Whether an operation that collects reads its operands behind that: it allocates, then fills what it has allocated.
-/// The operands of any other are read before, and are the business of what it calls.
-fn reads_operands_behind(op: &Op) -> bool {
-    matches!(op, Op::StructNew(_) | Op::ArrayNew(_) | Op::ArrayNewFixed(_) | Op::ExceptionNew(_))
 }
 
 /// The traced references of a function, numbered. Checked and refined forms of a reference are the same one.
@@ -154,23 +141,23 @@ struct References {
 }
 
 impl References {
-    fn number(env: &ModuleEnv, mir: &mir::Function, order: &[Block]) -> References {
+    fn number(heap: &HeapFacts, mir: &mir::Function, order: &[Block]) -> References {
         let mut references = References { numbers: vec![NONE; mir.values.len()], values: Vec::new() };
         for &block in order {
             let data = &mir.blocks[block.index()];
             for &param in &data.params {
-                references.define(env, mir, param, block, 0);
+                references.define(heap, mir, param, block, 0);
             }
             for (position, &inst) in data.insts.iter().enumerate() {
                 let data = &mir.insts[inst.index()];
-                match data.op {
+                match &data.op {
                     Op::Const(_) => {}
-                    Op::NullCheck | Op::Refine(_) | Op::RefCast(_) => {
+                    op if op.properties().copies => {
                         references.numbers[data.results[0].index()] = references.of(mir, data.args[0]);
                     }
                     _ => {
                         let position = position as u32 + 1;
-                        data.results.iter().for_each(|&result| references.define(env, mir, result, block, position));
+                        data.results.iter().for_each(|&result| references.define(heap, mir, result, block, position));
                     }
                 }
             }
@@ -178,8 +165,8 @@ impl References {
         references
     }
 
-    fn define(&mut self, env: &ModuleEnv, mir: &mir::Function, value: Value, block: Block, position: u32) {
-        if env.is_traced(mir.value_type(value)) {
+    fn define(&mut self, heap: &HeapFacts, mir: &mir::Function, value: Value, block: Block, position: u32) {
+        if heap.info.is_traced(mir.value_type(value)) {
             self.numbers[value.index()] = self.values.len() as u32;
             self.values.push((value, block, position));
         }
@@ -191,12 +178,11 @@ impl References {
     }
 
     /// For each block the references live at its start, its own parameters apart.
-    fn live_in(&self, mir: &mir::Function, order: &[Block]) -> Vec<Vec<u32>> {
-        let predecessors = control::predecessors(mir, order);
+    fn live_in(&self, mir: &mir::Function, cfg: &Cfg) -> Vec<Vec<u32>> {
         // Pairs of reference and block that uses it without defining it.
         let mut uses: Vec<(u32, Block)> = Vec::new();
         let mut seen = vec![NONE; self.values.len()];
-        for (position, &block) in order.iter().enumerate() {
+        for (position, &block) in cfg.order.iter().enumerate() {
             let data = &mir.blocks[block.index()];
             let mut note = |value: Value| {
                 let number = self.of(mir, value);
@@ -228,7 +214,7 @@ impl References {
                 }
                 last[block.index()] = number;
                 live_in[block.index()].push(number);
-                work.extend_from_slice(&predecessors[block.index()]);
+                work.extend(cfg.predecessors(block).iter().map(|&(source, _)| source));
             }
         }
         live_in
@@ -296,7 +282,7 @@ impl Crossings {
         references: &References,
         live_in: &[Vec<u32>],
         entry_check: bool,
-        temperatures: &FxHashMap<Inst, Temperature>,
+        safepoints: &Safepoints,
     ) -> Crossings {
         let count = references.values.len();
         let mut crossings = Crossings {
@@ -334,7 +320,7 @@ impl Crossings {
             }
             for (position, &inst) in data.insts.iter().enumerate().rev() {
                 let data = &mir.insts[inst.index()];
-                if !matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+                if !data.op.properties().copies {
                     for &result in &data.results {
                         live.remove(references.of(mir, result));
                     }
@@ -346,9 +332,9 @@ impl Crossings {
                         deaths.push((position as u32, number));
                     }
                 };
-                let temperature = temperatures.get(&inst).copied();
+                let temperature = safepoints.get(&inst).copied();
                 if let Some(temperature) = temperature {
-                    if reads_operands_behind(&data.op) {
+                    if data.op.properties().fills {
                         data.args.iter().for_each(|&arg| insert(&mut live, arg));
                     }
                     crossings.record(SafepointKey::Inst(inst), temperature, &live);
@@ -403,7 +389,7 @@ impl Crossings {
                     slots.release(number);
                 }
                 let data = &mir.insts[inst.index()];
-                if matches!(data.op, Op::NullCheck | Op::Refine(_) | Op::RefCast(_)) {
+                if data.op.properties().copies {
                     continue;
                 }
                 for &result in &data.results {

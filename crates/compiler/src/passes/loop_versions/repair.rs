@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::mir::{Block, Cfg, Check, Function, Inst, InstData, Op, Value};
 use crate::module::ValueType;
-use crate::passes::{definition, origin};
+use crate::passes::support::{definition, origin};
 
 /// What a block belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]

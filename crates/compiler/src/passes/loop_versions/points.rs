@@ -6,12 +6,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::outline::Outlined;
-use crate::lower::checks::{is_harmless, is_length, root};
-use crate::lower::env::ModuleEnv;
-use crate::lower::guards::Check as Comparison;
 use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
 use crate::module::{CompositeType, HeapType, RefType, ValueType};
-use crate::passes::{Effects, definition};
+use crate::passes::analysis::Comparison;
+use crate::passes::effects::Effects;
+use crate::passes::heap::HeapFacts;
+use crate::passes::support::{definition, is_length_of, root};
 
 /// A loop, with the loops within, of which there are to be two versions.
 pub(super) struct Version {
@@ -61,17 +61,6 @@ pub(super) enum Limit {
     Again(Block, usize),
 }
 
-/// Whether an operation finds the same and changes nothing when it is done again, with nothing but such operations
-/// between.
-pub(super) fn may_be_done_again(op: &Op) -> bool {
-    match op {
-        Op::Unary(_) | Op::Binary(_) | Op::Load(..) | Op::GlobalGet(_) | Op::NullCheck | Op::RefTest(_) => true,
-        Op::RefCast(_) | Op::I31Get(..) | Op::StructGet(..) | Op::ArrayLen(_) | Op::BoundsCheck => true,
-        Op::ArrayGet(..) => true,
-        op => is_harmless(op),
-    }
-}
-
 /// How many blocks in a straight line are looked through.
 const STRAIGHT_LINE: usize = 16;
 
@@ -93,7 +82,7 @@ struct Access {
 
 /// The search for points.
 pub(super) struct Finder<'a> {
-    env: &'a ModuleEnv<'a>,
+    heap: &'a HeapFacts<'a>,
     mir: &'a Function,
     spines: SpinePlan,
     cfg: &'a Cfg,
@@ -113,7 +102,7 @@ pub(super) struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     pub(super) fn new(
-        env: &'a ModuleEnv<'a>,
+        heap: &'a HeapFacts<'a>,
         mir: &'a Function,
         spines: SpinePlan,
         cfg: &'a Cfg,
@@ -141,8 +130,8 @@ impl<'a> Finder<'a> {
         }
         let mut has_inner = vec![false; loops.loops.len()];
         loops.loops.iter().filter_map(|data| data.parent).for_each(|parent| has_inner[parent] = true);
-        let effects = Effects::of_loops(mir, env.info, cfg, loops);
-        Finder { env, mir, spines, cfg, dominators, loops, effects, has_inner, uses, homes, lengths }
+        let effects = Effects::of_loops(mir, heap.info, cfg, loops);
+        Finder { heap, mir, spines, cfg, dominators, loops, effects, has_inner, uses, homes, lengths }
     }
 
     /// What becomes of a loop with these blocks, if there is anything to gain.
@@ -181,14 +170,14 @@ impl<'a> Finder<'a> {
             for (position, &inst) in data.insts.iter().enumerate() {
                 let data = &mir.insts[inst.index()];
                 let anchor_before = anchor;
-                if !may_be_done_again(&data.op) {
+                if !data.op.properties().is_repeatable() {
                     anchor = None;
                 }
                 let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
-                let kind = self.env.element_kind(ty);
+                let kind = self.heap.info.element_kind(ty);
                 let array = root(mir, data.args[0]);
                 let index = mir.resolve(data.args[1]);
-                if self.env.lies_inline(mir, &self.spines, kind, array, index) {
+                if self.heap.lies_inline(mir, &self.spines, kind, array, index) {
                     continue;
                 }
                 version.inline.insert(inst);
@@ -328,13 +317,13 @@ impl<'a> Finder<'a> {
             source,
         };
         let before = &data.insts[..position];
-        let is_effect = |inst: &Inst| !is_harmless(&mir.insts[inst.index()].op);
+        let is_effect = |inst: &Inst| !mir.insts[inst.index()].op.properties().is_computation();
         if let Some(check) = before.iter().rposition(is_effect) {
             let inst = before[check];
             let data = &mir.insts[inst.index()];
             if let Op::BoundsCheck = data.op
                 && mir.resolve(data.args[0]) == access.index
-                && is_length(mir, mir.resolve(data.args[1]), access.array)
+                && is_length_of(mir, mir.resolve(data.args[1]), access.array)
             {
                 point.at = check;
                 point.resume = check;
@@ -366,7 +355,7 @@ impl<'a> Finder<'a> {
         let edge = if comparison.or_equal { otherwise } else { then };
         let (index, length) = comparison.inside();
         // The values compared are those of the access, and exist before its block.
-        if edge.block != inside || index != access.index || !is_length(mir, length, access.array) {
+        if edge.block != inside || index != access.index || !is_length_of(mir, length, access.array) {
             return None;
         }
         let is_before = |value: Value| match mir.values[value.index()].def {
@@ -391,7 +380,7 @@ impl<'a> Finder<'a> {
         let mut found = None;
         if self.uses[mir.resolve(*cond).index()] == 1
             && let Some(position) = data.insts.iter().position(|&inst| inst == compare)
-            && data.insts[position..].iter().all(|inst| is_harmless(&mir.insts[inst.index()].op))
+            && data.insts[position..].iter().all(|inst| mir.insts[inst.index()].op.properties().is_computation())
         {
             point.resume = position;
             point.omitted.push(compare);
@@ -403,7 +392,7 @@ impl<'a> Finder<'a> {
     /// The read of a length, where it is the last of the instructions before that has an effect.
     fn length_before(&self, length: Value, before: &[Inst]) -> Option<Inst> {
         let mir = self.mir;
-        let &inst = before.iter().rev().find(|inst| !is_harmless(&mir.insts[inst.index()].op))?;
+        let &inst = before.iter().rev().find(|inst| !mir.insts[inst.index()].op.properties().is_computation())?;
         let data = &mir.insts[inst.index()];
         (matches!(data.op, Op::ArrayLen(_)) && data.results[0] == length).then_some(inst)
     }
@@ -472,7 +461,7 @@ impl<'a> Finder<'a> {
         let ValueType::Ref(RefType { nullable: false, heap }) = self.mir.value_type(value) else { return false };
         match heap {
             HeapType::Array => true,
-            HeapType::Concrete(ty) => matches!(self.env.info.types[ty.index()].composite, CompositeType::Array(_)),
+            HeapType::Concrete(ty) => matches!(self.heap.info.types[ty.index()].composite, CompositeType::Array(_)),
             _ => false,
         }
     }

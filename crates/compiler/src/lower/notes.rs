@@ -1,0 +1,85 @@
+//! Takes notes for the checker of generated code.
+
+use cranelift_codegen::ir;
+
+use super::state::Lowering;
+use super::verify::SlotAccess;
+use crate::mir::{Op, Value, ValueDef};
+use crate::module::ValueType;
+use crate::passes;
+use crate::passes::analysis::{Root, SafepointKey};
+
+impl Lowering<'_, '_> {
+    /// Notes what a MIR value has become.
+    pub(super) fn note_value(&mut self, value: Value) {
+        let Some(notes) = &mut self.notes else { return };
+        let Some(lowered) = self.values[value.index()] else { return };
+        let op = match self.mir.values[value.index()].def {
+            ValueDef::Result(inst, _) => Some(&self.mir.insts[inst.index()].op),
+            _ => None,
+        };
+        match self.mir.value_type(value) {
+            // A form is the value that it is a form of.
+            ValueType::Ref(_) if op.is_some_and(|op| op.properties().copies) => {}
+            // Null is no object.
+            ty if self.env.is_traced(ty) && !matches!(op, Some(Op::Const(_))) => {
+                notes.references.insert(lowered, Some(passes::root(self.mir, value)));
+            }
+            ValueType::Ref(ty) if self.env.is_traced(ValueType::Ref(ty)) => {}
+            // Functions and small integers do not move either.
+            _ => {
+                notes.numbers.insert(lowered);
+            }
+        }
+    }
+
+    /// Notes what a parameter of the function is before it becomes the entry block's.
+    pub(super) fn note_parameter(&mut self, param: Value, lowered: ir::Value) {
+        if let Some(notes) = &mut self.notes
+            && self.env.is_traced(self.mir.value_type(param))
+        {
+            notes.references.insert(lowered, Some(param));
+        }
+    }
+
+    /// Notes a reference, or the address of an object, that is no MIR value.
+    pub(super) fn note_reference(&mut self, reference: ir::Value) {
+        if let Some(notes) = &mut self.notes {
+            notes.references.insert(reference, None);
+        }
+    }
+
+    /// Notes an address that is used only where another variable says that it is still good.
+    pub(super) fn note_guarded(&mut self, address: ir::Value) {
+        if let Some(notes) = &mut self.notes {
+            notes.guarded.insert(address);
+        }
+    }
+
+    /// Notes that an instruction stores a reference into a root slot.
+    pub(super) fn note_slot_store(&mut self, store: ir::Inst, slot: u32, value: Value) {
+        let value = passes::root(self.mir, value);
+        if let Some(notes) = &mut self.notes {
+            notes.slots.insert(store, SlotAccess::Store(slot, value));
+        }
+    }
+
+    /// Notes that a reference has been loaded from its root slot.
+    pub(super) fn note_slot_load(&mut self, loaded: ir::Value, root: Root) {
+        let value = passes::root(self.mir, root.value);
+        if let Some(notes) = &mut self.notes {
+            let load = self.b.func.dfg.value_def(loaded).unwrap_inst();
+            notes.slots.insert(load, SlotAccess::Load(root.slot, value));
+            notes.references.insert(loaded, Some(value));
+        }
+    }
+
+    /// Notes the stack map of a call.
+    pub(super) fn note_map(&mut self, call: ir::Inst, key: SafepointKey) {
+        if let Some(notes) = &mut self.notes {
+            let roots = self.roots.at(key);
+            let map = roots.iter().map(|root| (root.slot, passes::root(self.mir, root.value))).collect();
+            notes.maps.insert(call, map);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The state of lowering one function, and what every part of lowering asks of it.
+
+use cranelift_codegen::ir::{self, AliasRegion, InstBuilder, types};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use rustc_hash::FxHashMap;
+
+use super::env::{ModuleEnv, Symbol};
+use super::verify::Notes;
+use crate::mir::{self, Constant};
+use crate::module::TypeIndex;
+use crate::passes::analysis::{Guards, MergedChecks, RootPlan, StripPlan};
+use crate::passes::constant;
+
+/// What holds a strip.
+#[derive(Clone, Copy)]
+pub(super) struct StripVariables {
+    /// Element `i` lies at this address and `i` times the size.
+    pub(super) base: Variable,
+    /// The first index behind the strip, or, if that is downward, the last one before it, -1 included; 32 bits.
+    pub(super) end: Variable,
+}
+
+/// The state of lowering one function.
+pub(crate) struct Lowering<'a, 'b> {
+    pub(super) env: &'a ModuleEnv<'a>,
+    pub(super) mir: &'a mir::Function,
+    pub(super) b: FunctionBuilder<'b>,
+    /// Allocates inline (otherwise by calls, which makes for fewer blocks).
+    pub(super) inline_allocation: bool,
+    /// The instance context.
+    pub(super) context: ir::Value,
+    /// For each MIR value its Cranelift value, once lowered.
+    pub(super) values: Vec<Option<ir::Value>>,
+    /// For each reachable MIR block its first Cranelift block.
+    pub(super) blocks: Vec<Option<ir::Block>>,
+    /// References that the collector must find.
+    pub(super) roots: RootPlan,
+    /// For each reference that changes at safepoints its variable, once defined.
+    pub(super) variables: Vec<Option<Variable>>,
+    /// The stack slot that holds them.
+    pub(super) root_slot: Option<ir::StackSlot>,
+    /// Walks through arrays, with what holds them, and those in use in the current block.
+    pub(super) strips: StripPlan,
+    pub(super) strip_variables: Vec<StripVariables>,
+    pub(super) active_strips: std::ops::Range<usize>,
+    /// Inline lengths read in this block where all that follows is reached through, by array.
+    pub(super) read_lengths: FxHashMap<ir::Value, ir::Value>,
+    /// Bounds checks that are left to accesses.
+    pub(super) checks: MergedChecks,
+    /// The program's own bounds checks that lead to accesses.
+    pub(super) guards: Guards,
+    /// Alias regions, by number.
+    pub(super) regions: FxHashMap<u32, AliasRegion>,
+    /// Base addresses loaded in this stretch of code.
+    pub(super) bases: [Option<ir::Value>; 3],
+    /// Objects allocated in this block since the last safepoint.
+    pub(super) fresh: Vec<mir::Value>,
+    /// Within a block that is not always reached, whose values reach nothing behind it.
+    pub(super) cold: bool,
+    /// Signatures and functions declared so far.
+    pub(super) signatures: FxHashMap<TypeIndex, ir::SigRef>,
+    pub(super) functions: FxHashMap<Symbol, ir::FuncRef>,
+    /// For each MIR instruction whether it is a type test that its block's branch performs (see [`control`]).
+    pub(super) fused_tests: Vec<bool>,
+    /// What the checker wants to know, where it is on.
+    pub(super) notes: Option<Box<Notes>>,
+}
+
+impl Lowering<'_, '_> {
+    /// The Cranelift value of a MIR value, as of now: a reference may have changed at a safepoint. Panics where its
+    /// definition does not dominate: MIR's verifier rules that out.
+    pub(super) fn value(&mut self, value: mir::Value) -> ir::Value {
+        let resolved = self.mir.resolve(value);
+        if let Some(number) = self.roots.reference(resolved)
+            && let Some(variable) = self.variables[number as usize]
+        {
+            return self.b.use_var(variable);
+        }
+        self.values[resolved.index()].unwrap_or_else(|| panic!("value {} is used before it is defined", resolved.0))
+    }
+
+    pub(super) fn value_list(&mut self, values: &[mir::Value]) -> Vec<ir::Value> {
+        values.iter().map(|&value| self.value(value)).collect()
+    }
+
+    pub(super) fn clif_block(&self, block: mir::Block) -> ir::Block {
+        self.blocks[block.index()].expect("a reachable block")
+    }
+
+    /// A 0 or 1, of whatever width, as `i32`.
+    pub(super) fn boolean(&mut self, condition: ir::Value) -> ir::Value {
+        if self.b.func.dfg.value_type(condition) == types::I32 {
+            return condition;
+        }
+        self.b.ins().uextend(types::I32, condition)
+    }
+
+    /// The constant that defines a value, if one does.
+    pub(super) fn constant_of(&self, value: mir::Value) -> Option<Constant> {
+        constant(self.mir, self.mir.resolve(value))
+    }
+}

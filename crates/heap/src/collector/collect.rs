@@ -1,0 +1,145 @@
+//! What a heap asks of its collector.
+
+use crate::core::Core;
+use crate::error::AllocationError;
+use crate::external::HostValue;
+use crate::observer::{Cause, HeapStats};
+use crate::reference::Reference;
+use crate::references::ReferenceModel;
+use crate::roots::Roots;
+use crate::spaces::Contents;
+use crate::spaces::leaves::LeafKind;
+use crate::type_table::TypeTable;
+use crate::types::TypeId;
+use crate::verify::{Check, VerifyError};
+
+/// A heap with one collector and one reference model: how it allocates, collects, and counts. What has a body here is
+/// the same for all.
+pub(crate) trait Collect {
+    /// The reference model.
+    type Model: ReferenceModel;
+
+    /// What it shares with other collectors.
+    fn core(&self) -> &Core<Self::Model>;
+
+    /// The same, to be changed.
+    fn core_mut(&mut self) -> &mut Core<Self::Model>;
+
+    /// Allocates an object of `bytes` with its header, zeroed but for large ones with other contents; returns its
+    /// offset. For arrays, the caller writes the length before the next allocation. May collect.
+    fn allocate(
+        &mut self,
+        id: TypeId,
+        bytes: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<u32, AllocationError>;
+
+    /// As [`Heap::allocate_immortal`](crate::Heap::allocate_immortal).
+    fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError>;
+
+    /// Is told of the slot of a host value that has just been allocated.
+    fn external_allocated(&mut self, _slot: u32) {}
+
+    /// Collects, as much as is needed, until `leaves` leaves can be had.
+    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError>;
+
+    /// Collects the whole heap.
+    fn collect(&mut self, cause: Cause, roots: &mut dyn Roots);
+
+    /// Collects because so much has been handed out in leaves, as much as that takes.
+    fn collect_leaves(&mut self, roots: &mut dyn Roots) {
+        self.collect(Cause::Limit, roots);
+    }
+
+    /// Collects because `stress` asks for it.
+    fn collect_stressed(&mut self, roots: &mut dyn Roots) {
+        self.collect(Cause::Stress, roots);
+    }
+
+    /// Whether the stores into an object have to be remembered.
+    fn is_old(&self, object: u32) -> bool;
+
+    /// The barrier of a reference stored at byte `offset` of an object.
+    fn stored(&mut self, object: Reference, offset: u32);
+
+    /// Empties the store buffer, where there is one.
+    fn flush_store_buffer(&mut self) {}
+
+    /// Bytes that the last collection has found live, and those handed out since.
+    fn size(&self) -> u64;
+
+    /// Running totals.
+    fn stats(&self) -> HeapStats;
+
+    /// Checks the heap, and the roots if given.
+    fn check(&self, roots: Option<&mut dyn Roots>) -> Check;
+
+    /// As [`Heap::allocate_struct`](crate::Heap::allocate_struct).
+    fn allocate_struct(&mut self, id: TypeId, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
+        let object = self.allocate(id, self.core().struct_bytes(id), Contents::Zeroed, roots)?;
+        Ok(self.core().new_reference(object))
+    }
+
+    /// As [`Heap::allocate_array`](crate::Heap::allocate_array), with any contents.
+    fn allocate_array(
+        &mut self,
+        id: TypeId,
+        length: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        let bytes = self.core().array_bytes(id, length)?;
+        let (leaves, kind) = self.core().eager_leaves(id, length)?;
+        if leaves > 0 {
+            self.make_room(leaves, kind, roots)?;
+        }
+        let held = self.core().contents_of_array(id, length, contents);
+        let array = self.allocate(id, bytes, held, roots)?;
+        if !self.core_mut().finish_array(array, id, length, kind, contents) {
+            return Err(self.core().out_of_leaves(self.size()));
+        }
+        Ok(self.core().new_reference(array))
+    }
+
+    /// As [`Heap::allocate_external`](crate::Heap::allocate_external).
+    fn allocate_external(&mut self, value: HostValue, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
+        let bytes = self.core().types.record(TypeTable::EXTERNAL).bytes;
+        let object = self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?;
+        let slot = self.core_mut().bind_external(object, value);
+        self.external_allocated(slot);
+        Ok(self.core().new_reference(object))
+    }
+
+    /// As [`Heap::poll`](crate::Heap::poll).
+    fn poll(&mut self, roots: &mut dyn Roots) {
+        self.core_mut().context.lower_poll();
+        if let Some(&object) = self.core().homecoming.last() {
+            let is_old = self.is_old(object);
+            self.core_mut().bring_some_home(object, is_old);
+        }
+        self.tick(roots);
+        if self.core().leaves.allocated_bytes() > self.core().leaf_budget {
+            self.collect_leaves(roots);
+        }
+    }
+
+    /// Counts an allocation or a poll under `stress`.
+    fn tick(&mut self, roots: &mut dyn Roots) {
+        if self.core_mut().is_stressed() {
+            self.collect_stressed(roots);
+        }
+    }
+
+    /// As [`Heap::verify`](crate::Heap::verify).
+    fn verify(&self, roots: Option<&mut dyn Roots>) -> Result<(), VerifyError> {
+        self.check(roots).map_err(VerifyError)
+    }
+
+    /// Verifies the heap `when` a collection is about to begin, or is over.
+    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
+        if let Err(error) = self.check(roots) {
+            panic!("verification {when} a collection after {} others: {error}", self.core().stats.collections);
+        }
+    }
+}

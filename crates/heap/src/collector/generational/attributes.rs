@@ -1,0 +1,46 @@
+//! What `generational` says of itself.
+
+use super::params::{Barrier, GenerationalParams};
+use crate::ages::AGE_TABLE_BELOW;
+use crate::blocks::BLOCK_BYTES;
+use crate::cards::{CARD_LOG2, CARD_TABLE_BELOW};
+use crate::collector::attributes::{Attributes, Taken};
+use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext, RememberedPlan};
+use crate::references::References;
+use crate::size_classes::MAX_SMALL_BYTES;
+use crate::zeroing::Zeroing;
+
+impl Attributes for GenerationalParams {
+    fn references(&self) -> Taken<References> {
+        Taken { values: &[References::Direct], because: "moves objects" }
+    }
+
+    fn zeroing(&self) -> Taken<Zeroing> {
+        Taken { values: Zeroing::ALL, because: "zeroes its nursery" }
+    }
+
+    fn allocation(&self) -> AllocationPlan {
+        AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: MAX_SMALL_BYTES }
+    }
+
+    fn store_barrier(&self) -> BarrierPlan {
+        let remembered = RememberedPlan {
+            ages_below: AGE_TABLE_BELOW,
+            block_log2: BLOCK_BYTES.trailing_zeros() as u8,
+            cards_below: CARD_TABLE_BELOW,
+            card_log2: CARD_LOG2,
+        };
+        match self.barrier {
+            Barrier::Cards => BarrierPlan::Cards(remembered),
+            Barrier::StoreBuffer => BarrierPlan::StoreBuffer(remembered, MutatorContext::STORE_BUFFER_OFFSET),
+        }
+    }
+
+    fn changes_references(&self) -> bool {
+        true
+    }
+
+    fn is_generational(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,39 @@
+//! What `mark-sweep` says of itself.
+
+use crate::collector::attributes::{Attributes, Taken};
+use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext};
+use crate::references::References;
+use crate::size_classes;
+use crate::zeroing::Zeroing;
+
+/// The collector has no parameters.
+pub(crate) struct MarkSweepAttributes;
+
+impl Attributes for MarkSweepAttributes {
+    fn references(&self) -> Taken<References> {
+        Taken { values: References::ALL, because: "moves nothing" }
+    }
+
+    fn zeroing(&self) -> Taken<Zeroing> {
+        Taken { values: &[Zeroing::Bulk], because: "zeroes what it sweeps" }
+    }
+
+    fn allocation(&self) -> AllocationPlan {
+        AllocationPlan::SizeClasses {
+            cell_bytes: size_classes::cell_bytes().to_vec(),
+            runs_offset: MutatorContext::RUNS_OFFSET,
+        }
+    }
+
+    fn store_barrier(&self) -> BarrierPlan {
+        BarrierPlan::None
+    }
+
+    fn changes_references(&self) -> bool {
+        false
+    }
+
+    fn is_generational(&self) -> bool {
+        false
+    }
+}

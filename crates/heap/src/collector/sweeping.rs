@@ -1,0 +1,102 @@
+//! Sweeping all spaces after marking, in steps. What was not marked is freed, or queued to be swept lazily.
+//!
+//! The mutator stands between the steps, or allocates objects that are marked already.
+
+use crate::budget::{Budget, Done};
+use crate::core::Core;
+use crate::references::ReferenceModel;
+use crate::spaces::mapped::MappedSweep;
+use crate::spaces::{Survivors, Sweep, large};
+
+/// The parts of a sweep, in their order.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// Host values of dead objects, which are dropped once the collection is over.
+    Values,
+    Small,
+    Large,
+    Mapped,
+    Views,
+    Leaves,
+    Handles,
+}
+
+const ORDER: [Part; 7] =
+    [Part::Values, Part::Small, Part::Large, Part::Mapped, Part::Views, Part::Leaves, Part::Handles];
+
+/// A sweep under way.
+#[derive(Debug)]
+pub(crate) struct Sweeping {
+    /// Parts that are finished.
+    finished: usize,
+    values: usize,
+    small: Sweep,
+    large: Sweep,
+    mapped: MappedSweep,
+    leaves: Sweep,
+    handles: Option<usize>,
+}
+
+impl Sweeping {
+    /// What has been found live so far: all objects, and bytes of leaves too.
+    pub(crate) fn survivors(&self) -> Survivors {
+        let mut survivors = Survivors::default();
+        for found in [self.small.survivors, self.large.survivors, self.mapped.survivors, self.leaves.survivors] {
+            survivors += found;
+        }
+        survivors
+    }
+}
+
+impl<M: ReferenceModel> Core<M> {
+    /// Begins to sweep. With `thorough`, all memory is looked for that can be given back.
+    pub(crate) fn start_sweep(&mut self, thorough: bool) -> Sweeping {
+        Sweeping {
+            finished: 0,
+            values: 0,
+            small: self.small.start_sweep(&self.pool),
+            large: Sweep::default(),
+            mapped: self.mapped.start_sweep(thorough),
+            leaves: self.leaves.start_sweep(&self.pool),
+            handles: None,
+        }
+    }
+
+    /// Goes on with a sweep.
+    pub(crate) fn sweep(&mut self, sweeping: &mut Sweeping, budget: &mut Budget) -> Done {
+        while let Some(&part) = ORDER.get(sweeping.finished) {
+            if self.sweep_part(part, sweeping, budget) == Done::No {
+                return Done::No;
+            }
+            sweeping.finished += 1;
+        }
+        Done::Yes
+    }
+
+    fn sweep_part(&mut self, part: Part, sweeping: &mut Sweeping, budget: &mut Budget) -> Done {
+        let (pool, model) = (&mut self.pool, &mut self.model);
+        match part {
+            Part::Values => {
+                // SAFETY: each was a reference to an object up to this collection, and none has been freed since.
+                let is_live = |reference| pool.marks.get(unsafe { M::object(&pool.cage, reference) });
+                self.externals.sweep(&mut sweeping.values, is_live, budget)
+            }
+            Part::Small => self.small.sweep(&mut sweeping.small, pool, model, budget),
+            Part::Large => large::sweep(&mut sweeping.large, pool, model, budget),
+            Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),
+            Part::Views => {
+                self.views.collected(&pool.marks);
+                self.forget_dead_homecomers();
+                self.views.unmap(budget)
+            }
+            Part::Leaves => {
+                let done = self.leaves.sweep(&mut sweeping.leaves, pool, budget);
+                if done == Done::Yes && self.config.verify {
+                    self.small.release_all_dead(pool, model, true);
+                }
+                done
+            }
+            Part::Handles => model.sweep(pool, &mut sweeping.handles, budget),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A collection in steps of one unit finds, frees and gives back what one without a limit does.
+
+use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
+use crate::blocks::Release;
+use crate::budget::{Budget, Done};
+use crate::collector::Collect;
+use crate::core::Core;
+use crate::heap::{Heap, Inner, dispatch};
+use crate::layout::StorageKind;
+use crate::observer::{Cause, HeapStats};
+use crate::plan::BumpRun;
+use crate::reference::Reference;
+use crate::references::{ReferenceModel, References};
+use crate::roots::{RootCursor, RootVisitor, Roots};
+use crate::type_table::TypeTable;
+use crate::types::{TypeId, TypeInfo, TypeShape};
+use crate::views::{DoubleMapParams, NativeViews};
+use crate::{Arrays, Collector, HeapConfig};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Half of the roots as frames, half as slots.
+struct Held {
+    frames: Vec<Reference>,
+    slots: Vec<Reference>,
+}
+
+// SAFETY: the references were pushed when their objects were allocated, and the heap gets these roots in every call.
+unsafe impl Roots for Held {
+    fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        self.visit_frames(visitor);
+        assert_eq!(self.visit_slots(visitor, &mut RootCursor::default(), &mut Budget::unlimited()), Done::Yes);
+    }
+
+    fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        for slot in &mut self.frames {
+            visitor.visit(slot);
+        }
+    }
+
+    fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        cursor.advance(self.slots.len(), budget, |range| {
+            for slot in &mut self.slots[range] {
+                visitor.visit(slot);
+            }
+        })
+    }
+}
+
+/// A host value that counts the dead.
+struct Mortal(Arc<AtomicU64>);
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Garden {
+    heap: Heap,
+    node: TypeId,
+    links: TypeId,
+    bytes: TypeId,
+    roots: Held,
+    random: u64,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Garden {
+    fn new(config: &HeapConfig) -> Garden {
+        let types = TypeTable::new().unwrap();
+        let of = |shape| types.register(TypeInfo { shape, supertype: None }).unwrap();
+        Garden {
+            node: of(TypeShape::Struct(vec![StorageKind::Ref, StorageKind::Ref, StorageKind::I64])),
+            links: of(TypeShape::Array(StorageKind::Ref)),
+            bytes: of(TypeShape::Array(StorageKind::I8)),
+            heap: Heap::new(config, types).unwrap(),
+            roots: Held { frames: vec![Reference::NULL; 200], slots: vec![Reference::NULL; 2000] },
+            random: 1,
+            dropped: Arc::default(),
+        }
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.random >> 33) as usize % end
+    }
+
+    fn slot(&mut self) -> &mut Reference {
+        let index = self.below(self.roots.frames.len() + self.roots.slots.len());
+        match index.checked_sub(self.roots.frames.len()) {
+            None => &mut self.roots.frames[index],
+            Some(index) => &mut self.roots.slots[index],
+        }
+    }
+
+    /// Allocates something that leads to what there is, and puts it in the place of something.
+    fn grow(&mut self) {
+        let (first, second) = (*self.slot(), *self.slot());
+        let what = self.below(400);
+        let length = [40, 3_000, 70_000, 300_000, 1_500_000][self.below(5)];
+        let at = self.below(length as usize) as u32;
+        let new = match what {
+            0..4 => self.heap.allocate_array(self.bytes, length, &mut self.roots).unwrap(),
+            4 => self.heap.allocate_array(self.links, length / 8, &mut self.roots).unwrap(),
+            5..40 => self.heap.allocate_external(Box::new(Mortal(self.dropped.clone())), &mut self.roots).unwrap(),
+            _ => self.heap.allocate_struct(self.node, &mut self.roots).unwrap(),
+        };
+        // SAFETY: what was allocated is live, and so are the roots: nothing is collected meanwhile.
+        unsafe {
+            match what {
+                0..2 => self.heap.array_fill(new, at, 7, (length - at).min(9_000)).unwrap(),
+                2..4 => self.heap.array_fill(new, at, 0, (length - at).min(9_000)).unwrap(),
+                4 => self.heap.array_fill_references(new, at / 8, first, (length / 8 - at / 8).min(300)).unwrap(),
+                5..40 => {}
+                _ => {
+                    self.heap.store_reference(new, 8, first);
+                    self.heap.store_reference(new, 12, second);
+                }
+            }
+            if what == 0
+                && let Some(view) = self.heap.array_view(&mut [new], true, &mut self.roots)
+            {
+                view.as_ptr().write(1);
+            }
+        }
+        *self.slot() = new;
+    }
+
+    /// Collects with such a budget for each step. Returns how many steps there were, what is left, and the totals.
+    fn collect(&mut self, budget: impl Fn() -> Budget) -> (u64, Vec<String>, HeapStats) {
+        let Garden { heap, roots, .. } = self;
+        dispatch!(&mut heap.0, heap => {
+            let (steps, left) = collect(&mut heap.core, roots, &budget);
+            (steps, left, heap.stats())
+        })
+    }
+}
+
+/// A full collection, as mark-sweep makes it.
+fn collect<M: ReferenceModel>(
+    core: &mut Core<M>,
+    roots: &mut dyn Roots,
+    budget: &dyn Fn() -> Budget,
+) -> (u64, Vec<String>) {
+    let mut steps = 0;
+    let mut run = |step: &mut dyn FnMut(&mut Budget) -> Done| {
+        loop {
+            steps += 1;
+            if step(&mut budget()) == Done::Yes {
+                break;
+            }
+        }
+    };
+    for class in 0..core.small.classes.count() {
+        *core.context.run(class) = BumpRun::default();
+    }
+    let mut cursor = 0;
+    run(&mut |budget| core.pool.marks.clear(&mut cursor, budget));
+    roots.visit_frames(&mut core.marker());
+    let mut cursor = RootCursor::default();
+    run(&mut |budget| roots.visit_slots(&mut core.marker(), &mut cursor, budget));
+    run(&mut |budget| core.marker().step(budget));
+    run(&mut |budget| core.marking.trim(budget));
+    let tally = core.marking.take_tally();
+    let mut sweeping = core.start_sweep(true);
+    run(&mut |budget| core.sweep(&mut sweeping, budget));
+    let dead = core.externals.dead_count();
+    run(&mut |budget| core.externals.drop_dead(budget));
+    let mut release = Release::new(5 << 20);
+    run(&mut |budget| core.pool.release_to_system(&mut release, budget));
+    core.pool.check().unwrap();
+    let left = vec![
+        format!("{dead} dead values, {tally:?}, {:?}", sweeping.survivors()),
+        core.pool.described(),
+        format!("{:?}", core.small),
+        format!("{:?}", core.leaves),
+    ];
+    (steps, left)
+}
+
+#[test]
+fn steps_of_one_unit_do_what_one_step_does() {
+    let base = HeapConfig {
+        collector: Collector::MarkSweep,
+        max_bytes: 512 << 20,
+        min_bytes: 512 << 20,
+        ..HeapConfig::default()
+    };
+    let mapped = Arrays::Mapped(MappedParams::DEFAULT);
+    let configs = [
+        base.clone(),
+        HeapConfig { references: References::ThinHandles, ..base.clone() },
+        HeapConfig { arrays: Arrays::ZRays(ZRayParams::DEFAULT), ..base.clone() },
+        HeapConfig { arrays: mapped, ..base.clone() },
+        HeapConfig { arrays: mapped, references: References::ThinHandles, ..base.clone() },
+        HeapConfig {
+            arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 4 << 10, lazy: false }),
+            native_views: NativeViews::DoubleMap(DoubleMapParams::DEFAULT),
+            ..base
+        },
+    ];
+    for config in configs {
+        let mut gardens = [Garden::new(&config), Garden::new(&config)];
+        for round in 0..3 {
+            let [whole, stepped] = gardens.each_mut().map(|garden| {
+                (0..4000).for_each(|_| garden.grow());
+                garden
+            });
+            let (few, left, stats) = whole.collect(Budget::unlimited);
+            let (many, left_by_steps, stats_by_steps) = stepped.collect(|| Budget::units(1));
+            assert_eq!(few, 7, "a step for each machine");
+            assert!(many > 2000, "{many} steps");
+            for (left, by_steps) in left.iter().zip(&left_by_steps) {
+                assert!(left == by_steps, "{config:?}, round {round}:\n{left}\n{by_steps}");
+            }
+            assert_eq!(stats, stats_by_steps, "{config:?}");
+            let dropped = [&*whole, &*stepped].map(|garden| garden.dropped.load(Ordering::Relaxed));
+            assert!(dropped[0] == dropped[1] && dropped[0] > 0, "{dropped:?}");
+            // What is allocated next lies in the same places.
+            for garden in [whole, stepped] {
+                garden.heap.verify(Some(&mut garden.roots)).unwrap();
+            }
+        }
+        let [whole, stepped] = &gardens;
+        assert!(whole.roots.frames == stepped.roots.frames && whole.roots.slots == stepped.roots.slots);
+        for mut garden in gardens {
+            garden.heap.collect(Cause::Requested, &mut garden.roots);
+        }
+    }
+}

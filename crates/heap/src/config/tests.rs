@@ -1,0 +1,208 @@
+//! Keys and combinations.
+
+use super::keys::{AXES, PARAMETERS};
+use super::*;
+use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
+use crate::collector::generational::{Barrier, Nursery};
+use crate::views::{DoubleMapParams, ViewCreation};
+use crate::zeroing::{ConcurrentParams, NonTemporalParams};
+
+fn set(settings: &[(&str, &str)]) -> HeapConfig {
+    let mut config = HeapConfig::default();
+    settings.iter().for_each(|(key, value)| config.set(key, value).unwrap());
+    config
+}
+
+/// A valid configuration besides the default, for each value of an axis at least one, and other values for every
+/// parameter than the defaults.
+fn unusual() -> [HeapConfig; 4] {
+    let generational = HeapConfig {
+        collector: Collector::Generational(GenerationalParams {
+            nursery: Nursery::Fixed(3 << 19),
+            aging: 25,
+            barrier: Barrier::Cards,
+        }),
+        references: References::Direct,
+        arrays: Arrays::ZRays(ZRayParams {
+            leaf_bytes: 64 << 10,
+            first_n: 0,
+            first_n_grows: Some(false),
+            lazy: Some(false),
+            zero_compression: false,
+            fast_copy: false,
+            copy_on_write: true,
+        }),
+        native_views: NativeViews::DoubleMap(DoubleMapParams { creation: ViewCreation::Allocation }),
+        zeroing: Some(Zeroing::Adaptive(ConcurrentParams { unit_bytes: 8 << 10, stream_bytes: 32 })),
+        sizing: Sizing::GcRatio(GcRatioParams { growth: 1.8 }),
+        count_accesses: true,
+        max_bytes: 3 << 30,
+        min_bytes: 1_000_001,
+        verify: true,
+        stress: Some(7),
+        stress_polls: true,
+        given: Given::default(),
+    };
+    let appel = GenerationalParams { nursery: Nursery::Appel, ..GenerationalParams::DEFAULT };
+    let appel = HeapConfig {
+        collector: Collector::Generational(appel),
+        arrays: Arrays::Mapped(MappedParams { from: 1 << 20, sharing: false }),
+        zeroing: Some(Zeroing::Concurrent(ConcurrentParams { unit_bytes: 4 << 10, stream_bytes: 8 })),
+        sizing: Sizing::Fixed,
+        ..HeapConfig::default()
+    };
+    let streaming = HeapConfig {
+        arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 2 << 10, lazy: true }),
+        zeroing: Some(Zeroing::NonTemporal(NonTemporalParams { stream_bytes: 8 })),
+        ..HeapConfig::default()
+    };
+    let mark_sweep = HeapConfig {
+        collector: Collector::MarkSweep,
+        references: References::ThinHandles,
+        zeroing: Some(Zeroing::Bulk),
+        ..HeapConfig::default()
+    };
+    [generational, appel, streaming, mark_sweep]
+}
+
+#[test]
+fn every_key_says_what_it_sets() {
+    let mut seen = Vec::new();
+    for config in unusual() {
+        config.validate().unwrap();
+        for settings in [config.settings(), config.settings().into_iter().rev().collect()] {
+            let mut again = HeapConfig::default();
+            settings.iter().for_each(|(key, value)| again.set(key, value).unwrap());
+            assert_eq!(again, config, "{settings:?}");
+            again.validate().unwrap();
+        }
+        seen.extend(config.settings());
+    }
+    for key in AXES.iter().chain(PARAMETERS) {
+        for (_, sample) in key.samples() {
+            let (value, mut again) = (key.text(&sample).unwrap(), sample.clone());
+            key.parse(&mut again, &value).unwrap();
+            assert_eq!(key.text(&again), Some(value.clone()), "{}", key.name);
+            key.validate(&sample).unwrap();
+            let differs = |(seen, other): &(_, String)| *seen == key.name && *other != value;
+            assert!(seen.iter().any(differs), "{} is never anything but {value}", key.name);
+        }
+    }
+}
+
+#[test]
+fn the_help_has_every_key_and_value() {
+    let help = HeapConfig::help();
+    for key in AXES.iter().chain(PARAMETERS) {
+        let line = help.lines().find(|line| line.starts_with(&format!("  {}=", key.name)));
+        let line = line.unwrap_or_else(|| panic!("{} is not in the help", key.name));
+        key.names().iter().for_each(|name| assert!(line.contains(name), "{name} is not in {line}"));
+    }
+    assert!(help.lines().all(|line| line.len() <= 100), "{help}");
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = |line: &str| assert!(words.contains(line), "{line} is not in\n{help}");
+    says("leaf=SIZE arraylets, zrays: bytes of a leaf, a power of two from 256 to 1M [1K]");
+    says("lazy=on|off arraylets, zrays: allocate a leaf when it is first stored to [arraylets off, zrays on]");
+    says("[direct], thin-handles with mark-sweep");
+}
+
+#[test]
+fn the_order_of_keys_does_not_matter() {
+    let config = set(&[("leaf", "2K"), ("arrays", "arraylets"), ("lazy", "on")]);
+    assert_eq!(config.arrays, Arrays::Arraylets(ArrayletParams { leaf_bytes: 2 << 10, lazy: true }));
+    let again =
+        set(&[("lazy", "on"), ("arrays", "contiguous"), ("leaf", "4K"), ("arrays", "arraylets"), ("leaf", "2K")]);
+    assert_eq!(config, again);
+    let zrays = set(&[("arrays", "arraylets"), ("leaf", "2K"), ("arrays", "zrays")]);
+    assert_eq!(zrays.arrays, Arrays::ZRays(ZRayParams { leaf_bytes: 2 << 10, ..ZRayParams::DEFAULT }));
+    let mut filled = HeapConfig { arrays: zrays.arrays, ..HeapConfig::default() };
+    filled.set("arrays", "zrays").unwrap();
+    filled.set("sizing", "fixed").unwrap();
+    assert_eq!(filled.arrays, zrays.arrays, "what was filled in stays");
+}
+
+#[test]
+fn a_parameter_needs_its_value() {
+    for settings in [
+        [("nursery", "2M"), ("collector", "mark-sweep")],
+        [("collector", "mark-sweep"), ("nursery", "2M")],
+        [("leaf", "2K"), ("arrays", "contiguous")],
+        [("arrays", "mapped"), ("leaf", "2K")],
+        [("arrays", "arraylets"), ("first-n", "64")],
+        [("zeroing", "bulk"), ("zeroing-unit", "8K")],
+        [("zeroing-width", "8"), ("zeroing", "hot-path")],
+        [("growth", "3"), ("sizing", "fixed")],
+        [("view-creation", "request"), ("native-views", "copy")],
+    ] {
+        let sentence = set(&settings).validate().unwrap_err().to_string();
+        assert!(sentence.contains(" is a parameter of "), "{sentence}");
+    }
+    assert_eq!(
+        set(&[("leaf", "2K")]).validate().unwrap_err().to_string(),
+        "invalid heap configuration: leaf=2K is a parameter of arrays=arraylets or arrays=zrays, but arrays is \
+         contiguous"
+    );
+}
+
+#[test]
+fn a_small_maximum_needs_no_other_parameter() {
+    let config = set(&[("max", "1M")]);
+    config.validate().unwrap();
+    assert!(config.min_bytes > config.max_bytes);
+}
+
+#[test]
+fn wrong_values_are_explained() {
+    let mut config = HeapConfig::default();
+    for (key, value, says) in [
+        ("colector", "x", "unknown key"),
+        ("collector", "x", "mark-sweep"),
+        ("references", "brooks", "direct or thin-handles"),
+        ("max", "12Q", "a size"),
+        ("max", "99999999999999G", "a size"),
+        ("max", "", "a size"),
+        ("leaf", "4G", "less than 4G"),
+        ("nursery", "plenty", "a size"),
+        ("aging", "1K", "a number of percent"),
+        ("stress", "often", "a count, or off"),
+        ("growth", "fast", "a number"),
+        ("verify", "yes", "on or off"),
+        ("arrays", "tree", "contiguous or arraylets or zrays or mapped"),
+        ("lazy", "maybe", "on or off"),
+    ] {
+        let error = config.set(key, value).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+        assert_eq!(config.settings(), HeapConfig::default().settings(), "{key}={value} has changed something");
+    }
+}
+
+#[test]
+fn wrong_configurations_are_explained() {
+    for (settings, says) in [
+        ("max=1", "max is 1, but must be from 256K to 4G"),
+        ("max=5G", "max is 5G, but must be from 256K to 4G"),
+        ("references=thin-handles", "takes references=direct alone: for thin-handles add collector=mark-sweep"),
+        ("collector=mark-sweep,zeroing=concurrent", "takes zeroing=bulk alone, not concurrent"),
+        ("growth=nan", "growth is NaN, but must be from 1.05 to 100"),
+        ("aging=91", "aging is 91, but must be from 0 to 90"),
+        ("nursery=32K", "nursery is 32K, but must be at least 64K"),
+        ("zeroing=adaptive,zeroing-unit=5K", "zeroing-unit is 5K, but must be a power of two from 4K to 32K"),
+        ("zeroing=concurrent,zeroing-unit=64K", "zeroing-unit is 64K"),
+        ("zeroing=non-temporal,zeroing-width=12", "zeroing-width is 12, but must be a power of two from 8 to 32"),
+        ("stress=0", "stress is 0, but must be at least 1"),
+        ("stress-polls=on", "stress is not set"),
+        ("arrays=zrays,leaf=3000", "leaf is 3000, but must be a power of two from 256 to 1M"),
+        ("arrays=zrays,first-n=32", "first-n is 32, but must be 0 or a power of two from 64 to 256K"),
+        ("arrays=mapped,mapped-from=1", "mapped-from is 1, but must be at least 32K"),
+        ("arrays=arraylets,native-views=double-map", "maps whole pages"),
+        ("arrays=arraylets,leaf=1M,max=3M", "set a smaller leaf or a larger max"),
+        ("arrays=zrays,leaf=64K,native-views=double-map", "set first-n=0"),
+        ("arrays=zrays,first-n-grows=on,native-views=double-map", "set native-views=copy"),
+        ("arrays=zrays,first-n-grows=on,collector=mark-sweep,references=thin-handles", "set references=direct"),
+        ("arrays=arraylets,leaf=64K,lazy=on,native-views=double-map,view-creation=allocation", "set lazy=off"),
+    ] {
+        let settings: Vec<_> = settings.split(',').map(|setting| setting.split_once('=').unwrap()).collect();
+        let sentence = set(&settings).validate().unwrap_err().to_string();
+        assert!(sentence.starts_with("invalid heap configuration: ") && sentence.contains(says), "{sentence}");
+    }
+}
