@@ -391,4 +391,8 @@ builtins! {
     TruncF32(F32) -> F32;
     /// See [`Builtin::CeilF64`].
     NearestF32(F32) -> F32;
+    /// While a snapshot is marked: takes the reference that a store is about to overwrite. Its cold trampoline, the
+    /// only one in use, pushes it to the buffer, unless it is null or an immediate, and calls the runtime where the
+    /// buffer is full then. Never collects.
+    RecordOverwritten(I32);
 }

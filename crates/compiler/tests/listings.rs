@@ -134,6 +134,28 @@ fn store_barrier() {
     check("store_barrier", &module, &build.returns(&[new]));
 }
 
+/// What comes before stores while a snapshot may be marked: into a struct, an array, a global and a table that are not
+/// new, and into a struct that is. Alone, and with what comes after in a generational heap.
+#[test]
+fn snapshot_barrier() {
+    let mut module = module();
+    let array = module.add_array(StorageType::Value(concrete(0)));
+    module.info.globals.push(GlobalType { value: concrete(0), mutable: true });
+    let element = RefType { nullable: true, heap: HeapType::Concrete(TypeIndex(0)) };
+    module.info.tables.push(TableType { table64: false, element, minimum: 1, maximum: None });
+    let mut build = start(&mut module, &[concrete(0), concrete(array.0), I32], &[concrete(0)]);
+    let [object, array_value, index] = [0, 1, 2].map(|number| build.param(number));
+    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Needed), &[object, object], &[]);
+    build.inst(Op::ArraySet(array, Reach::Any), &[array_value, index, object], &[]);
+    build.inst(Op::GlobalSet(GlobalIndex(0)), &[object], &[]);
+    build.inst(Op::TableSet(TableIndex(0)), &[index, object], &[]);
+    let new = build.op(Op::StructNewDefault(TypeIndex(0)), &[], concrete(0));
+    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Elided), &[new, object], &[]);
+    let plans = ["direct", "generational, store buffer, zeroed"]
+        .map(|name| (format!("{name}, snapshot"), with_snapshot(plans_by_name(name).1)));
+    check_under("snapshot_barrier", &module, &build.returns(&[new]), plans);
+}
+
 /// References that live across calls: one is used between two of them, the other behind both.
 #[test]
 fn calls() {

@@ -404,3 +404,20 @@ fn loops_that_walk_through_arrays_are_taken_out() {
         assert_eq!(taken, [PRODUCT, SORT, ROW, AROUND, SEARCH, ROUNDS, MARK, FALL], "{name}");
     }
 }
+
+/// What an embedder may choose: each takes more code than the one before, and only the last outlines loops.
+#[test]
+fn loops_have_as_many_versions_as_chosen() {
+    use legato_compiler::LoopVersions::{None, Outlined, Versions};
+    let wasm = wat::parse_str(PROGRAM).expect("assembles");
+    let (name, plan, _) = growing_heaps().swap_remove(0);
+    let sizes = [None, Versions, Outlined].map(|loop_versions| {
+        let options = legato_compiler::CompileOptions { loop_versions, ..support::options(plan.clone()) };
+        let module = legato_compiler::compile(&wasm, &options).expect("compiles");
+        let is_outlined = module.functions.iter().any(|code| code.outlined < code.range.length);
+        assert_eq!(is_outlined, loop_versions == Outlined, "{name}");
+        module.code.len()
+    });
+    assert!(sizes.is_sorted_by(|less, more| less < more), "{name}: {sizes:?}");
+    assert!("two".parse::<legato_compiler::LoopVersions>().unwrap_err().contains("'outlined', not 'two'"));
+}

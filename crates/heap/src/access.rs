@@ -2,9 +2,9 @@
 //!
 //! Elements of arrays are read and written in `arrays`. Every access is checked against the object's own size, so that
 //! a wrong offset is a panic here and not a corrupted heap, and against the heap's accessible memory: a reference to an
-//! object that has died, or to none, reads whatever lies there now, a made-up type and length included. The store
-//! barrier is the caller's.
+//! object that has died, or to none, reads whatever lies there now, a made-up type and length included.
 
+use crate::barrier::WriteBarrier;
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind};
 use crate::reference::Reference;
@@ -103,6 +103,22 @@ impl<M: ReferenceModel> Core<M> {
         let address = self.range(reference, offset as u64, kind.bytes() as u64);
         // SAFETY: the range lies in the object.
         unsafe { std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize) };
+    }
+
+    /// The cage offset of the field of references at byte `offset` of a struct or exception. Panics where there is
+    /// none.
+    pub(crate) fn field_slot(&self, object: Reference, offset: u32) -> u32 {
+        self.check_field(object, offset, StorageKind::Ref);
+        self.object(object) + offset
+    }
+
+    /// Writes a field of references.
+    pub(crate) fn store_field<B: WriteBarrier>(&mut self, slot: u32, value: Reference, barrier: B) {
+        let cage = &self.pool.cage;
+        barrier.before(cage, &mut self.overwritten, slot..slot + size_of::<Reference>() as u32);
+        // SAFETY: a checked field of a live object lies there.
+        unsafe { cage.write(slot, value.0) };
+        barrier.after_field(cage, slot);
     }
 
     /// The slot of a host value; `None` for any other reference.

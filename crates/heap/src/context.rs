@@ -1,6 +1,6 @@
 //! The heap's own access to the [`MutatorContext`] that it shares with compiled code and with interrupting threads.
 
-use crate::plan::{AccessCounters, BumpRun, MutatorContext, StoreBufferWords};
+use crate::plan::{AccessCounters, BufferWords, BumpRun, MutatorContext};
 use crate::size_classes::MAX_SIZE_CLASSES;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -18,7 +18,9 @@ impl Context {
         let context = Box::new(MutatorContext {
             stack_limit: AtomicUsize::new(0),
             poll: AtomicU32::new(0),
-            store_buffer: StoreBufferWords::default(),
+            store_buffer: BufferWords::default(),
+            barrier_state: 0,
+            overwritten: BufferWords::default(),
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
@@ -47,15 +49,34 @@ impl Context {
     }
 
     /// The words of the store buffer.
-    pub(crate) fn store_buffer(&mut self) -> &mut StoreBufferWords {
+    pub(crate) fn store_buffer(&mut self) -> &mut BufferWords {
         // SAFETY: as for `run`.
         unsafe { &mut (*self.0.as_ptr()).store_buffer }
     }
 
     /// A copy of the words of the store buffer.
-    pub(crate) fn store_buffer_now(&self) -> StoreBufferWords {
+    pub(crate) fn store_buffer_now(&self) -> BufferWords {
         // SAFETY: as for `run`.
         unsafe { (&raw const (*self.0.as_ptr()).store_buffer).read() }
+    }
+
+    /// The words of the buffer of overwritten references.
+    pub(crate) fn overwritten(&mut self) -> &mut BufferWords {
+        // SAFETY: the heap has one mutator, which is stopped while the heap runs: nobody else touches the words.
+        unsafe { &mut (*self.0.as_ptr()).overwritten }
+    }
+
+    /// Whether stores are to tell of the references that they overwrite.
+    #[inline]
+    pub(crate) fn is_marking(&self) -> bool {
+        // SAFETY: as for `overwritten`; the word changes at safepoints alone.
+        unsafe { (&raw const (*self.0.as_ptr()).barrier_state).read() & MutatorContext::MARKING != 0 }
+    }
+
+    /// Lets stores tell of the references that they overwrite, or no longer.
+    pub(crate) fn set_marking(&mut self, on: bool) {
+        // SAFETY: as for `overwritten`.
+        unsafe { (*self.0.as_ptr()).barrier_state = if on { MutatorContext::MARKING } else { 0 } };
     }
 
     /// A copy of the counters of accesses.

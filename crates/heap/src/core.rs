@@ -3,6 +3,7 @@
 
 use crate::arrays::elements::Elements;
 use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
+use crate::barrier::Overwritten;
 use crate::blocks::BlockPool;
 use crate::budget::finish;
 use crate::collector::marking::{MarkStack, Marker};
@@ -63,6 +64,8 @@ pub(crate) struct Core<M> {
     /// The second mappings of leaves.
     pub(crate) views: DoubleMaps,
     pub(crate) externals: Externals,
+    /// What a snapshot barrier has recorded.
+    pub(crate) overwritten: Overwritten,
     pub(crate) immortal: ImmortalSpace,
     pub(crate) pacer: Pacer,
     pub(crate) observer: Option<Box<dyn GcObserver>>,
@@ -128,6 +131,7 @@ impl<M: ReferenceModel> Core<M> {
             mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
+            overwritten: Overwritten::default(),
             immortal: ImmortalSpace::default(),
             pacer: Pacer::new(config),
             observer: None,
@@ -284,7 +288,7 @@ impl<M: ReferenceModel> Core<M> {
         self.count_array(id, length);
         self.set_array_length(array, length);
         self.start_inline_length(array, self.types.record(id).bytes, length, contents);
-        let finished = self.initialise_array(array, kind, false);
+        let finished = self.initialise_array(array, kind);
         if finished {
             self.view_new_array(array);
         }
@@ -292,13 +296,13 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Prepares the pointers of a new array that has its length; false where it was to have leaves and there are none.
-    pub(crate) fn initialise_array(&mut self, array: u32, kind: LeafKind, is_old: bool) -> bool {
+    fn initialise_array(&mut self, array: u32, kind: LeafKind) -> bool {
         if self.spines.is_none() {
             return true;
         }
         // SAFETY: the array has just been allocated.
         let parts = unsafe { self.trusted_elements(array) }.parts;
-        self.initialise_spine(&parts, kind, is_old, Contents::Zeroed)
+        self.initialise_spine(&parts, kind, Contents::Zeroed)
     }
 
     /// The error for a leaf that is not to be had.
@@ -337,6 +341,19 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: the object has just been allocated; its one field follows the header.
         unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
         slot
+    }
+
+    /// Before roots are overwritten that a collector may visit later than the stack: each of `references`.
+    #[inline]
+    pub(crate) fn before_root_store(&mut self, references: impl Iterator<Item = Reference>) {
+        if self.context.is_marking() {
+            references.for_each(|reference| self.overwritten.record(reference));
+        }
+    }
+
+    /// Empties the buffer of overwritten references.
+    pub(crate) fn flush_overwritten(&mut self) {
+        self.overwritten.flush(&mut self.context);
     }
 
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code

@@ -1,8 +1,10 @@
 //! The public face: one heap of any configuration. The choice among axis values is made once, when the heap is made,
 //! and looked at once for each call; everything below is generic over it.
 
+use crate::barrier::NoBarrier;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::snapshot::Snapshot;
 use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
 use crate::error::{AllocationError, HeapError};
@@ -70,6 +72,8 @@ heaps! {
     MarkSweepDirect: MarkSweep<Direct> = (Collector::MarkSweep, References::Direct),
     MarkSweepThinHandles: MarkSweep<ThinHandles> = (Collector::MarkSweep, References::ThinHandles),
     Generational: Generational = (Collector::Generational(_), References::Direct),
+    SnapshotDirect: Snapshot<Direct> = (Collector::Snapshot, References::Direct),
+    SnapshotThinHandles: Snapshot<ThinHandles> = (Collector::Snapshot, References::ThinHandles),
 }
 
 #[allow(clippy::single_component_path_imports, reason = "a macro made by another has no path without it")]
@@ -132,8 +136,8 @@ impl Heap {
     /// the type is no array.
     ///
     /// # Safety
-    /// The caller writes every element before the next call that may collect. (Elements of references hold no
-    /// references until then.)
+    /// The caller writes every element before the next call that may collect: references by
+    /// [`array_initialise_references`](Self::array_initialise_references), as there are none to be overwritten.
     ///
     /// # Errors
     /// As for [`allocate_array`](Self::allocate_array).
@@ -250,16 +254,43 @@ impl Heap {
     /// `object` is live now, and `value` is null, an immediate, or an object of this heap that is live now.
     pub unsafe fn store_reference(&mut self, object: Reference, offset: u32, value: Reference) {
         dispatch!(&mut self.0, heap => {
-            heap.core.check_field(object, offset, StorageKind::Ref);
-            heap.core.store(object, offset, StorageKind::Ref, value.0.into());
-            heap.stored(object, offset);
+            let slot = heap.core.field_slot(object, offset);
+            let barrier = heap.barrier(slot - offset);
+            heap.core.store_field(slot, value, barrier);
         })
     }
 
-    /// The cold path of the store barrier [`BarrierPlan::StoreBuffer`](crate::plan::BarrierPlan::StoreBuffer): empties
-    /// the buffer.
+    /// As [`store_reference`](Self::store_reference), into a field of a new object that has not been written yet: no
+    /// barrier.
+    ///
+    /// # Panics
+    /// As for [`store_reference`](Self::store_reference).
+    ///
+    /// # Safety
+    /// As for [`store_reference`](Self::store_reference); no call that may collect has been made since the object's
+    /// allocation.
+    pub unsafe fn initialise_reference(&mut self, object: Reference, offset: u32, value: Reference) {
+        dispatch!(&mut self.0, heap => {
+            let slot = heap.core.field_slot(object, offset);
+            heap.core.store_field(slot, value, NoBarrier);
+        })
+    }
+
+    /// The cold path of [`RememberedPlan`](crate::plan::RememberedPlan): empties the store buffer.
     pub fn flush_store_buffer(&mut self) {
         dispatch!(&mut self.0, heap => heap.flush_store_buffer())
+    }
+
+    /// The cold path of [`SnapshotPlan`](crate::plan::SnapshotPlan): empties the buffer of overwritten references.
+    pub fn flush_overwritten(&mut self) {
+        dispatch!(&mut self.0, heap => heap.core.flush_overwritten())
+    }
+
+    /// Before the embedder overwrites references among its roots, or drops them: each of `overwritten`. Needed for
+    /// roots that outlive a safepoint without being on a stack: globals, elements of tables and segments.
+    #[inline]
+    pub fn before_root_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
+        dispatch!(&mut self.0, heap => heap.core.before_root_store(overwritten))
     }
 
     /// Running totals.

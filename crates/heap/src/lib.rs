@@ -34,6 +34,7 @@ mod access;
 mod ages;
 mod arch;
 pub mod arrays;
+mod barrier;
 mod blocks;
 mod budget;
 mod cage;

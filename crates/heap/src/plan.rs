@@ -26,7 +26,7 @@ pub struct AccessPlan {
     /// Whether the memory between cursor and limit of a run is already zero, so that only the header and the non-zero
     /// fields of a new object need to be written.
     pub fresh_memory_is_zero: bool,
-    /// What a store of a reference into an object must do besides.
+    /// What a store of a reference must do besides.
     pub store_barrier: BarrierPlan,
     /// Whether the bits of a reference may change at a safepoint. Where they may not, frames need only be readable by
     /// the collector: references stay in registers across calls.
@@ -140,24 +140,41 @@ pub struct InlineRun {
     pub cell_bytes: u32,
 }
 
-/// What a store of a reference into an object must do besides. Stores into an object that no safepoint has passed since
-/// its allocation need no barrier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum BarrierPlan {
-    /// Nothing: the collector stops the mutator and traces everything.
-    None,
-    /// Where the value stored is young, sets the byte of the card that the object's header (structs) or the element
-    /// (arrays) lies in to 1.
-    Cards(RememberedPlan),
-    /// Structs: where the value stored is young and the object old, pushes the slot's cage offset to the sequential
-    /// store buffer, and calls the cold path when that is full. Arrays: as for `Cards`. The number is the offset of the
-    /// [`StoreBufferWords`] in the [`MutatorContext`].
-    StoreBuffer(RememberedPlan, u32),
+/// What a store of a reference must do besides, in parts that are independent of each other. Stores into an object that
+/// no safepoint has passed since its allocation need none of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct BarrierPlan {
+    /// Before a reference is overwritten: in objects, tables and globals.
+    pub before: Option<SnapshotPlan>,
+    /// After a reference has been stored: into objects and tables.
+    pub after: Option<RememberedPlan>,
 }
 
-/// Where the tables of a remembered set lie: for cage offset `o`, the age at
-/// `cage base - ages_below + (o >> block_log2)` and the card at `cage base - cards_below + (o >> card_log2)`, a byte
-/// each.
+impl BarrierPlan {
+    /// Nothing: the collector stops the mutator and traces everything.
+    pub const NONE: BarrierPlan = BarrierPlan { before: None, after: None };
+}
+
+/// Snapshot at the beginning (Yuasa 1990): while the collector marks what was reachable at some moment, it is told of
+/// each reference that is overwritten.
+///
+/// Where the `u32` at `state_offset` is not 0, and the slot holds a reference to an object, neither null nor an
+/// immediate, pushes that reference to the buffer, and calls
+/// [`Heap::flush_overwritten`](crate::Heap::flush_overwritten) when that is full.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SnapshotPlan {
+    /// Offset of [`MutatorContext::barrier_state`].
+    pub state_offset: u32,
+    /// Offset in the [`MutatorContext`] of the buffer's [`BufferWords`].
+    pub buffer_offset: u32,
+}
+
+/// Generations: where the value stored is young, an old object is remembered. Arrays set the byte of the card that the
+/// element lies in to 1; structs that of the card that their header lies in, or, with a store buffer, push the cage
+/// offset of the slot to that, if the object is old.
+///
+/// For cage offset `o`, the age lies at `cage base - ages_below + (o >> block_log2)` and the card at
+/// `cage base - cards_below + (o >> card_log2)`, a byte each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct RememberedPlan {
     /// Distance in bytes from the table of ages up to the cage's base. An age is not 0 where objects are young; null is
@@ -169,6 +186,9 @@ pub struct RememberedPlan {
     pub cards_below: u32,
     /// Binary logarithm of a card's bytes.
     pub card_log2: u8,
+    /// Offset in the [`MutatorContext`] of the store buffer's [`BufferWords`], where there is one. Who fills it calls
+    /// [`Heap::flush_store_buffer`](crate::Heap::flush_store_buffer).
+    pub store_buffer: Option<u32>,
 }
 
 /// A run of free memory that allocation bumps through. Cage offsets in bytes; empty when both are equal.
@@ -181,15 +201,13 @@ pub struct BumpRun {
     pub limit: u32,
 }
 
-/// The sequential store buffer as compiled code sees it: `u32` cage offsets of slots are written from `cursor` up to
-/// `limit`.
+/// A buffer of the write barrier's as compiled code sees it: entries of `u32` are written from `cursor` up to `limit`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StoreBufferWords {
+pub struct BufferWords {
     /// Address of the next free entry.
     pub cursor: usize,
-    /// Address behind the last entry. Whoever makes the cursor equal to it calls
-    /// [`Heap::flush_store_buffer`](crate::Heap::flush_store_buffer).
+    /// Address behind the last entry. Whoever makes the cursor equal to it has the heap empty the buffer.
     pub limit: usize,
 }
 
@@ -202,23 +220,35 @@ pub struct MutatorContext {
     pub stack_limit: std::sync::atomic::AtomicUsize,
     /// Loop back-edges call the `poll` builtin when this is not zero.
     pub poll: std::sync::atomic::AtomicU32,
-    /// The store buffer ([`BarrierPlan::StoreBuffer`] only).
-    pub store_buffer: StoreBufferWords,
+    /// What stores have to do before ([`SnapshotPlan`] only): 0, or [`MARKING`](Self::MARKING). Changes at safepoints
+    /// alone.
+    pub barrier_state: u32,
+    /// The store buffer ([`RememberedPlan::store_buffer`] only).
+    pub store_buffer: BufferWords,
     /// Accesses to elements ([`AccessPlan::counting`] only).
     pub accesses: AccessCounters,
     /// Free handles (handle models only).
     pub handle_run: BumpRun,
     /// Free memory for each size class; with [`AllocationPlan::Bump`], the first one is the only one.
     pub runs: [BumpRun; MAX_SIZE_CLASSES],
+    /// References that have been overwritten ([`SnapshotPlan`] only).
+    pub overwritten: BufferWords,
 }
 
 impl MutatorContext {
+    /// [`barrier_state`](Self::barrier_state): a snapshot is being marked.
+    pub const MARKING: u32 = 1;
+
     /// Offset of [`stack_limit`](Self::stack_limit), 8 bytes.
     pub const STACK_LIMIT_OFFSET: u32 = std::mem::offset_of!(MutatorContext, stack_limit) as u32;
     /// Offset of [`poll`](Self::poll), 4 bytes.
     pub const POLL_OFFSET: u32 = std::mem::offset_of!(MutatorContext, poll) as u32;
     /// Offset of [`store_buffer`](Self::store_buffer).
     pub const STORE_BUFFER_OFFSET: u32 = std::mem::offset_of!(MutatorContext, store_buffer) as u32;
+    /// Offset of [`barrier_state`](Self::barrier_state), 4 bytes.
+    pub const BARRIER_STATE_OFFSET: u32 = std::mem::offset_of!(MutatorContext, barrier_state) as u32;
+    /// Offset of [`overwritten`](Self::overwritten).
+    pub const OVERWRITTEN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, overwritten) as u32;
     /// Offset of [`accesses`](Self::accesses).
     pub const ACCESSES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, accesses) as u32;
     /// Offset of [`handle_run`](Self::handle_run).

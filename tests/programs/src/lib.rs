@@ -1,8 +1,7 @@
 //! Runs the programs of `examples/` on Legato and compares what they print with what is expected of them.
 //!
-//! [`examples`] finds the programs (and compiles the Kotlin and Java ones); [`guest`] runs one; [`matrix`] names the
-//! heap configurations under which each must behave the same.
+//! [`examples`] finds the programs (and compiles the Kotlin and Java ones); [`guest`] runs one. The heap configurations
+//! under which each must behave the same are the test matrix's (`legato-test-matrix`).
 
 pub mod examples;
 pub mod guest;
-pub mod matrix;

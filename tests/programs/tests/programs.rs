@@ -1,30 +1,47 @@
-//! Every example program prints what it must, under every heap configuration.
+//! Every example program prints what it must, under each row of the test matrix: a test for each language and row, so
+//! that `cargo test -p legato-program-tests wat` or `... thin-handles` runs some.
 
-use legato_program_tests::examples::{self, Program};
-use legato_program_tests::guest;
-use legato_program_tests::matrix::{Row, layouts_and_zeroing, stressed, verified};
+use std::process::ExitCode;
+use std::time::Instant;
 
-/// Runs the programs under each configuration; the number of collections must be at least one in all.
-fn check(programs: &[Program], rows: &[Row]) {
-    for row in rows {
-        let start = std::time::Instant::now();
-        let mut collections = 0;
-        let mut failures = Vec::new();
-        for program in programs {
-            match guest::run(&program.module, row.heap()) {
-                Ok(ended) => {
-                    collections += ended.collections;
-                    if ended.output != program.expected {
-                        failures.push(format!("{}: {}", program.name, difference(&ended.output, &program.expected)));
-                    }
+use legato_program_tests::{examples, guest};
+use legato_test_matrix::{PROGRAMS, Row};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() -> ExitCode {
+    let trials = PROGRAMS.rows().into_iter().flat_map(|row| {
+        LANGUAGES.map(|language| {
+            let row = row.clone();
+            Trial::test(format!("{language} under {row}"), move || check(language, &row))
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+const LANGUAGES: [&str; 3] = ["wat", "java", "kotlin"];
+
+/// Runs the programs of a language under a configuration; the number of collections must be at least one in all.
+fn check(language: &str, row: &Row) -> Result<(), Failed> {
+    let start = Instant::now();
+    let programs = examples::programs(language);
+    let mut collections = 0;
+    let mut failures = Vec::new();
+    for program in &programs {
+        match guest::run(&program.module, row.heap()) {
+            Ok(ended) => {
+                collections += ended.collections;
+                if ended.output != program.expected {
+                    failures.push(format!("{}: {}", program.name, difference(&ended.output, &program.expected)));
                 }
-                Err(error) => failures.push(format!("{}: {error:?}", program.name)),
             }
+            Err(error) => failures.push(format!("{}: {error:?}", program.name)),
         }
-        println!("{:6.1} s, {collections} collections: {}", start.elapsed().as_secs_f64(), row.name);
-        assert!(failures.is_empty(), "under `{}`:\n{}", row.name, failures.join("\n"));
-        assert!(programs.is_empty() || collections > 0, "under `{}`: no program collected", row.name);
     }
+    println!("{language}, {:6.1} s, {collections} collections: {row}", start.elapsed().as_secs_f64());
+    if failures.is_empty() && !programs.is_empty() && collections == 0 {
+        failures.push("no program collected".to_string());
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
 /// Names the first line that differs.
@@ -39,61 +56,4 @@ fn difference(actual: &[u8], expected: &[u8]) -> String {
         }
     }
     "line ends differ".to_string()
-}
-
-#[test]
-fn text_programs_verified() {
-    check(&examples::text_programs(), &verified());
-}
-
-#[test]
-fn text_programs_under_stress() {
-    check(&examples::text_programs(), &stressed());
-}
-
-/// The programs that live by arrays, those in text form first.
-const ARRAY_PROGRAMS: [&str; 13] = [
-    "wat/matrix",
-    "wat/sha256",
-    "java/jzlib",
-    "java/bzip2",
-    "java/images",
-    "java/lzw",
-    "java/wheel",
-    "kotlin/matrix",
-    "kotlin/fft",
-    "kotlin/sorting",
-    "kotlin/builders",
-    "kotlin/sha256",
-    "kotlin/documents",
-];
-
-#[test]
-fn array_programs_under_every_layout_and_zeroing_strategy() {
-    let compiled = ["java", "kotlin"].map(examples::compiled_programs).concat();
-    let names = if compiled.is_empty() { &ARRAY_PROGRAMS[..2] } else { &ARRAY_PROGRAMS[..] };
-    let mut programs = [examples::text_programs(), compiled].concat();
-    programs.retain(|program| names.contains(&program.name.as_str()));
-    assert_eq!(programs.len(), names.len(), "a program has another name");
-    check(&programs, &layouts_and_zeroing());
-}
-
-#[test]
-fn kotlin_programs_verified() {
-    check(&examples::compiled_programs("kotlin"), &verified());
-}
-
-#[test]
-fn kotlin_programs_under_stress() {
-    check(&examples::compiled_programs("kotlin"), &stressed());
-}
-
-#[test]
-fn java_programs_verified() {
-    check(&examples::compiled_programs("java"), &verified());
-}
-
-#[test]
-fn java_programs_under_stress() {
-    check(&examples::compiled_programs("java"), &stressed());
 }

@@ -9,6 +9,7 @@ mod trampolines;
 use std::borrow::Cow;
 
 use cranelift_codegen::ir;
+use legato_heap::AccessPlan;
 use legato_heap::layout::StructLayout;
 use rayon::prelude::*;
 
@@ -91,15 +92,16 @@ impl CodeGenerator {
 
     /// The function with two versions of its loops, where the heap asks for that, and the loops taken out of it.
     fn versions<'a>(&self, function: &'a mir::Function, large: bool) -> Result<Versions<'a>, CompileError> {
-        let Some((function, outlined)) =
-            (!large).then(|| passes::versions(&self.env().heap_facts(), function)).flatten()
+        let Some((function, outlined)) = (!large)
+            .then(|| passes::loop_versions(&self.env().heap_facts(), function, self.options.loop_versions))
+            .flatten()
         else {
             return Ok((Cow::Borrowed(function), Vec::new()));
         };
         if self.options.verify {
             std::iter::once(&function)
                 .chain(&outlined)
-                .try_for_each(|function| passes::check(function, &self.info, "versions"))?;
+                .try_for_each(|function| passes::check(function, &self.info, "loop_versions"))?;
         }
         Ok((Cow::Owned(function), outlined))
     }
@@ -179,7 +181,7 @@ impl CodeGenerator {
                 .map_err(|message| CompileError::CodeGeneration { function: index, message })?;
             compiled.push(CompiledFunction { range, outlined, index, source });
         }
-        let builtins = link_builtins(&self.target, &mut linker).map_err(error)?;
+        let builtins = link_builtins(&self.target, &self.options.plan, &mut linker).map_err(error)?;
         let signatures = boundary_signatures(&self.info);
         let trampolines =
             link_trampolines(&self.target, &mut linker, signatures, self.options.parallel).map_err(error)?;
@@ -245,16 +247,16 @@ fn check_floor(function: &mut ir::Function) {
 }
 
 /// Compiles the builtin trampolines that the code refers to.
-fn link_builtins(target: &Target, linker: &mut Linker) -> Result<Vec<CodeRange>, String> {
+fn link_builtins(target: &Target, plan: &AccessPlan, linker: &mut Linker) -> Result<Vec<CodeRange>, String> {
     let mut ranges = vec![CodeRange::default(); Builtin::ALL.len()];
     for symbol in linker.missing() {
         match symbol {
             Symbol::Builtin(number) => {
-                let code = trampolines::builtin(target, Builtin::ALL[number as usize], false)?;
+                let code = trampolines::builtin(target, plan, Builtin::ALL[number as usize], false)?;
                 ranges[number as usize] = linker.add(Some(symbol), code)?;
             }
             Symbol::Cold(number) => {
-                let code = trampolines::builtin(target, Builtin::ALL[number as usize], true)?;
+                let code = trampolines::builtin(target, plan, Builtin::ALL[number as usize], true)?;
                 linker.add(Some(symbol), code)?;
             }
             Symbol::Function(_) | Symbol::Outlined(..) => {}

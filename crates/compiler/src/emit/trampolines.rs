@@ -8,6 +8,8 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use legato_heap::AccessPlan;
+use legato_heap::plan::{BufferWords, SnapshotPlan};
 
 use super::code::{FunctionCode, with_scratch};
 use super::target::Target;
@@ -122,13 +124,21 @@ pub(super) fn exit(target: &Target, signature: &MachineSignature) -> Result<Func
 
 /// Compiled code to a builtin of the runtime. With `cold` the arguments are found in the context's cells, the result
 /// goes to the first of them, and all registers are preserved.
-pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<FunctionCode, String> {
+pub(super) fn builtin(
+    target: &Target,
+    plan: &AccessPlan,
+    builtin: Builtin,
+    cold: bool,
+) -> Result<FunctionCode, String> {
     let description = builtin.signature();
     compile(target, |function, context| {
         function.signature = if cold { cold_signature(builtin) } else { builtin_signature(builtin) };
         let mut t = Trampoline::new(target, function, context);
         let params = t.params();
         let instance = params[0];
+        if let (Builtin::RecordOverwritten, true, Some(plan)) = (builtin, cold, plan.store_barrier.before) {
+            t.push_overwritten(&plan, instance);
+        }
         t.record_exit(instance);
         let table = t.load(POINTER, instance, std::mem::offset_of!(ContextHead, builtins) as i32);
         let code = t.load(POINTER, table, 8 * builtin as i32);
@@ -157,8 +167,9 @@ pub(super) fn builtin(target: &Target, builtin: Builtin, cold: bool) -> Result<F
             };
         }
         if cold {
-            let result = result.expect("cold trampolines are for builtins with results");
-            t.store(result, instance, ContextHead::COLD_CELLS_OFFSET as usize);
+            if let Some(result) = result {
+                t.store(result, instance, ContextHead::COLD_CELLS_OFFSET as usize);
+            }
             t.b.ins().return_(&[]);
         } else {
             t.b.ins().return_(result.as_slice());
@@ -241,6 +252,33 @@ impl<'a, 'b> Trampoline<'a, 'b> {
         // It does not return.
         self.b.ins().trap(ir::TrapCode::unwrap_user(TrapCode::Internal as u8));
         self.b.switch_to_block(done);
+    }
+
+    /// Pushes the reference in the first cell to the buffer of overwritten ones, if it leads to an object, and returns;
+    /// goes on where the buffer is full then.
+    fn push_overwritten(&mut self, plan: &SnapshotPlan, context: ir::Value) {
+        let old = self.load(types::I32, context, ContextHead::COLD_CELLS_OFFSET);
+        let [object, push, full, done] = [(); 4].map(|()| self.b.create_block());
+        self.b.ins().brif(old, object, &[], done, &[]);
+        self.b.switch_to_block(object);
+        let is_immediate = self.b.ins().band_imm_u(old, 1);
+        self.b.ins().brif(is_immediate, done, &[], push, &[]);
+        self.b.switch_to_block(push);
+        let mutator = self.load(POINTER, context, std::mem::offset_of!(ContextHead, mutator) as i32);
+        let word = |offset: usize| plan.buffer_offset as usize + offset;
+        let (cursor_at, limit_at) =
+            (word(std::mem::offset_of!(BufferWords, cursor)), word(std::mem::offset_of!(BufferWords, limit)));
+        let cursor = self.load(POINTER, mutator, cursor_at as i32);
+        self.store(old, cursor, 0);
+        let next = self.b.ins().iadd_imm_s(cursor, 4);
+        self.store(next, mutator, cursor_at);
+        let limit = self.load(POINTER, mutator, limit_at as i32);
+        let is_full = self.b.ins().icmp(IntCC::Equal, next, limit);
+        self.b.ins().brif(is_full, full, &[], done, &[]);
+        self.b.switch_to_block(done);
+        self.b.ins().return_(&[]);
+        self.b.set_cold_block(full);
+        self.b.switch_to_block(full);
     }
 
     fn finish(mut self) {

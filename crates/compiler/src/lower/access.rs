@@ -45,6 +45,8 @@ pub(crate) enum Region {
     Ages,
     /// The store buffer and its words.
     StoreBuffer,
+    /// What stores have to do before.
+    BarrierState,
     /// The pointers of spines.
     LeafPointers,
     /// The counters of accesses.
@@ -82,9 +84,17 @@ impl Region {
             Region::LeafPointers => 17,
             Region::Counters => 18,
             Region::ColdCells => 19,
-            Region::Fields(kind) => 20 + kind as u32,
-            Region::Elements(kind) => 29 + kind as u32,
+            Region::BarrierState => 20,
+            Region::Fields(kind) => 21 + kind as u32,
+            Region::Elements(kind) => 30 + kind as u32,
         }
+    }
+
+    /// The regions that hold references which the barrier of stores sees, by their numbers.
+    pub(super) fn is_seen_by_barrier(number: u32) -> bool {
+        [Region::Globals, Region::Tables, Region::Fields(StorageKind::Ref), Region::Elements(StorageKind::Ref)]
+            .into_iter()
+            .any(|region| region.number() == number)
     }
 }
 
@@ -221,24 +231,6 @@ impl Lowering<'_, '_> {
             StorageKind::F64 => ins.load(types::F64, flags.with_aligned(), address, offset),
             StorageKind::V128 => ins.load(types::I8X16, flags, address, offset),
         }
-    }
-
-    /// Stores a field or element of `kind`.
-    pub(super) fn store_storage(
-        &mut self,
-        kind: StorageKind,
-        flags: MemFlagsData,
-        value: ir::Value,
-        address: ir::Value,
-        offset: i32,
-    ) {
-        let ins = self.b.ins();
-        match kind {
-            StorageKind::I8 => ins.istore8(flags, value, address, offset),
-            StorageKind::I16 => ins.istore16(flags, value, address, offset),
-            StorageKind::V128 => ins.store(flags, value, address, offset),
-            _ => ins.store(flags.with_aligned(), value, address, offset),
-        };
     }
 
     /// An index or length as 64 bits: 32-bit ones are zero-extended.

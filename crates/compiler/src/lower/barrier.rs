@@ -1,13 +1,16 @@
-//! The write barrier: what a store of a reference into an object does besides, by the heap's
+//! The write barrier: what a store of a reference does besides, before and after, by the heap's
 //! [`BarrierPlan`](legato_heap::plan::BarrierPlan).
 //!
-//! No barrier where the value can be no object, or where the object is new: allocated in the same block with no
-//! safepoint since, so that it is certainly young.
+//! Every store into an object, a table or a global is made here, by [`Lowering::store`] of a [`Store`], with what comes
+//! before; where it has become known how to find what was stored into, one of the `after_` functions follows. Nothing
+//! comes before an *initialising* store, into an object that is new: allocated in the same block with no safepoint
+//! since, so that no collection has seen it. Nothing comes after one, either, nor where the value can be no object. The
+//! checker ([`verify`](super::verify)) finds stores of references that are not made here.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{self, InstBuilder, types};
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{BarrierPlan, RememberedPlan, StoreBufferWords};
+use legato_heap::plan::{BarrierPlan, BufferWords, RememberedPlan, SnapshotPlan};
 
 use super::Lowering;
 use super::access::Region;
@@ -15,16 +18,64 @@ use super::env::POINTER;
 use crate::abi::Builtin;
 use crate::mir::{Constant, Value};
 
+/// What is stored into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Container {
+    /// The field of a struct at an offset in bytes.
+    Struct(Value, u32),
+    /// An element of an array.
+    Array(Value),
+    /// An element of a table.
+    Table,
+    /// A global, which is a root at every collection.
+    Global,
+}
+
+/// A value that is stored, with what comes before and after.
+#[derive(Clone, Copy)]
+pub(super) struct Store {
+    pub(super) value: ir::Value,
+    /// Whether all bits of the value are zero, where that is known.
+    pub(super) is_zero: Option<bool>,
+    kind: StorageKind,
+    before: Option<SnapshotPlan>,
+    after: Option<After>,
+}
+
+/// What comes after a store.
+#[derive(Clone, Copy)]
+struct After {
+    plan: RememberedPlan,
+    container: Container,
+    value: Value,
+}
+
+impl Store {
+    /// A store of a `kind` into a new object.
+    pub(super) fn initialising(kind: StorageKind, value: ir::Value) -> Store {
+        Store { value, is_zero: None, kind, before: None, after: None }
+    }
+
+    /// Whether one of the `after_` functions emits something.
+    pub(super) fn has_after(&self) -> bool {
+        self.after.is_some()
+    }
+}
+
 impl Lowering<'_, '_> {
     /// Notes that a value holds an object allocated just now.
     pub(super) fn note_fresh(&mut self, object: Value) {
-        if self.env.plan.store_barrier != BarrierPlan::None {
+        if self.env.plan.store_barrier != BarrierPlan::NONE {
             self.fresh.push(self.mir.resolve(object));
         }
     }
 
-    fn needs_barrier(&self, object: Value, value: Value) -> bool {
-        self.may_be_object(value) && !self.fresh.contains(&self.mir.resolve(object))
+    /// Whether a container may have been seen by a collection.
+    fn is_seen(&self, container: Container) -> bool {
+        match container {
+            Container::Struct(object, _) | Container::Array(object) => !self.fresh.contains(&self.mir.resolve(object)),
+            Container::Table | Container::Global => true,
+        }
     }
 
     /// Whether a value may be a reference to an object of the heap.
@@ -33,66 +84,93 @@ impl Lowering<'_, '_> {
         !is_null && self.env.is_traced(self.mir.value_type(self.mir.resolve(value)))
     }
 
-    /// Behind the store of `value` into the field at `offset` bytes of a struct.
-    pub(super) fn struct_barrier(&mut self, kind: StorageKind, object: Value, offset: u32, value: Value) {
-        if kind != StorageKind::Ref || !self.needs_barrier(object, value) {
-            return;
+    /// A store of a value into a container that holds a `kind` there.
+    pub(super) fn store_into(&mut self, container: Container, kind: StorageKind, value: Value) -> Store {
+        let plan = &self.env.plan.store_barrier;
+        let (before, after) = match kind == StorageKind::Ref && self.is_seen(container) {
+            true => (plan.before, plan.after.filter(|_| container != Container::Global && self.may_be_object(value))),
+            false => (None, None),
+        };
+        if before.is_some() {
+            // Loaded here, for each of the blocks that may store.
+            self.mutator();
         }
+        Store {
+            value: self.value(value),
+            is_zero: self.constant_of(value).map(Constant::is_zero),
+            kind,
+            before,
+            after: after.map(|plan| After { plan, container, value }),
+        }
+    }
+
+    /// Stores a value, behind what comes before.
+    pub(super) fn store(&mut self, store: &Store, flags: MemFlagsData, address: ir::Value, offset: i32) {
+        if let Some(plan) = store.before {
+            self.tell_overwritten(plan, flags, address, offset);
+        }
+        let ins = self.b.ins();
+        let inst = match store.kind {
+            StorageKind::I8 => ins.istore8(flags, store.value, address, offset),
+            StorageKind::I16 => ins.istore16(flags, store.value, address, offset),
+            StorageKind::V128 => ins.store(flags, store.value, address, offset),
+            _ => ins.store(flags.with_aligned(), store.value, address, offset),
+        };
+        self.note_store(inst);
+    }
+
+    /// Tells the collector of a reference that is about to be overwritten, where it wants to know.
+    fn tell_overwritten(&mut self, plan: SnapshotPlan, flags: MemFlagsData, address: ir::Value, offset: i32) {
+        let mutator = self.mutator();
+        let state_flags = self.flags(Region::BarrierState).with_aligned();
+        let state = self.b.ins().load(types::I32, state_flags, mutator, plan.state_offset as i32);
+        let [marking, rejoin] = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(state, marking, &[], rejoin, &[]);
+        self.b.set_cold_block(marking);
+        self.b.switch_to_block(marking);
+        self.apart(|l| {
+            let old = l.b.ins().load(types::I32, flags.with_aligned(), address, offset);
+            l.call_cold(Builtin::RecordOverwritten, &[old]);
+        });
+        self.b.ins().jump(rejoin, &[]);
+        self.b.switch_to_block(rejoin);
+    }
+
+    /// After a store into the field of a struct.
+    pub(super) fn after_field(&mut self, store: &Store) {
+        let Some(After { plan, container: Container::Struct(object, offset), value }) = store.after else { return };
         let reference = self.value(object);
-        match self.env.plan.store_barrier {
-            BarrierPlan::None => {}
-            BarrierPlan::Cards(plan) => self.if_young(plan, value, |l| l.mark_card(plan, reference)),
-            BarrierPlan::StoreBuffer(plan, buffer) => self.if_young(plan, value, |l| {
-                l.if_old(plan, reference, |l| {
-                    let slot = l.b.ins().iadd_imm_s(reference, i64::from(offset));
+        self.if_young(plan, value, |l| {
+            let object = l.object_offset(reference);
+            match plan.store_buffer {
+                None => l.mark_card(plan, object),
+                Some(buffer) => l.if_old(plan, object, |l| {
+                    let slot = l.b.ins().iadd_imm_s(object, i64::from(offset));
                     l.push_slot(buffer, slot);
-                });
-            }),
-        }
-    }
-
-    /// Whether a store into an element of an array has a barrier.
-    pub(super) fn array_needs_barrier(&self, kind: StorageKind, array: Value, value: Value) -> bool {
-        self.env.plan.store_barrier != BarrierPlan::None && kind == StorageKind::Ref && self.needs_barrier(array, value)
-    }
-
-    /// Behind the store of `value` into an element of an array. `element` gives the element's cage offset: an element's
-    /// card is that of its own place, wherever the array's parts lie.
-    pub(super) fn array_barrier(
-        &mut self,
-        kind: StorageKind,
-        array: Value,
-        value: Value,
-        element: impl FnOnce(&mut Self) -> ir::Value,
-    ) {
-        if !self.array_needs_barrier(kind, array, value) {
-            return;
-        }
-        match self.env.plan.store_barrier {
-            BarrierPlan::None => {}
-            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) => {
-                self.if_young(plan, value, |l| {
-                    let element = element(l);
-                    l.mark_card(plan, element);
-                });
+                }),
             }
-        }
+        });
     }
 
-    /// Behind the store of `value` into a table. `card` gives the address of the element's card.
-    pub(super) fn table_barrier(&mut self, value: Value, card: impl FnOnce(&mut Self) -> ir::Value) {
-        if !self.may_be_object(value) {
-            return;
-        }
-        match self.env.plan.store_barrier {
-            BarrierPlan::None => {}
-            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) => self.if_young(plan, value, |l| {
-                let card = card(l);
-                let flags = l.flags(Region::Cards);
-                let dirty = l.b.ins().iconst(types::I32, 1);
-                l.b.ins().istore8(flags, dirty, card, 0);
-            }),
-        }
+    /// After a store into an element of an array. `element` gives the element's cage offset: an element's card is that
+    /// of its own place, wherever the array's parts lie.
+    pub(super) fn after_element(&mut self, store: &Store, element: impl FnOnce(&mut Self) -> ir::Value) {
+        let Some(After { plan, value, .. }) = store.after else { return };
+        self.if_young(plan, value, |l| {
+            let element = element(l);
+            l.mark_card(plan, element);
+        });
+    }
+
+    /// After a store into a table. `card` gives the address of the element's card.
+    pub(super) fn after_table(&mut self, store: &Store, card: impl FnOnce(&mut Self) -> ir::Value) {
+        let Some(After { plan, value, .. }) = store.after else { return };
+        self.if_young(plan, value, |l| {
+            let card = card(l);
+            let flags = l.flags(Region::Cards);
+            let dirty = l.b.ins().iconst(types::I32, 1);
+            l.b.ins().istore8(flags, dirty, card, 0);
+        });
     }
 
     /// Does something where a value is a reference to a young object.
@@ -107,7 +185,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(rejoin);
     }
 
-    /// Does something where a reference leads to an old object.
+    /// Does something where the object at a cage offset is old.
     fn if_old(&mut self, plan: RememberedPlan, object: ir::Value, remember: impl FnOnce(&mut Self)) {
         let age = self.age(plan, object);
         let [old, rejoin] = [(); 2].map(|()| self.b.create_block());
@@ -125,7 +203,7 @@ impl Lowering<'_, '_> {
         self.cold = cold;
     }
 
-    /// The age of the block that a reference leads to.
+    /// The age of the block that a cage offset lies in.
     fn age(&mut self, plan: RememberedPlan, reference: ir::Value) -> ir::Value {
         let block = self.b.ins().ushr_imm_u(reference, i64::from(plan.block_log2));
         let block = self.b.ins().uextend(POINTER, block);
@@ -137,8 +215,8 @@ impl Lowering<'_, '_> {
 
     /// Pushes the cage offset of a slot (32 bits) to the store buffer.
     fn push_slot(&mut self, buffer: u32, slot: ir::Value) {
-        let cursor_offset = (buffer as usize + std::mem::offset_of!(StoreBufferWords, cursor)) as i32;
-        let limit_offset = (buffer as usize + std::mem::offset_of!(StoreBufferWords, limit)) as i32;
+        let cursor_offset = (buffer as usize + std::mem::offset_of!(BufferWords, cursor)) as i32;
+        let limit_offset = (buffer as usize + std::mem::offset_of!(BufferWords, limit)) as i32;
         let mutator = self.mutator();
         let flags = self.flags(Region::StoreBuffer).with_aligned();
         let cursor = self.b.ins().load(POINTER, flags, mutator, cursor_offset);

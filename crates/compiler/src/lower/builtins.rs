@@ -84,7 +84,8 @@ impl Lowering<'_, '_> {
         result
     }
 
-    fn call_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
+    /// In a cold path: calls a builtin's cold trampoline.
+    pub(super) fn call_cold(&mut self, builtin: Builtin, args: &[ir::Value]) -> ir::Inst {
         let function = self.function_ref(Symbol::Cold(builtin as u32), || cold_signature(builtin));
         for (number, &arg) in args.iter().enumerate() {
             self.set_cell(number as u32, arg);

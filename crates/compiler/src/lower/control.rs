@@ -1,54 +1,11 @@
-//! Control flow: block order and terminators.
+//! Control flow: terminators.
 
 use cranelift_codegen::ir::{self, InstBuilder, JumpTableData};
 
 use super::Lowering;
 use super::access::trap;
-use crate::mir::{Block, BlockData, Edge, Function, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, BlockData, Edge, Op, Terminator, Value, ValueDef};
 use crate::passes::analysis::SafepointKey;
-
-/// For each instruction whether it is a type test whose only use is the branch at the end of its own block, with
-/// nothing but free operations between. The branch then goes straight from the test's outcomes to its targets.
-pub(super) fn fused_tests(mir: &Function, order: &[Block]) -> Vec<bool> {
-    let mut fused = vec![false; mir.insts.len()];
-    let mut candidates = Vec::new();
-    for &block in order {
-        let data = &mir.blocks[block.index()];
-        let Some(Terminator::Branch { cond, .. }) = &data.terminator else { continue };
-        let cond = mir.resolve(*cond);
-        for &inst in data.insts.iter().rev() {
-            let data = &mir.insts[inst.index()];
-            match data.op {
-                Op::RefTest(_) if data.results[0] == cond => {
-                    candidates.push((cond, inst));
-                    break;
-                }
-                Op::Refine(_) | Op::Const(_) => {}
-                _ => break,
-            }
-        }
-    }
-    if candidates.is_empty() {
-        return fused;
-    }
-    let mut uses = vec![0u32; mir.values.len()];
-    let mut count = |value: Value| uses[mir.resolve(value).index()] += 1;
-    for &block in order {
-        let data = &mir.blocks[block.index()];
-        for &inst in &data.insts {
-            let data = &mir.insts[inst.index()];
-            data.args.iter().copied().for_each(&mut count);
-            data.op.for_each_use(&mut count);
-        }
-        if let Some(terminator) = &data.terminator {
-            terminator.for_each_use(&mut count);
-        }
-    }
-    for (cond, inst) in candidates {
-        fused[inst.index()] = uses[cond.index()] == 1;
-    }
-    fused
-}
 
 impl Lowering<'_, '_> {
     pub(super) fn terminator(&mut self, block: Block, data: &BlockData) {

@@ -4,9 +4,11 @@ use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData};
 
 use super::Lowering;
 use super::access::Region;
+use super::barrier::Container;
 use super::env::{POINTER, clif_type};
 use crate::abi::GLOBAL_BYTES;
-use crate::module::GlobalIndex;
+use crate::mir::Value;
+use crate::module::{GlobalIndex, StorageType};
 
 impl Lowering<'_, '_> {
     pub(super) fn global_get(&mut self, global: GlobalIndex) -> ir::Value {
@@ -20,10 +22,12 @@ impl Lowering<'_, '_> {
         self.b.ins().load(clif_type(ty.value), flags, base, offset)
     }
 
-    pub(super) fn global_set(&mut self, global: GlobalIndex, value: ir::Value) {
+    pub(super) fn global_set(&mut self, global: GlobalIndex, value: Value) {
+        let kind = self.env.info.storage_kind(StorageType::Value(self.env.info.globals[global.index()].value));
+        let store = self.store_into(Container::Global, kind, value);
         let (base, offset) = self.global_cell(global);
         let flags = self.global_flags();
-        self.b.ins().store(flags, value, base, offset);
+        self.store(&store, flags, base, offset);
     }
 
     fn global_flags(&mut self) -> MemFlagsData {

@@ -33,7 +33,9 @@ use rustc_hash::FxHashMap;
 use self::env::{ModuleEnv, clif_type, wasm_signature};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op};
-use crate::passes::analysis::{SafepointKey, StripPlan, find_guards, merge_checks, plan_roots, plan_strips};
+use crate::passes::analysis::{
+    SafepointKey, StripPlan, find_guards, fused_tests, merge_checks, plan_roots, plan_strips,
+};
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
 /// globals and run once.
@@ -94,7 +96,7 @@ pub(crate) fn lower(
         cold: false,
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
-        fused_tests: control::fused_tests(mir, order),
+        fused_tests: fused_tests(mir, order),
         notes: env.verify.then(Box::default),
     };
     lowering.create_roots();
@@ -274,10 +276,7 @@ impl Lowering<'_, '_> {
             Op::ElemDrop(segment) => return self.elem_drop(*segment),
 
             Op::GlobalGet(global) => self.global_get(*global),
-            Op::GlobalSet(global) => {
-                let value = arg(self, 0);
-                return self.global_set(*global, value);
-            }
+            Op::GlobalSet(global) => return self.global_set(*global, data.args[0]),
 
             Op::RefFunc(function) => self.ref_func(*function),
             Op::RefIsNull => {

@@ -74,6 +74,13 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Notes a store with the barrier that it needs, or into a new object.
+    pub(super) fn note_store(&mut self, store: ir::Inst) {
+        if let Some(notes) = &mut self.notes {
+            notes.stores.insert(store);
+        }
+    }
+
     /// Notes the stack map of a call.
     pub(super) fn note_map(&mut self, call: ir::Inst, key: SafepointKey) {
         if let Some(notes) = &mut self.notes {

@@ -5,6 +5,7 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::Region;
+use super::barrier::{Container, Store};
 use crate::artifact::TrapCode;
 use crate::mir::{Check, Extension, Value};
 use crate::module::TypeIndex;
@@ -40,7 +41,7 @@ impl Lowering<'_, '_> {
     /// Stores a field of a new object.
     pub(super) fn initialise_field(&mut self, kind: StorageKind, address: ir::Value, offset: u32, value: ir::Value) {
         let flags = self.flags(Region::Fields(kind));
-        self.store_storage(kind, flags, value, address, offset as i32);
+        self.store(&Store::initialising(kind, value), flags, address, offset as i32);
     }
 
     pub(super) fn struct_get(
@@ -59,13 +60,14 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn struct_set(&mut self, ty: TypeIndex, field: u32, check: Check, object: Value, value: Value) {
-        let (reference, stored) = (self.value(object), self.value(value));
+        let reference = self.value(object);
         let kind = self.env.field_kind(ty, field);
         let offset = self.env.struct_layout(ty).offsets[field as usize];
+        let store = self.store_into(Container::Struct(object, offset), kind, value);
         let address = self.object(reference, null_trap(check), offset + kind.bytes());
         let flags = self.flags_trapping(Region::Fields(kind), address.null_trap);
-        self.store_storage(kind, flags, stored, address.address, offset as i32);
-        self.struct_barrier(kind, object, offset, value);
+        self.store(&store, flags, address.address, offset as i32);
+        self.after_field(&store);
     }
 
     pub(super) fn i31_get(&mut self, reference: ir::Value, extension: Extension, check: Check) -> ir::Value {

@@ -5,11 +5,12 @@ use cranelift_codegen::ir::{self, InstBuilder, types};
 
 use super::Lowering;
 use super::access::{Region, trap};
+use super::barrier::Container;
 use super::env::POINTER;
 use crate::abi::{Builtin, TABLE_CARD_LOG2, TableHead};
 use crate::artifact::TrapCode;
 use crate::mir::Value;
-use crate::module::{ElemIndex, TableIndex};
+use crate::module::{ElemIndex, StorageType, TableIndex, ValueType};
 use crate::passes::analysis::SafepointKey;
 
 impl Lowering<'_, '_> {
@@ -70,10 +71,12 @@ impl Lowering<'_, '_> {
     pub(super) fn table_set(&mut self, table: TableIndex, index: ir::Value, value: Value) {
         let index = self.index64(index);
         let address = self.table_element(table, index);
-        let flags = self.flags(Region::Tables).with_aligned();
-        let stored = self.value(value);
-        self.b.ins().store(flags, stored, address, 0);
-        self.table_barrier(value, |l| {
+        let flags = self.flags(Region::Tables);
+        let element = self.env.info.tables[table.index()].element;
+        let kind = self.env.info.storage_kind(StorageType::Value(ValueType::Ref(element)));
+        let store = self.store_into(Container::Table, kind, value);
+        self.store(&store, flags, address, 0);
+        self.after_table(&store, |l| {
             let card = l.b.ins().ushr_imm_u(index, i64::from(TABLE_CARD_LOG2));
             let cards = l.table_word(table, std::mem::offset_of!(TableHead, cards));
             l.b.ins().iadd(cards, card)

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::support::{constant_i32, terminator};
+use super::support::{constant_i32, terminator, use_counts};
 use super::unreachable_blocks;
 use crate::artifact::TrapCode;
 use crate::mir::{Block, BlockData, Cfg, Edge, Function, Terminator, Value, ValueDef};
@@ -18,27 +18,11 @@ pub(super) fn blocks(function: &mut Function) {
     merge(function);
 }
 
-/// How often each value is used.
-fn use_counts(function: &Function) -> Vec<u32> {
-    let mut counts = vec![0u32; function.values.len()];
-    for block in &function.blocks {
-        let mut count = |value: Value| counts[value.index()] += 1;
-        for &inst in &block.insts {
-            let data = &function.insts[inst.index()];
-            data.args.iter().copied().for_each(&mut count);
-            data.op.for_each_use(&mut count);
-        }
-        if let Some(terminator) = &block.terminator {
-            terminator.for_each_use(count);
-        }
-    }
-    counts
-}
-
 /// Lets edges to a block without instructions go to where it leads: where it jumps, or where it branches if the
 /// condition is a parameter for which the edge has a constant.
 fn skip(function: &mut Function) {
-    let counts = use_counts(function);
+    let cfg = Cfg::new(function);
+    let counts = use_counts(function, &cfg.order);
     let skippable: Vec<bool> = (0..function.blocks.len())
         .map(|number| {
             let block = Block(number as u32);
@@ -62,7 +46,6 @@ fn skip(function: &mut Function) {
         })
         .collect();
     // Successors first: their own edges are final then, but for loops.
-    let cfg = Cfg::new(function);
     for &block in cfg.order.iter().rev() {
         let Some(mut terminator) = function.blocks[block.index()].terminator.take() else { continue };
         if let Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Switch { .. } = terminator {

@@ -32,7 +32,7 @@ pub(crate) use cold::cold;
 pub(crate) use fields::Fields;
 pub(crate) use heap::HeapFacts;
 pub(crate) use inline::Inliner;
-pub(crate) use loop_versions::versions;
+pub(crate) use loop_versions::loop_versions;
 pub(crate) use support::{constant, constant_length, definition, root};
 pub use unreachable::unreachable_blocks;
 

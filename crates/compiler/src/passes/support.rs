@@ -118,6 +118,24 @@ pub(super) fn terminator(function: &Function, block: Block) -> &Terminator {
     function.blocks[block.index()].terminator.as_ref().expect("reachable blocks are terminated")
 }
 
+/// By value, how often it is used in these blocks.
+pub(super) fn use_counts(function: &Function, blocks: &[Block]) -> Vec<u32> {
+    let mut counts = vec![0u32; function.values.len()];
+    let mut count = |value: Value| counts[function.resolve(value).index()] += 1;
+    for &block in blocks {
+        let data = &function.blocks[block.index()];
+        for &inst in &data.insts {
+            let data = &function.insts[inst.index()];
+            data.args.iter().copied().for_each(&mut count);
+            data.op.for_each_use(&mut count);
+        }
+        if let Some(terminator) = &data.terminator {
+            terminator.for_each_use(&mut count);
+        }
+    }
+    counts
+}
+
 /// The reference that a value is a checked, cast or refined copy of.
 pub(crate) fn root(function: &Function, value: Value) -> Value {
     let mut at = function.resolve(value);

@@ -7,7 +7,8 @@ use legato_compiler::module::*;
 use legato_heap::MutatorContext;
 use legato_heap::layout::SpineLayout;
 use legato_heap::plan::{
-    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CollectorWord, ReferencePlan, RememberedPlan, SpinePlan,
+    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CollectorWord, ReferencePlan, RememberedPlan, SnapshotPlan,
+    SpinePlan,
 };
 use legato_heap::references::References;
 use legato_heap::size_classes::MAX_SMALL_BYTES;
@@ -23,30 +24,42 @@ pub fn plan(references: References) -> AccessPlan {
             runs_offset: MutatorContext::RUNS_OFFSET,
         },
         fresh_memory_is_zero: true,
-        store_barrier: BarrierPlan::None,
+        store_barrier: BarrierPlan::NONE,
         references_change_at_safepoints: false,
         null_guard_bytes: 4096,
     }
 }
 
 /// The plan of a generational heap.
-pub fn generational(barrier: fn(RememberedPlan) -> BarrierPlan, fresh_memory_is_zero: bool) -> AccessPlan {
+pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> AccessPlan {
     AccessPlan {
         allocation: AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: 4096 },
         fresh_memory_is_zero,
-        store_barrier: barrier(RememberedPlan {
-            ages_below: AGES_BELOW,
-            block_log2: 15,
-            cards_below: CARDS_BELOW,
-            card_log2: 9,
-        }),
+        store_barrier: BarrierPlan {
+            before: None,
+            after: Some(RememberedPlan {
+                ages_below: AGES_BELOW,
+                block_log2: 15,
+                cards_below: CARDS_BELOW,
+                card_log2: 9,
+                store_buffer,
+            }),
+        },
         references_change_at_safepoints: true,
         ..plan(References::Direct)
     }
 }
 
-fn store_buffer(plan: RememberedPlan) -> BarrierPlan {
-    BarrierPlan::StoreBuffer(plan, MutatorContext::STORE_BUFFER_OFFSET)
+/// What a collector that marks a snapshot wants to know before a store.
+pub const SNAPSHOT: SnapshotPlan = SnapshotPlan {
+    state_offset: MutatorContext::BARRIER_STATE_OFFSET,
+    buffer_offset: MutatorContext::OVERWRITTEN_OFFSET,
+};
+
+/// The plan of the same heap, if it also marked snapshots.
+pub fn with_snapshot(mut plan: AccessPlan) -> AccessPlan {
+    plan.store_barrier.before = Some(SNAPSHOT);
+    plan
 }
 
 /// How far below the cage the card table of these plans lies.
@@ -59,8 +72,8 @@ pub fn plans() -> [(&'static str, AccessPlan); 4] {
     [
         ("direct", plan(References::Direct)),
         ("thin handles", plan(References::ThinHandles)),
-        ("generational, cards", generational(BarrierPlan::Cards, false)),
-        ("generational, store buffer, zeroed", generational(store_buffer, true)),
+        ("generational, cards", generational(None, false)),
+        ("generational, store buffer, zeroed", generational(Some(MutatorContext::STORE_BUFFER_OFFSET), true)),
     ]
 }
 
@@ -126,7 +139,14 @@ pub fn lengths(layout: SpineLayout, size: u32) -> [u32; 6] {
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {
-    CompileOptions { features: Default::default(), plan, optimize: true, parallel: false, verify: true }
+    CompileOptions {
+        loop_versions: Default::default(),
+        features: Default::default(),
+        plan,
+        optimize: true,
+        parallel: false,
+        verify: true,
+    }
 }
 
 pub const I32: ValueType = ValueType::I32;

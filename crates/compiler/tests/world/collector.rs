@@ -1,14 +1,18 @@
 //! The collector.
 
 use legato_compiler::module::CompositeType;
-use legato_heap::plan::BarrierPlan;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ENTRY, FIRST_LEAF, World};
 use crate::support::{AGES_BELOW, CARDS_BELOW};
 
 /// What collected objects are overwritten with.
 const RUBBISH: u8 = 0x5b;
+
+/// Whether a reference leads to an object.
+fn is_object(reference: u32) -> bool {
+    reference != 0 && reference & 1 == 0
+}
 
 impl World {
     /// Marks from the stack, the globals and `kept`, and overwrites what is not reached. Returns where objects have
@@ -87,18 +91,53 @@ impl World {
         &self.buffer[..(cursor - self.buffer.as_ptr() as usize) / 4]
     }
 
-    /// Each reference that was stored into an object older than the last collection has marked a card.
+    /// Records a reference that is overwritten, as compiled code does.
+    pub(super) fn record_overwritten(&self, reference: u32) {
+        // SAFETY: the mutator context and the buffer live as long as the world.
+        unsafe {
+            if (*self.mutator).barrier_state != 0 && is_object(reference) {
+                ((*self.mutator).overwritten.cursor as *mut u32).write(reference);
+                (*self.mutator).overwritten.cursor += 4;
+            }
+        }
+    }
+
+    /// What has been recorded since the last collection; `None` where nothing is.
+    fn recorded(&self) -> Option<FxHashSet<u32>> {
+        self.module.plan.store_barrier.before?;
+        // SAFETY: the mutator context lives as long as the world.
+        let cursor = unsafe { (*self.mutator).overwritten.cursor };
+        let count = (cursor - self.overwritten.as_ptr() as usize) / 4;
+        Some(self.overwritten[..count].iter().copied().collect())
+    }
+
+    /// Each reference that was stored into an object older than the last collection has marked a card, and each that
+    /// was overwritten since has been recorded.
     fn check_barriers(&self, marked: &[bool]) {
+        let recorded = self.recorded();
+        let check_overwritten = |place: &str, at: usize, before: u32, value: u32| {
+            if let Some(recorded) = &recorded
+                && value != before
+                && is_object(before)
+            {
+                assert!(recorded.contains(&before), "{before:#x} was overwritten in the {place} at {at:#x} unseen");
+            }
+        };
+        for (global, &before) in self.globals.iter().zip(&self.globals_before) {
+            // SAFETY: the context lives as long as the instance.
+            check_overwritten("global", *global as usize, before, unsafe { global.read() });
+        }
         for (&(_, object, ty), _) in self.objects.iter().zip(marked).filter(|(_, marked)| **marked) {
             let is_struct = matches!(self.module.info.types[ty].composite, CompositeType::Struct(_));
             for field in self.references(ty, object) {
                 let value = self.read(field);
                 let Some(&before) = self.fields_before.get(&field) else { continue };
+                check_overwritten("field", field as usize, before, value);
                 // SAFETY: the table of ages lies below the cage.
                 if value == before || value == 0 || value & 1 == 1 || unsafe { *self.age(value) } == 0 {
                     continue;
                 }
-                if is_struct && matches!(self.module.plan.store_barrier, BarrierPlan::StoreBuffer(..)) {
+                if is_struct && self.module.plan.store_barrier.after.is_some_and(|plan| plan.store_buffer.is_some()) {
                     assert!(
                         self.stored_slots().contains(&field),
                         "a store into the field at {field:#x} is not buffered"
@@ -138,7 +177,10 @@ impl World {
         marked.fill(false);
         self.fields_before.clear();
         // SAFETY: the mutator context and the buffer live as long as the world.
-        unsafe { (*self.mutator).store_buffer.cursor = self.buffer.as_ptr() as usize };
+        unsafe {
+            (*self.mutator).store_buffer.cursor = self.buffer.as_ptr() as usize;
+            (*self.mutator).overwritten.cursor = self.overwritten.as_ptr() as usize;
+        }
         let stayed = staying.iter().map(|&number| self.objects[number]);
         for (_, copy, ty) in copies.iter().copied().chain(stayed).collect::<Vec<_>>() {
             for field in self.references(ty, copy) {
@@ -152,6 +194,8 @@ impl World {
             // SAFETY: the frames still stand. Slots named by two maps are updated once: a copy is no moved object.
             unsafe { slot.write(moved.get(&slot.read()).copied().unwrap_or(slot.read())) };
         }
+        // SAFETY: the context lives as long as the instance.
+        self.globals_before = self.globals.iter().map(|global| unsafe { global.read() }).collect();
         // What is allocated from now on is young, in blocks of its own.
         self.next_object = self.next_object.next_multiple_of(1 << 15);
         // SAFETY: the table of ages lies below the cage.

@@ -284,6 +284,7 @@ impl World {
         if self.element_kind(ty) == StorageKind::Ref {
             // SAFETY: the card table lies below the cage.
             unsafe { self.card(at).write(1) };
+            self.record_overwritten(self.read(at));
         }
         self.write_bytes(at, value);
     }

@@ -1,7 +1,9 @@
 //! A world for compiled code to run in, with a collector that takes every chance: each allocation and each poll walks
 //! the stack by the stack maps, marks from what it finds, and overwrites everything else. Where references may change,
 //! it moves every object that it finds, and checks that each store of a reference into an older object has marked a
-//! card. A reference that a map forgets reads back as rubbish. Leaves are never used twice.
+//! card. Where there are cards, a snapshot is marked from each collection to the next: each reference that is
+//! overwritten meanwhile must have been recorded. A reference that a map forgets reads back as rubbish. Leaves are never
+//! used twice.
 //!
 //! Where the first N bytes grow, they do at any chance: when a leaf is asked for, sometimes by one leaf, sometimes to
 //! the array's end, and now and then at collections. What a leaf held before it was copied to its home is overwritten.
@@ -21,11 +23,11 @@ use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{AccessCounters, AccessPlan, BumpRun, StoreBufferWords};
+use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun};
 use legato_heap::types::{TypeKind, TypeRecord};
 use rustc_hash::FxHashMap;
 
-use crate::support::{AGES_BELOW, options};
+use crate::support::{AGES_BELOW, options, with_snapshot};
 
 /// How many calls from outside pass before one polls at its start; the first does.
 const CALLS_BETWEEN_POLLS: u32 = 5;
@@ -58,6 +60,10 @@ pub struct World {
     polls: Polls,
     /// The store buffer, long enough never to be full.
     buffer: Vec<u32>,
+    /// The buffer of overwritten references, as long.
+    overwritten: Vec<u32>,
+    /// Where references change: the globals as the last collection left them.
+    globals_before: Vec<u32>,
     /// Where references change: each object's fields that are references, as the last collection left them.
     fields_before: FxHashMap<u32, u32>,
     /// Reference, object offset and type index of every object, in ascending order.
@@ -173,6 +179,8 @@ impl Instance {
     pub fn new(text: &str, plan: AccessPlan, polls: Polls) -> Instance {
         traps::install();
         let wasm = wat::parse_str(text).expect("assembles");
+        let has_cards = plan.store_barrier.after.is_some_and(|after| after.store_buffer.is_none());
+        let plan = if has_cards { with_snapshot(plan) } else { plan };
         let moving = plan.references_change_at_safepoints;
         let module = compile(&wasm, &options(plan)).expect("compiles");
         let cage = map(AGES_BELOW as usize + CAGE_BYTES).wrapping_add(AGES_BELOW as usize);
@@ -194,15 +202,18 @@ impl Instance {
         builtins[Builtin::ArrayCopy as usize] = array_copy as *const u8;
         builtins[Builtin::LeafForStore as usize] = leaf_for_store as *const u8;
         builtins[Builtin::Poll as usize] = poll as *const u8;
-        let buffer = vec![0u32; 1 << 16];
+        let [buffer, overwritten] = [(); 2].map(|()| vec![0u32; 1 << 16]);
+        let words = |buffer: &Vec<u32>| BufferWords {
+            cursor: buffer.as_ptr() as usize,
+            limit: buffer.as_ptr_range().end as usize,
+        };
         let mut store = Box::new(StoreContext::new(std::ptr::null()));
         let mut mutator = Box::new(MutatorContext {
             stack_limit: 0.into(),
             poll: u32::from(polls == Polls::Always).into(),
-            store_buffer: StoreBufferWords {
-                cursor: buffer.as_ptr() as usize,
-                limit: buffer.as_ptr_range().end as usize,
-            },
+            barrier_state: if has_cards { MutatorContext::MARKING } else { 0 },
+            store_buffer: words(&buffer),
+            overwritten: words(&overwritten),
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
@@ -238,6 +249,8 @@ impl Instance {
             moving,
             polls,
             buffer,
+            overwritten,
+            globals_before: Vec::new(),
             fields_before: FxHashMap::default(),
             objects: Vec::new(),
             alive: Vec::new(),

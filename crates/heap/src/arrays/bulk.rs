@@ -5,9 +5,10 @@
 //! None of these operations collects. Where one needs leaves, the caller
 //! has made room for them; what is lacking all the same is `None`, and a part of the range may have been written then.
 
-use super::elements::Elements;
+use super::elements::{Destination, Elements};
 use super::parts::{Part, Place};
-use super::pointers::{install, leaf_of, pointer_at};
+use super::pointers::{install, leaf_of, pointer_at, strips};
+use crate::barrier::WriteBarrier;
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, StorageKind, TYPE_ID_OFFSET};
@@ -18,6 +19,40 @@ use crate::types::{TypeId, TypeKind, TypeShape};
 use std::sync::atomic::Ordering;
 
 impl<M: ReferenceModel> Core<M> {
+    /// An array whose elements at these byte positions are overwritten: what the barrier does before is done here.
+    #[inline(always)]
+    pub(crate) fn overwritten<B: WriteBarrier>(
+        &mut self,
+        elements: Elements,
+        (from, to): (u64, u64),
+        barrier: B,
+    ) -> Destination<B> {
+        Destination::overwritten(elements, barrier, |elements, barrier| {
+            if B::HAS_BEFORE && elements.kind == LeafKind::References {
+                let cage = &self.pool.cage;
+                for (start, end) in strips(elements.parts, cage.memory(), from, to) {
+                    barrier.before(cage, &mut self.overwritten, start..end);
+                }
+            }
+        })
+    }
+
+    /// Lets `write` write elements of the array: `bytes` bytes from a cage offset on. `are_null`: they become zero.
+    #[inline(always)]
+    pub(super) fn store_elements<B: WriteBarrier>(
+        &self,
+        to: &Destination<B>,
+        offset: u32,
+        bytes: u32,
+        are_null: bool,
+        write: impl FnOnce(*mut u8),
+    ) {
+        write(self.pool.cage.address(offset));
+        if to.kind == LeafKind::References {
+            to.barrier.after_elements(&self.pool.cage, offset..offset + bytes, are_null);
+        }
+    }
+
     /// An array, checked to look like one, and to lie in accessible memory with all of its object.
     pub(crate) fn elements(&self, array: Reference) -> Elements {
         let object = self.object(array);
@@ -123,46 +158,44 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Writes whole elements from `start` on, given by their bytes: numbers, or references where the array holds such.
-    pub(crate) fn write_bytes(&mut self, elements: &Elements, start: u32, bytes: &[u8], is_old: bool) -> Option<()> {
-        let length = u32::try_from(bytes.len() / elements.size as usize).expect("no array is longer");
-        let (from, to) = elements.checked(start, length);
-        let elements = &match bytes.iter().all(|&byte| byte == 0) {
-            true => *elements,
-            false => self.grow_over(elements, from, to, is_old),
+    /// Writes whole elements to the byte positions from `from` on, given by their bytes: numbers, or references where
+    /// the array holds such.
+    pub(crate) fn write_bytes<B: WriteBarrier>(&mut self, to: &Destination<B>, from: u64, bytes: &[u8]) -> Option<()> {
+        let end = from + bytes.len() as u64;
+        let to = &match bytes.iter().all(|&byte| byte == 0) {
+            true => *to,
+            false => self.grow_over(to, from, end),
         };
-        for part in elements.parts.between(from, to) {
-            let (first, end) = (part.start.max(from), part.end().min(to));
+        for part in to.parts.between(from, end) {
+            let (first, end) = (part.start.max(from), part.end().min(end));
             let source = &bytes[(first - from) as usize..(end - from) as usize];
             if self.is_zero_part(part.place) && source.iter().all(|&byte| byte == 0) {
                 continue;
             }
-            let target = self.writable(elements, &part, first, end - first, is_old)?;
-            // SAFETY: the part lies in the array, and the slice of the host overlaps no object.
-            unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), self.pool.cage.address(target), source.len()) };
-            self.remember(elements, target, source.len() as u32, is_old);
+            let target = self.writable(to, &part, first, end - first)?;
+            self.store_elements(to, target, source.len() as u32, false, |target| {
+                // SAFETY: the part lies in the array, and the slice of the host overlaps no object.
+                unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) }
+            });
         }
         Some(())
     }
 
-    /// Writes the low bits of `bits` to the elements at the byte positions `[from, to)`.
-    pub(crate) fn fill(&mut self, elements: &Elements, from: u64, to: u64, bits: u128, is_old: bool) -> Option<()> {
-        let size = elements.size;
+    /// Writes the low bits of `bits` to the elements at the byte positions `[from, end)`.
+    pub(crate) fn fill<B: WriteBarrier>(&mut self, to: &Destination<B>, from: u64, end: u64, bits: u128) -> Option<()> {
+        let size = to.size;
         let is_zero = bits.to_le_bytes()[..size as usize].iter().all(|&byte| byte == 0);
-        let elements = &if is_zero { *elements } else { self.grow_over(elements, from, to, is_old) };
-        for part in elements.parts.between(from, to) {
-            let (first, end) = (part.start.max(from), part.end().min(to));
+        let to = &if is_zero { *to } else { self.grow_over(to, from, end) };
+        for part in to.parts.between(from, end) {
+            let (first, end) = (part.start.max(from), part.end().min(end));
             if is_zero && self.is_filled_with_zeros(&part, end - first) {
                 continue;
             }
-            let target = self.writable(elements, &part, first, end - first, is_old)?;
-            // SAFETY: the elements lie in the array.
-            unsafe {
-                fill(self.pool.cage.address(target), size as usize, bits, ((end - first) / u64::from(size)) as usize)
-            };
-            if !is_zero {
-                self.remember(elements, target, (end - first) as u32, is_old);
-            }
+            let target = self.writable(to, &part, first, end - first)?;
+            self.store_elements(to, target, (end - first) as u32, is_zero, |target| {
+                // SAFETY: the elements lie in the array.
+                unsafe { fill(target, size as usize, bits, ((end - first) / u64::from(size)) as usize) }
+            });
         }
         Some(())
     }
@@ -200,52 +233,37 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Where `bytes` bytes from `position` on can be written, which lie in `part`.
     #[inline]
-    pub(crate) fn writable(
+    pub(crate) fn writable<B: WriteBarrier>(
         &mut self,
-        elements: &Elements,
+        to: &Destination<B>,
         part: &Part,
         position: u64,
         bytes: u64,
-        is_old: bool,
     ) -> Option<u32> {
         let start = match part.place {
             Place::Object(offset) => offset,
             Place::Leaf(slot) => {
                 let overwritten = bytes == u64::from(self.leaves.leaf_bytes());
-                self.writable_leaf(elements, slot, is_old, overwritten)?
+                self.writable_leaf(to, slot, overwritten)?
             }
         };
         Some(start + (position - part.start) as u32)
     }
 
-    /// The barrier of references written to `bytes` bytes from an offset on.
-    #[inline]
-    pub(super) fn remember(&self, elements: &Elements, offset: u32, bytes: u32, is_old: bool) {
-        if is_old && elements.kind == LeafKind::References {
-            self.pool.cage.mark_cards(offset, bytes);
-        }
-    }
-
     /// The leaf that the element at `index` is to be written to, by its offset: the zero leaf where `is_zero` says that
-    /// zero is written to zeros. The element lies in a leaf.
-    ///
-    /// # Safety
-    /// `object` is a spine of this heap, and the element lies beyond its first N bytes.
-    pub(crate) unsafe fn leaf_for_store(
+    /// zero is written to zeros. The element lies beyond the first N bytes.
+    pub(super) fn leaf_for_store<B: WriteBarrier>(
         &mut self,
-        object: u32,
+        to: &Destination<B>,
         index: u32,
         is_zero: bool,
-        is_old: bool,
     ) -> Option<u32> {
-        // SAFETY: by the contract.
-        let elements = unsafe { self.trusted_elements(object) };
-        let position = u64::from(index) * u64::from(elements.size);
-        let part = elements.parts.at(position);
+        let position = u64::from(index) * u64::from(to.size);
+        let part = to.parts.at(position);
         match part.place {
-            Place::Object(offset) => self.home_of(&elements, position).or(Some(offset)),
+            Place::Object(offset) => self.home_of(to, position).or(Some(offset)),
             place if is_zero && self.is_zero_part(place) => Some(leaf_of(ZERO_LEAF)),
-            Place::Leaf(slot) => self.writable_leaf(&elements, slot, is_old, false),
+            Place::Leaf(slot) => self.writable_leaf(to, slot, false),
         }
     }
 

@@ -4,9 +4,10 @@
 //! A *strip* is what lies contiguously on both sides. As for all bulk operations, nothing here collects: see
 //! [`bulk`](super::bulk).
 
-use super::elements::Elements;
+use super::elements::{Destination, Elements};
 use super::leaves::Run;
 use super::parts::{Part, Place};
+use crate::barrier::WriteBarrier;
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFFSET, elements_offset};
 use crate::references::ReferenceModel;
@@ -15,17 +16,19 @@ use crate::types::TypeId;
 /// Longer copies may share pages (`mapped`), in bytes.
 const LONGEST_QUICK: u64 = 32 << 10;
 
-/// What became of a copy that was to be quick.
+/// What becomes of a copy that is to be quick.
 pub(crate) enum QuickCopy {
-    /// Nothing: it takes the general path.
+    /// It takes the general path.
     NotQuick,
-    /// Nothing: a range lies outside of its array.
+    /// A range lies outside of its array.
     OutOfBounds,
-    /// `bytes` bytes from a cage offset on have been written.
-    Done {
-        /// The cage offset.
-        offset: u32,
-        /// Bytes written.
+    /// `bytes` bytes are to be copied between these cage offsets.
+    Quick {
+        /// Where to.
+        target: u32,
+        /// Where from.
+        source: u32,
+        /// Bytes to copy.
         bytes: u32,
         /// Whether they are references.
         references: bool,
@@ -33,13 +36,13 @@ pub(crate) enum QuickCopy {
 }
 
 impl<M: ReferenceModel> Core<M> {
-    /// As [`copy`](Self::copy), of elements that lie in one piece in both arrays, where nothing is to be shared or
-    /// counted: most copies are short, and this is quick.
+    /// Whether elements lie in one piece in both arrays, and nothing is to be shared or counted, and where: most copies
+    /// are short, and this is quick. [`copy_quickly`](Self::copy_quickly) copies then.
     ///
     /// # Safety
     /// Arrays of this heap with elements of one size start at `to` and `from`.
     #[inline(always)]
-    pub(crate) unsafe fn copy_whole(
+    pub(crate) unsafe fn find_quick_copy(
         &self,
         (to, to_start): (u32, u32),
         (from, from_start): (u32, u32),
@@ -78,43 +81,46 @@ impl<M: ReferenceModel> Core<M> {
         }
         let (target, source) =
             (to + elements_offset(size) + size * to_start, from + elements_offset(size) + size * from_start);
+        QuickCopy::Quick { target, source, bytes: bytes as u32, references: record.reference_map != 0 }
+    }
+
+    /// Copies elements of a quick copy, with the barrier of the array that they are copied to.
+    ///
+    /// # Safety
+    /// As [`find_quick_copy`](Self::find_quick_copy) has found them.
+    #[inline(always)]
+    pub(crate) unsafe fn copy_quickly<B: WriteBarrier>(&mut self, target: u32, source: u32, bytes: u32, barrier: B) {
+        let cage = &self.pool.cage;
+        barrier.before(cage, &mut self.overwritten, target..target + bytes);
         // SAFETY: both ranges lie in their arrays; they may overlap.
-        unsafe { std::ptr::copy(memory.address(source), memory.address(target), bytes as usize) };
-        QuickCopy::Done { offset: target, bytes: bytes as u32, references: record.reference_map != 0 }
+        unsafe { std::ptr::copy(cage.address(source), cage.address(target), bytes as usize) };
+        barrier.after_elements(cage, target..target + bytes, false);
     }
 
     /// Copies `bytes` bytes of whole elements between arrays of equal element size, or within one. The ranges may
     /// overlap.
-    pub(crate) fn copy(
+    pub(crate) fn copy<B: WriteBarrier>(
         &mut self,
-        to: &Elements,
+        to: &Destination<B>,
         mut to_position: u64,
         from: &Elements,
         mut from_position: u64,
         bytes: u64,
-        is_old: bool,
     ) -> Option<()> {
         self.count_copy(to_position, to_position + bytes);
         if bytes == 0 || to.object == from.object && to_position == from_position {
             return Some(());
         }
-        if let Some(true) =
-            u32::try_from(bytes).ok().map(|bytes| self.share_pages(to, to_position, from, from_position, bytes))
-        {
-            self.remember(to, self.part_offset(to.parts.at(0).place) + to_position as u32, bytes as u32, is_old);
+        if self.share_pages(to, to_position, from, from_position, bytes) {
             return Some(());
         }
         // What is in one piece is copied in one; what is not may be sparse, or shared.
         let in_one_piece = from_position + bytes <= from.parts.inline_bytes();
-        let grown = in_one_piece.then(|| self.grow_over(to, to_position, to_position + bytes, is_old));
+        let grown = in_one_piece.then(|| self.grow_over(to, to_position, to_position + bytes));
         let to = grown.as_ref().unwrap_or(to);
         if in_one_piece && to_position + bytes <= to.parts.inline_bytes() {
             let (target, source) = (to.elements(), from.elements());
-            let (target, source) = (target + to_position as u32, source + from_position as u32);
-            let cage = &self.pool.cage;
-            // SAFETY: both ranges lie in their arrays; they may overlap.
-            unsafe { std::ptr::copy(cage.address(source), cage.address(target), bytes as usize) };
-            self.remember(to, target, bytes as u32, is_old);
+            self.copy_bytes(to, target + to_position as u32, source + from_position as u32, bytes);
             return Some(());
         }
         // Backwards where the source would be overwritten before it is read.
@@ -124,54 +130,65 @@ impl<M: ReferenceModel> Core<M> {
             Some(mode) if !mode.fast_copy => u64::from(to.size),
             // Whole leaves are shared, one by one.
             Some(mode) if mode.copy_on_write && shift.is_multiple_of(u64::from(mode.layout.leaf_bytes())) => u64::MAX,
-            _ => return self.copy_runs(to, to_position, from, from_position, bytes, is_old, forward),
+            _ => return self.copy_runs(to, to_position, from, from_position, bytes, forward),
         };
         if forward {
             let end = to_position + bytes;
             while to_position < end {
                 let left = end - to_position;
-                let copied = self.copy_first_strip(to, to_position, from, from_position, left.min(strip), is_old)?;
+                let copied = self.copy_first_strip(to, to_position, from, from_position, left.min(strip))?;
                 (to_position, from_position) = (to_position + copied, from_position + copied);
             }
         } else {
             let mut left = bytes;
             while left > 0 {
                 let (to_end, from_end) = (to_position + left, from_position + left);
-                left -= self.copy_last_strip(to, to_end, from, from_end, left.min(strip), is_old)?;
+                left -= self.copy_last_strip(to, to_end, from, from_end, left.min(strip))?;
             }
         }
         Some(())
     }
 
+    /// Copies what lies in one piece at these cage offsets.
+    #[inline]
+    fn copy_bytes<B: WriteBarrier>(&self, to: &Destination<B>, target: u32, source: u32, bytes: u64) {
+        self.store_elements(to, target, bytes as u32, false, |target| {
+            // SAFETY: both ranges lie in their arrays; they may overlap.
+            unsafe { std::ptr::copy(self.pool.cage.address(source), target, bytes as usize) }
+        });
+    }
+
     /// Copies between mapped arrays by sharing pages, where that pays; says whether it has.
     #[inline]
-    fn share_pages(
+    fn share_pages<B: WriteBarrier>(
         &mut self,
-        to: &Elements,
+        to: &Destination<B>,
         to_position: u64,
         from: &Elements,
         from_position: u64,
-        bytes: u32,
+        bytes: u64,
     ) -> bool {
-        if self.config.arrays.mapped().is_none() {
+        let Some(bytes) = u32::try_from(bytes).ok().filter(|_| self.config.arrays.mapped().is_some()) else {
             return false;
-        }
+        };
         let at = |elements: &Elements, position| self.part_offset(elements.parts.at(0).place) + position as u32;
-        let (to, from) = (at(to, to_position), at(from, from_position));
-        self.mapped.copy(&self.pool, to, from, bytes)
+        let (target, source) = (at(to, to_position), at(from, from_position));
+        let shared = self.mapped.copy(&self.pool, target, source, bytes);
+        if shared {
+            self.store_elements(to, target, bytes, false, |_| {});
+        }
+        shared
     }
 
     /// Copies by the longest runs that are contiguous on both sides: over several leaves, where these follow each
     /// other.
-    #[allow(clippy::too_many_arguments)]
-    fn copy_runs(
+    fn copy_runs<B: WriteBarrier>(
         &mut self,
-        to: &Elements,
+        to: &Destination<B>,
         mut to_position: u64,
         from: &Elements,
         mut from_position: u64,
         mut left: u64,
-        is_old: bool,
         forward: bool,
     ) -> Option<()> {
         let (mut target, mut source) = (Run::default(), Run::default());
@@ -191,15 +208,12 @@ impl<M: ReferenceModel> Core<M> {
                     true => (target.offset, source.offset),
                     false => (target.offset - bytes as u32, source.offset - bytes as u32),
                 };
-                let cage = &self.pool.cage;
-                // SAFETY: both runs lie in their arrays; they may overlap.
-                unsafe { std::ptr::copy(cage.address(from_offset), cage.address(to_offset), bytes as usize) };
-                self.remember(to, to_offset, bytes as u32, is_old);
+                self.copy_bytes(to, to_offset, from_offset, bytes);
                 (target, source) = (target.after(bytes, forward), source.after(bytes, forward));
             } else {
                 bytes = match forward {
-                    true => self.copy_first_strip(to, to_position, from, from_position, left, is_old)?,
-                    false => self.copy_last_strip(to, to_position, from, from_position, left, is_old)?,
+                    true => self.copy_first_strip(to, to_position, from, from_position, left)?,
+                    false => self.copy_last_strip(to, to_position, from, from_position, left)?,
                 };
                 (target, source) = (Run::default(), Run::default());
             }
@@ -213,45 +227,42 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Copies the first strip of a range, of at most `limit` bytes; returns its bytes.
-    fn copy_first_strip(
+    fn copy_first_strip<B: WriteBarrier>(
         &mut self,
-        to: &Elements,
+        to: &Destination<B>,
         to_position: u64,
         from: &Elements,
         from_position: u64,
         limit: u64,
-        is_old: bool,
     ) -> Option<u64> {
         let (target, source) = (to.parts.at(to_position), from.parts.at(from_position));
         let bytes = (target.end() - to_position).min(source.end() - from_position).min(limit);
-        self.copy_strip((to, &target, to_position), (from, &source, from_position), bytes, is_old)?;
+        self.copy_strip((to, &target, to_position), (from, &source, from_position), bytes)?;
         Some(bytes)
     }
 
     /// Copies the last strip of a range that ends at these positions, of at most `limit` bytes; returns its bytes.
-    fn copy_last_strip(
+    fn copy_last_strip<B: WriteBarrier>(
         &mut self,
-        to: &Elements,
+        to: &Destination<B>,
         to_end: u64,
         from: &Elements,
         from_end: u64,
         limit: u64,
-        is_old: bool,
     ) -> Option<u64> {
         let (target, source) = (to.parts.at(to_end - 1), from.parts.at(from_end - 1));
         let bytes = (to_end - target.start).min(from_end - source.start).min(limit);
-        self.copy_strip((to, &target, to_end - bytes), (from, &source, from_end - bytes), bytes, is_old)?;
+        self.copy_strip((to, &target, to_end - bytes), (from, &source, from_end - bytes), bytes)?;
         Some(bytes)
     }
 
     /// Copies a strip of `bytes` bytes. Either side is an array, a part of it, and a position in that part.
     #[inline]
-    fn copy_strip(
+    fn copy_strip<B: WriteBarrier>(
         &mut self,
-        (to, target, to_position): (&Elements, &Part, u64),
+        (to, target, to_position): (&Destination<B>, &Part, u64),
         (from, source, from_position): (&Elements, &Part, u64),
         bytes: u64,
-        is_old: bool,
     ) -> Option<()> {
         if let Place::Leaf(slot) = target.place {
             let mode = self.spines.expect("spines have leaves");
@@ -265,9 +276,7 @@ impl<M: ReferenceModel> Core<M> {
                 match source.place {
                     // Within one array, the first N bytes may have grown over the source on the way.
                     Place::Leaf(source) if mode.copy_on_write && !self.is_at_home(from, source) => {
-                        self.share_leaf(slot, source, is_old);
-                        let leaf = self.part_offset(target.place);
-                        self.remember(to, leaf, bytes as u32, is_old);
+                        self.share_leaf(to, slot, source);
                         return Some(());
                     }
                     Place::Leaf(_) if from_zero => {
@@ -278,26 +287,9 @@ impl<M: ReferenceModel> Core<M> {
                 }
             }
         }
-        let to_offset = self.writable(to, target, to_position, bytes, is_old)?;
+        let to_offset = self.writable(to, target, to_position, bytes)?;
         let from_offset = self.part_offset(source.place) + (from_position - source.start) as u32;
-        let cage = &self.pool.cage;
-        // SAFETY: both strips lie in their arrays; they may overlap.
-        unsafe { std::ptr::copy(cage.address(from_offset), cage.address(to_offset), bytes as usize) };
-        self.remember(to, to_offset, bytes as u32, is_old);
+        self.copy_bytes(to, to_offset, from_offset, bytes);
         Some(())
-    }
-
-    /// Copies elements that have been found accessible.
-    pub(crate) fn array_copy(
-        &mut self,
-        (to, to_start): (Elements, u32),
-        (from, from_start): (Elements, u32),
-        length: u32,
-        is_old: bool,
-    ) -> Option<()> {
-        assert!(to.size == from.size, "arrays of different element sizes");
-        let (to_position, to_end) = to.checked(to_start, length);
-        let (from_position, _) = from.checked(from_start, length);
-        self.copy(&to, to_position, &from, from_position, to_end - to_position, is_old)
     }
 }

@@ -18,15 +18,15 @@
 //! Limits: needs references to the object itself, as the inline length takes the place of the collector word. Leaves
 //! that have come home from an old spine are free after the next full collection. What has grown does not shrink.
 
-use super::elements::Elements;
+use super::elements::{Destination, Elements};
 use super::pointers::{leaf_of, pointer_at};
+use crate::barrier::WriteBarrier;
 use crate::blocks::{BLOCK_BYTES, ZERO_LEAF, block_of, block_start};
 use crate::core::Core;
 use crate::layout::{INLINE_LENGTH_OFFSET, POINTER_BYTES, Spine, SpineLayout};
 use crate::os::page_bytes;
 use crate::references::ReferenceModel;
 use crate::spaces::Contents;
-use crate::spaces::leaves::LeafKind;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -91,10 +91,10 @@ impl<M: ReferenceModel> Core<M> {
 
     /// The home of the leaf whose pointer is at `slot`, where that is, or has just been made, a part of the elements in
     /// one piece. The array has room.
-    pub(super) fn grow_to(&mut self, elements: &Elements, slot: u32, is_old: bool) -> Option<u32> {
+    pub(super) fn grow_to<B: WriteBarrier>(&mut self, to: &Destination<B>, slot: u32) -> Option<u32> {
         let layout = self.spines?.layout;
         // The caller may have found its parts before the array grew.
-        let parts = self.parts(elements.object, elements.size, elements.length);
+        let parts = self.parts(to.object, to.size, to.length);
         let (object, spine) = parts.spine()?;
         let number = (slot - object - spine.pointers) / POINTER_BYTES;
         let grown = parts.grown();
@@ -125,7 +125,7 @@ impl<M: ReferenceModel> Core<M> {
             }
             most
         };
-        let grows = self.bring_home(elements, &spine, grown..end, 0..0, is_old);
+        let grows = self.bring_home(to, &spine, grown..end, 0..0);
         if !grows {
             // Without memory, it is not worth asking again soon.
             self.mapped.set_leaves(object, 0);
@@ -136,13 +136,13 @@ impl<M: ReferenceModel> Core<M> {
 
     /// At a poll: brings some leaves of the array at `object` home, the last one in the list of those that are to be in
     /// one piece. Takes it from the list once all are, or there is no memory; asks for another poll otherwise.
-    pub(crate) fn bring_some_home(&mut self, object: u32, is_old: bool) {
+    pub(crate) fn bring_some_home<B: WriteBarrier>(&mut self, object: u32, barrier: B) {
         // SAFETY: the list holds arrays, and only those that the last collection has found alive.
-        let elements = unsafe { self.trusted_elements(object) };
-        let step = self.spines.zip(elements.parts.spine()).is_some_and(|(mode, (_, spine))| {
-            let grown = elements.parts.grown();
+        let array = Destination::rearranged(unsafe { self.trusted_elements(object) }, barrier);
+        let step = self.spines.zip(array.parts.spine()).is_some_and(|(mode, (_, spine))| {
+            let grown = array.parts.grown();
             let end = spine.leaves.min(grown + (MOST_AT_ONCE >> mode.layout.leaf_log2).max(1));
-            self.bring_home(&elements, &spine, grown..end, 0..0, is_old) && end < spine.leaves
+            self.bring_home(&array, &spine, grown..end, 0..0) && end < spine.leaves
         });
         if !step {
             self.homecoming.pop();
@@ -163,16 +163,16 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Has the elements in one piece reach to the byte position `to`, where they reach to `from`, and the caller is
     /// going to write all of `[from, to)`. Returns the array as it is then.
-    pub(super) fn grow_over(&mut self, elements: &Elements, from: u64, to: u64, is_old: bool) -> Elements {
-        let Some(layout) = self.spines.map(|mode| mode.layout).filter(|layout| layout.grows) else { return *elements };
-        let Some((_, spine)) = elements.parts.spine() else { return *elements };
-        let inline = elements.parts.inline_bytes();
+    pub(super) fn grow_over<B: WriteBarrier>(&mut self, array: &Destination<B>, from: u64, to: u64) -> Destination<B> {
+        let Some(layout) = self.spines.map(|mode| mode.layout).filter(|layout| layout.grows) else { return *array };
+        let Some((_, spine)) = array.parts.spine() else { return *array };
+        let inline = array.parts.inline_bytes();
         if from > inline || to <= inline {
-            return *elements;
+            return *array;
         }
         let end = (to - u64::from(layout.first_n)).div_ceil(u64::from(layout.leaf_bytes())) as u32;
-        self.bring_home(elements, &spine, elements.parts.grown()..end, from..to, is_old);
-        Elements { parts: self.parts(elements.object, elements.size, elements.length), ..*elements }
+        self.bring_home(array, &spine, array.parts.grown()..end, from..to);
+        array.with_parts(self.parts(array.object, array.size, array.length))
     }
 
     /// The home of the leaf with the byte at `position`, which is among the elements in one piece, behind the first N
@@ -200,16 +200,15 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Makes the leaves that follow the elements in one piece a part of these; false where there is no memory for that.
     /// What lies in `written`, byte positions, is going to be written by the caller, where it has no leaf.
-    fn bring_home(
+    fn bring_home<B: WriteBarrier>(
         &mut self,
-        elements: &Elements,
+        array: &Destination<B>,
         spine: &Spine,
         numbers: Range<u32>,
         written: Range<u64>,
-        is_old: bool,
     ) -> bool {
         let layout = self.spines.expect("spines have leaves").layout;
-        let (object, leaf_bytes) = (elements.object, layout.leaf_bytes());
+        let (object, leaf_bytes) = (array.object, layout.leaf_bytes());
         if !self.mapped.grow(&mut self.pool, object, layout.home(spine, numbers.end)) {
             return false;
         }
@@ -217,13 +216,10 @@ impl<M: ReferenceModel> Core<M> {
         for number in numbers.clone() {
             let home = object + layout.home(spine, number);
             if let Some(leaf) = self.leaf_in_use(object, spine, number) {
-                // SAFETY: a leaf and its home, which holds nothing yet, do not overlap.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(memory.address(leaf), memory.address(home), leaf_bytes as usize)
-                };
-                if is_old && elements.kind == LeafKind::References {
-                    self.pool.cage.mark_cards(home, leaf_bytes);
-                }
+                self.store_elements(array, home, leaf_bytes, false, |home| {
+                    // SAFETY: a leaf and its home, which holds nothing yet, do not overlap.
+                    unsafe { std::ptr::copy_nonoverlapping(memory.address(leaf), home, leaf_bytes as usize) }
+                });
             } else {
                 self.taken.grown += 1;
                 let start = u64::from(layout.first_n) + (u64::from(number) << layout.leaf_log2);
@@ -237,9 +233,9 @@ impl<M: ReferenceModel> Core<M> {
             unsafe { pointer_at(memory, slot) }.store(home, Ordering::Release);
         }
         let inline = u64::from(layout.first_n) + (u64::from(numbers.end) << layout.leaf_log2);
-        self.set_inline_length(object, u64::from(elements.length).min(inline / u64::from(elements.size)) as u32);
+        self.set_inline_length(object, u64::from(array.length).min(inline / u64::from(array.size)) as u32);
         let leaves = numbers.end - numbers.start;
-        if is_old {
+        if array.barrier.adopts_leaves() {
             self.leaves.adopt(leaves);
             self.pacer.charge(u64::from(leaves) << layout.leaf_log2);
         }

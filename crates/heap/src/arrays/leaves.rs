@@ -1,9 +1,10 @@
 //! Leaves of arrays: taking, sharing, giving each spine its own (Z-Rays, sections 4.4 and 4.7).
 
 use super::TakenLeaves;
-use super::elements::Elements;
+use super::elements::Destination;
 use super::parts::{Parts, Place};
 use super::pointers::{follow_remainder, install, leaf_of, pointer_at};
+use crate::barrier::WriteBarrier;
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
 use crate::layout::{POINTER_BYTES, TAINT};
@@ -96,15 +97,13 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// The leaf behind the pointer at `slot`, which may be written from now on; `None` where there is no memory for one
-    /// of its own. With `overwritten`, the caller writes all of it. `is_old`: no nursery collection comes by the spine.
-    pub(crate) fn writable_leaf(
+    /// of its own. With `overwritten`, the caller writes all of it.
+    pub(crate) fn writable_leaf<B: WriteBarrier>(
         &mut self,
-        elements: &Elements,
+        to: &Destination<B>,
         slot: u32,
-        is_old: bool,
         overwritten: bool,
     ) -> Option<u32> {
-        let kind = elements.kind;
         let mode = self.spines.expect("spines have leaves");
         let memory = self.pool.cage.memory();
         // SAFETY: a part in a leaf names its pointer.
@@ -114,63 +113,64 @@ impl<M: ReferenceModel> Core<M> {
             return Some(seen);
         }
         if mode.layout.grows
-            && let Some(home) = self.grow_to(elements, slot, is_old)
+            && let Some(home) = self.grow_to(to, slot)
         {
             return Some(home);
         }
         let old = leaf_of(seen);
         let is_copied = old != ZERO_LEAF && !overwritten;
         let contents = if is_copied || overwritten { Contents::Unwritten } else { Contents::Zeroed };
-        let new = self.take_leaf(kind, contents)?;
+        let new = self.take_leaf(to.kind, contents)?;
         let bytes = mode.layout.leaf_bytes();
         if is_copied {
-            // SAFETY: two different leaves, of which nobody reads the new one yet.
-            unsafe { std::ptr::copy_nonoverlapping(memory.address(old), memory.address(new), bytes as usize) };
+            self.store_elements(to, new, bytes, false, |new| {
+                // SAFETY: two different leaves, of which nobody reads the new one yet.
+                unsafe { std::ptr::copy_nonoverlapping(memory.address(old), new, bytes as usize) }
+            });
         }
         let (current, installed) = install(pointer, seen, new);
         if !installed {
             return Some(current);
         }
         self.taken.count(old == ZERO_LEAF);
-        if is_old {
+        if to.barrier.adopts_leaves() {
             self.adopt(new);
-            if is_copied && kind == LeafKind::References {
-                self.pool.cage.mark_cards(new, bytes);
-            }
         }
         Some(new)
     }
 
-    /// Makes a leaf one that an old spine leads to.
-    pub(crate) fn adopt(&mut self, leaf: u32) {
+    /// Lets a leaf that a spine has taken count as live.
+    fn adopt(&mut self, leaf: u32) {
         if self.pool.marks.set(leaf) {
             self.leaves.adopt(1);
             self.pacer.charge(u64::from(self.leaves.leaf_bytes()));
         }
     }
 
-    /// Lets the destination's pointer lead to the source's leaf, which nobody may write through either from then on.
-    pub(crate) fn share_leaf(&mut self, destination: u32, source: u32, is_old: bool) {
+    /// Lets a pointer of the destination lead to the leaf behind the source's, which nobody may write through either
+    /// from then on.
+    pub(super) fn share_leaf<B: WriteBarrier>(&mut self, to: &Destination<B>, slot: u32, source: u32) {
         let memory = self.pool.cage.memory();
         // SAFETY: both are pointers of spines.
-        let (to, from) = unsafe { (pointer_at(memory, destination), pointer_at(memory, source)) };
-        let seen = from.load(Ordering::Acquire);
+        let (pointer, source) = unsafe { (pointer_at(memory, slot), pointer_at(memory, source)) };
+        let seen = source.load(Ordering::Acquire);
         let shared = seen | TAINT;
         if seen != shared {
-            install(from, seen, shared);
+            install(source, seen, shared);
         }
-        to.store(shared, Ordering::Release);
-        if leaf_of(shared) != ZERO_LEAF {
+        let leaf = leaf_of(shared);
+        self.store_elements(to, leaf, self.leaves.leaf_bytes(), false, |_| pointer.store(shared, Ordering::Release));
+        if leaf != ZERO_LEAF {
             self.taken.shared += 1;
-            if is_old {
-                self.adopt(leaf_of(shared));
+            if to.barrier.adopts_leaves() {
+                self.adopt(leaf);
             }
         }
     }
 
     /// Points the pointers of a new spine somewhere: to the zero leaf, or to leaves of its own. False where there is no
     /// memory for them; the spine is sound then all the same.
-    pub(crate) fn initialise_spine(&mut self, parts: &Parts, kind: LeafKind, is_old: bool, contents: Contents) -> bool {
+    pub(crate) fn initialise_spine(&mut self, parts: &Parts, kind: LeafKind, contents: Contents) -> bool {
         let Some((object, spine)) = parts.spine() else { return true };
         let mode = self.spines.expect("spines have leaves");
         let memory = self.pool.cage.memory();
@@ -187,9 +187,6 @@ impl<M: ReferenceModel> Core<M> {
         debug_assert!(!mode.layout.grows, "arrays with room are whole at once");
         for number in 0..spine.leaves {
             let Some(leaf) = self.take_leaf(kind, contents) else { return false };
-            if is_old {
-                self.adopt(leaf);
-            }
             // SAFETY: as above.
             unsafe { memory.write(object + spine.pointers + 4 * number, leaf) };
         }

@@ -2,11 +2,15 @@
 //! leaves.
 
 use super::copy::QuickCopy;
+use super::elements::{Destination, Elements};
+use crate::barrier::NoBarrier;
 use crate::collector::Collect;
+use crate::core::Core;
 use crate::error::AllocationError;
 use crate::heap::{Heap, Inner, dispatch};
 use crate::layout::StorageKind;
 use crate::reference::Reference;
+use crate::references::ReferenceModel;
 use crate::roots::{Kept, Roots};
 
 impl Heap {
@@ -101,8 +105,10 @@ impl Heap {
     ) -> Result<(), AllocationError> {
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.number_elements(array, start, length);
-            let (from, to) = elements.checked(start, length);
-            let filled = heap.core.fill(&elements, from, to, bits, heap.is_old(elements.object));
+            let (from, end) = elements.checked(start, length);
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (from, end), barrier);
+            let filled = heap.core.fill(&to, from, end, bits);
             filled.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -126,8 +132,10 @@ impl Heap {
     ) -> Result<(), AllocationError> {
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.reference_elements(array, start, length);
-            let (from, to) = elements.checked(start, length);
-            let filled = heap.core.fill(&elements, from, to, value.0.into(), heap.is_old(elements.object));
+            let (from, end) = elements.checked(start, length);
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (from, end), barrier);
+            let filled = heap.core.fill(&to, from, end, value.0.into());
             filled.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -154,8 +162,11 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let to = heap.core.number_elements(destination, destination_start, length);
             let from = heap.core.number_elements(source, source_start, length);
-            let is_old = heap.is_old(to.object);
-            let copied = heap.core.array_copy((to, destination_start), (from, source_start), length, is_old);
+            to.check_size_of(&from);
+            let (positions, from_position) = (to.checked(destination_start, length), from.checked(source_start, length).0);
+            let barrier = heap.barrier(to.object);
+            let to = heap.core.overwritten(to, positions, barrier);
+            let copied = heap.core.copy(&to, positions.0, &from, from_position, positions.1 - positions.0);
             copied.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -181,8 +192,11 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let to = heap.core.reference_elements(destination, destination_start, length);
             let from = heap.core.reference_elements(source, source_start, length);
-            let is_old = heap.is_old(to.object);
-            let copied = heap.core.array_copy((to, destination_start), (from, source_start), length, is_old);
+            to.check_size_of(&from);
+            let (positions, from_position) = (to.checked(destination_start, length), from.checked(source_start, length).0);
+            let barrier = heap.barrier(to.object);
+            let to = heap.core.overwritten(to, positions, barrier);
+            let copied = heap.core.copy(&to, positions.0, &from, from_position, positions.1 - positions.0);
             copied.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -206,8 +220,10 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             // SAFETY: by the contract.
             let elements = unsafe { heap.core.trusted_array(array) };
-            let Some((from, to)) = elements.positions(start, length) else { return Ok(false) };
-            let filled = heap.core.fill(&elements, from, to, bits, heap.is_old(elements.object));
+            let Some((from, end)) = elements.positions(start, length) else { return Ok(false) };
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (from, end), barrier);
+            let filled = heap.core.fill(&to, from, end, bits);
             filled.map(|()| true).ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -231,10 +247,11 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             // SAFETY: by the contract.
             let (to, from) = unsafe { (heap.core.trusted_array(destination), heap.core.trusted_array(source)) };
-            let Some((to_position, to_end)) = to.positions(destination_start, length) else { return Ok(false) };
+            let Some(positions) = to.positions(destination_start, length) else { return Ok(false) };
             let Some((from_position, _)) = from.positions(source_start, length) else { return Ok(false) };
-            let is_old = heap.is_old(to.object);
-            let copied = heap.core.copy(&to, to_position, &from, from_position, to_end - to_position, is_old);
+            let barrier = heap.barrier(to.object);
+            let to = heap.core.overwritten(to, positions, barrier);
+            let copied = heap.core.copy(&to, positions.0, &from, from_position, positions.1 - positions.0);
             copied.map(|()| true).ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -255,16 +272,22 @@ impl Heap {
     ) -> Option<bool> {
         dispatch!(&mut self.0, heap => {
             // SAFETY: by the contract.
-            let (to, copied) = unsafe {
+            let (to, found) = unsafe {
                 let (to, from) = (heap.core.trusted_object(destination), heap.core.trusted_object(source));
-                (to, heap.core.copy_whole((to, destination_start), (from, source_start), length))
+                (to, heap.core.find_quick_copy((to, destination_start), (from, source_start), length))
             };
-            match copied {
+            match found {
                 QuickCopy::NotQuick => None,
                 QuickCopy::OutOfBounds => Some(false),
-                QuickCopy::Done { offset, bytes, references } => {
-                    if references && heap.is_old(to) {
-                        heap.core.pool.cage.mark_cards(offset, bytes);
+                QuickCopy::Quick { target, source, bytes, references } => {
+                    // SAFETY: found just now.
+                    unsafe {
+                        if references {
+                            let barrier = heap.barrier(to);
+                            heap.core.copy_quickly(target, source, bytes, barrier);
+                        } else {
+                            heap.core.copy_quickly(target, source, bytes, NoBarrier);
+                        }
                     }
                     Some(true)
                 }
@@ -302,10 +325,9 @@ impl Heap {
     ) -> Result<u32, AllocationError> {
         dispatch!(&mut self.0, heap => {
             // SAFETY: by the contract.
-            let leaf = unsafe {
-                let object = heap.core.trusted_array(array).object;
-                heap.core.leaf_for_store(object, index, is_zero, heap.is_old(object))
-            };
+            let elements = unsafe { heap.core.trusted_array(array) };
+            let array = Destination::rearranged(elements, heap.barrier(elements.object));
+            let leaf = heap.core.leaf_for_store(&array, index, is_zero);
             leaf.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -332,7 +354,10 @@ impl Heap {
         let length = u32::try_from(bytes.len() / size).expect("no array is longer");
         dispatch!(&mut self.0, heap => {
             let elements = heap.core.number_elements(array, start_element, length);
-            let written = heap.core.write_bytes(&elements, start_element, bytes, heap.is_old(elements.object));
+            let positions = elements.checked(start_element, length);
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, positions, barrier);
+            let written = heap.core.write_bytes(&to, positions.0, bytes);
             written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }
@@ -355,18 +380,58 @@ impl Heap {
         start_element: u32,
         references: &[Reference],
     ) -> Result<(), AllocationError> {
-        let kind = self.array_element_kind(array);
+        dispatch!(&mut self.0, heap => {
+            let (elements, from) = heap.core.elements_for_references(array, start_element, references);
+            let positions = (from, from + size_of_val(references) as u64);
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, positions, barrier);
+            let written = heap.core.write_bytes(&to, from, as_bytes(references));
+            written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+
+    /// As [`array_write_references`](Self::array_write_references), over elements of a new array that have not been
+    /// written yet, zeroed or not.
+    ///
+    /// # Panics
+    /// As for [`array_write_references`](Self::array_write_references).
+    ///
+    /// # Safety
+    /// As for [`array_write_references`](Self::array_write_references); the elements hold no references.
+    ///
+    /// # Errors
+    /// As for [`array_fill`](Self::array_fill).
+    pub unsafe fn array_initialise_references(
+        &mut self,
+        array: Reference,
+        start_element: u32,
+        references: &[Reference],
+    ) -> Result<(), AllocationError> {
+        dispatch!(&mut self.0, heap => {
+            let (elements, from) = heap.core.elements_for_references(array, start_element, references);
+            let to = Destination::initialised(elements, heap.barrier(elements.object));
+            let written = heap.core.write_bytes(&to, from, as_bytes(references));
+            written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
+        })
+    }
+}
+
+impl<M: ReferenceModel> Core<M> {
+    /// The array that these references are to be written to, and the byte position of the first one.
+    fn elements_for_references(&self, array: Reference, start: u32, references: &[Reference]) -> (Elements, u64) {
+        let kind = self.element_kind(array);
         assert!(
             matches!(kind, StorageKind::Ref | StorageKind::Immortal),
             "references for {array:?}, an array of {kind:?}"
         );
-        // SAFETY: a reference is a `u32`, which any four bytes are.
-        let bytes = unsafe { std::slice::from_raw_parts(references.as_ptr().cast(), size_of_val(references)) };
         let length = u32::try_from(references.len()).expect("no array is longer");
-        dispatch!(&mut self.0, heap => {
-            let elements = heap.core.reachable_elements(array, start_element, length);
-            let written = heap.core.write_bytes(&elements, start_element, bytes, heap.is_old(elements.object));
-            written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
-        })
+        let elements = self.reachable_elements(array, start, length);
+        (elements, elements.checked(start, length).0)
     }
+}
+
+/// References as their bytes.
+fn as_bytes(references: &[Reference]) -> &[u8] {
+    // SAFETY: a reference is a `u32`, which any four bytes are.
+    unsafe { std::slice::from_raw_parts(references.as_ptr().cast(), size_of_val(references)) }
 }

@@ -1,5 +1,6 @@
 //! What a heap asks of its collector.
 
+use crate::barrier::WriteBarrier;
 use crate::core::Core;
 use crate::error::AllocationError;
 use crate::external::HostValue;
@@ -18,6 +19,8 @@ use crate::verify::{Check, VerifyError};
 pub(crate) trait Collect {
     /// The reference model.
     type Model: ReferenceModel;
+    /// The barrier of stores of the heap's own.
+    type Barrier: WriteBarrier;
 
     /// What it shares with other collectors.
     fn core(&self) -> &Core<Self::Model>;
@@ -57,11 +60,8 @@ pub(crate) trait Collect {
         self.collect(Cause::Stress, roots);
     }
 
-    /// Whether the stores into an object have to be remembered.
-    fn is_old(&self, object: u32) -> bool;
-
-    /// The barrier of a reference stored at byte `offset` of an object.
-    fn stored(&mut self, object: Reference, offset: u32);
+    /// What stores of references into the object at an offset do besides.
+    fn barrier(&self, object: u32) -> Self::Barrier;
 
     /// Empties the store buffer, where there is one.
     fn flush_store_buffer(&mut self) {}
@@ -115,8 +115,8 @@ pub(crate) trait Collect {
     fn poll(&mut self, roots: &mut dyn Roots) {
         self.core_mut().context.lower_poll();
         if let Some(&object) = self.core().homecoming.last() {
-            let is_old = self.is_old(object);
-            self.core_mut().bring_some_home(object, is_old);
+            let barrier = self.barrier(object);
+            self.core_mut().bring_some_home(object, barrier);
         }
         self.tick(roots);
         if self.core().leaves.allocated_bytes() > self.core().leaf_budget {

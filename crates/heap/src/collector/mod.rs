@@ -10,6 +10,7 @@ pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+pub(crate) mod snapshot;
 mod sweeping;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub(crate) use collect::Collect;
 use attributes::Attributes;
 use generational::params::GenerationalParams;
 use mark_sweep::attributes::MarkSweepAttributes;
+use snapshot::attributes::SnapshotAttributes;
 
 crate::values::values! {
     /// The values of the axis.
@@ -28,6 +30,8 @@ crate::values::values! {
         MarkSweep = "mark-sweep",
         /// Allocates in a nursery, whose survivors are copied into a mature space that is marked and swept.
         Generational(GenerationalParams) = "generational",
+        /// For tests: as mark-sweep, with a snapshot barrier, which it checks.
+        Snapshot = "snapshot",
     }
 }
 
@@ -37,6 +41,7 @@ impl Collector {
         match self {
             Collector::MarkSweep => &MarkSweepAttributes,
             Collector::Generational(params) => params,
+            Collector::Snapshot => &SnapshotAttributes,
         }
     }
 }

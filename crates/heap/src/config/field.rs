@@ -103,8 +103,8 @@ pub(super) enum Range {
     AtLeast(u64),
     /// Between these, ends included.
     Between(f64, f64),
-    /// Between these many bytes, ends included.
-    Sizes(u64, u64),
+    /// Between these many bytes, ends included, and why no more.
+    Sizes(u64, u64, &'static str),
     /// A power of two between these many bytes, ends included.
     PowerOfTwo(u64, u64),
     /// Zero, or such a power of two.
@@ -121,9 +121,18 @@ impl Range {
             Range::Any => true,
             Range::AtLeast(least) => number >= least as f64,
             Range::Between(least, most) => (least..=most).contains(&number),
-            Range::Sizes(least, most) => (least as f64..=most as f64).contains(&number),
+            Range::Sizes(least, most, _) => (least as f64..=most as f64).contains(&number),
             Range::PowerOfTwo(least, most) => is_power(least, most),
             Range::ZeroOrPowerOfTwo(least, most) => number == 0.0 || is_power(least, most),
+        }
+    }
+
+    /// What a field's value must be that is not within it.
+    pub(super) fn wanted(self, field: &Field<'_>) -> String {
+        match (self, field.number()) {
+            (Range::Sizes(least, ..), Some(number)) if number < least as f64 => Range::AtLeast(least).to_string(),
+            (Range::Sizes(_, most, why), _) => format!("at most {}: {why}", size_text(most)),
+            _ => self.to_string(),
         }
     }
 }
@@ -135,7 +144,7 @@ impl fmt::Display for Range {
             Range::Any => Ok(()),
             Range::AtLeast(least) => write!(formatter, "at least {}", size_text(*least)),
             Range::Between(least, most) => write!(formatter, "from {least} to {most}"),
-            Range::Sizes(least, most) => formatter.write_str(&sizes(least, most)),
+            Range::Sizes(least, most, _) => formatter.write_str(&sizes(least, most)),
             Range::PowerOfTwo(least, most) => write!(formatter, "a power of two {}", sizes(least, most)),
             Range::ZeroOrPowerOfTwo(least, most) => write!(formatter, "0 or a power of two {}", sizes(least, most)),
         }

@@ -120,7 +120,7 @@ pub(super) const PARAMETERS: &[Key] = &[
     key(
         "max",
         |c| Some(Field::Size(&mut c.max_bytes)),
-        Range::Sizes(MIN_MAX_BYTES, MAX_BYTES),
+        Range::Sizes(MIN_MAX_BYTES, MAX_BYTES, "32-bit references reach no further"),
         "most memory for objects, handles and immortal records",
     ),
     key("min", |c| Some(Field::Size(&mut c.min_bytes)), Range::Any, "below this size no collection starts by itself"),
@@ -209,8 +209,8 @@ impl Key {
     pub(super) fn validate(&self, config: &HeapConfig) -> Result<(), HeapError> {
         match (self.field)(&mut config.clone()) {
             Some(field) if !self.range.contains(&field) => {
-                let Key { name, range, .. } = self;
-                Err(HeapError::invalid(format!("{name} is {}, but must be {range}", field.text())))
+                let wanted = self.range.wanted(&field);
+                Err(HeapError::invalid(format!("{} is {}, but must be {wanted}", self.name, field.text())))
             }
             _ => Ok(()),
         }

@@ -179,8 +179,8 @@ fn wrong_values_are_explained() {
 #[test]
 fn wrong_configurations_are_explained() {
     for (settings, says) in [
-        ("max=1", "max is 1, but must be from 256K to 4G"),
-        ("max=5G", "max is 5G, but must be from 256K to 4G"),
+        ("max=1", "max is 1, but must be at least 256K"),
+        ("max=5G", "max is 5G, but must be at most 4G: 32-bit references"),
         ("references=thin-handles", "takes references=direct alone: for thin-handles add collector=mark-sweep"),
         ("collector=mark-sweep,zeroing=concurrent", "takes zeroing=bulk alone, not concurrent"),
         ("growth=nan", "growth is NaN, but must be from 1.05 to 100"),

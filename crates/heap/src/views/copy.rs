@@ -1,8 +1,9 @@
 //! `native-views=copy`: the elements of an array that does not lie in one piece are copied out, and written back.
 
-use crate::arrays::elements::Elements;
+use crate::arrays::elements::{Destination, Elements};
 use crate::arrays::parts::{Part, Place};
 use crate::arrays::pointers::pointer_at;
+use crate::barrier::WriteBarrier;
 use crate::core::Core;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
@@ -31,15 +32,15 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Writes `bytes` over all elements, but where they are there already and writing would take a leaf.
-    pub(super) fn copy_back(&mut self, elements: &Elements, bytes: &[u8], is_old: bool) -> Option<()> {
-        assert!(elements.kind == LeafKind::Numbers, "raw bytes for an array of references");
-        assert!(bytes.len() as u64 == elements.parts.bytes, "{} bytes for {}", bytes.len(), elements.parts.bytes);
-        for part in elements.parts.between(0, elements.parts.bytes) {
+    pub(super) fn copy_back<B: WriteBarrier>(&mut self, to: &Destination<B>, bytes: &[u8]) -> Option<()> {
+        assert!(to.kind == LeafKind::Numbers, "raw bytes for an array of references");
+        assert!(bytes.len() as u64 == to.parts.bytes, "{} bytes for {}", bytes.len(), to.parts.bytes);
+        for part in to.parts.between(0, to.parts.bytes) {
             if self.is_unwritable(&part) && self.holds(&part, bytes) {
                 continue;
             }
             let source = &bytes[part.start as usize..part.end() as usize];
-            let target = self.writable(elements, &part, part.start, part.bytes, is_old)?;
+            let target = self.writable(to, &part, part.start, part.bytes)?;
             // SAFETY: the part lies in the array, and the slice of the host overlaps no object.
             unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), self.pool.cage.address(target), source.len()) };
         }

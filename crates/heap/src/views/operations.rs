@@ -1,7 +1,8 @@
 //! What a host asks of views, and how an array comes to have one.
 
-use crate::arrays::elements::Elements;
+use crate::arrays::elements::{Destination, Elements};
 use crate::arrays::parts::Place;
+use crate::barrier::{NoBarrier, WriteBarrier};
 use crate::collector::Collect;
 use crate::core::Core;
 use crate::error::AllocationError;
@@ -53,11 +54,11 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Makes the leaves of an array real and its own, and shows them in one piece. `None` where memory or mappings are
     /// lacking.
-    fn make_view(&mut self, elements: &Elements, is_old: bool, populate: bool) -> Option<*mut u8> {
+    fn make_view<B: WriteBarrier>(&mut self, array: &Destination<B>, populate: bool) -> Option<*mut u8> {
         let mut leaves = Vec::new();
-        for part in elements.parts.between(0, elements.parts.bytes) {
+        for part in array.parts.between(0, array.parts.bytes) {
             let Place::Leaf(slot) = part.place else { unreachable!("with double-map all elements lie in leaves") };
-            leaves.push(self.writable_leaf(elements, slot, is_old, false)?);
+            leaves.push(self.writable_leaf(array, slot, false)?);
         }
         match leaves[..] {
             [leaf] => Some(self.pool.cage.address(leaf)),
@@ -74,7 +75,7 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: the array has just been allocated, and has its length and pointers.
         let elements = unsafe { self.trusted_elements(array) };
         if elements.kind == LeafKind::Numbers && matches!(self.find_view(&elements, false), Found::Lacking) {
-            self.make_view(&elements, false, false);
+            self.make_view(&Destination::rearranged(elements, NoBarrier), false);
         }
     }
 }
@@ -114,8 +115,8 @@ impl Heap {
             };
             let made = room.ok().and_then(|()| {
                 let elements = heap.core.elements(kept[0]);
-                let is_old = heap.is_old(elements.object);
-                heap.core.make_view(&elements, is_old, true)
+                let array = Destination::rearranged(elements, heap.barrier(elements.object));
+                heap.core.make_view(&array, true)
             });
             heap.core.views.fallbacks += u64::from(made.is_none());
             made.and_then(NonNull::new)
@@ -153,8 +154,9 @@ impl Heap {
                 heap.make_room(leaves, elements.kind, &mut Kept { kept: &mut *kept, roots })?;
             }
             let elements = heap.core.elements(kept[0]);
-            let is_old = heap.is_old(elements.object);
-            let written = heap.core.copy_back(&elements, bytes, is_old);
+            let barrier = heap.barrier(elements.object);
+            let to = heap.core.overwritten(elements, (0, elements.parts.bytes), barrier);
+            let written = heap.core.copy_back(&to, bytes);
             written.ok_or_else(|| heap.core.out_of_leaves(heap.stats().live_bytes))
         })
     }

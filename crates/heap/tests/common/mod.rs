@@ -13,9 +13,7 @@ use legato_heap::layout::{
     ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, SpineLayout, StorageKind, TAINT,
     TYPE_ID_OFFSET, array_bytes, array_elements_offset,
 };
-use legato_heap::plan::{
-    ArrayPlan, BarrierPlan, BumpRun, CollectorWord, HeaderWord, ObjectAt, RememberedPlan, StoreBufferWords,
-};
+use legato_heap::plan::{ArrayPlan, BufferWords, BumpRun, CollectorWord, HeaderWord, ObjectAt, RememberedPlan};
 use legato_heap::views::DoubleMapParams;
 use legato_heap::{
     AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, NativeViews, Reference, References, TypeId,
@@ -43,6 +41,12 @@ impl Random {
 /// Mark-sweep with both reference models, otherwise as given.
 pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
     let of = |&references| HeapConfig { collector: Collector::MarkSweep, references, ..config.clone() };
+    References::ALL.iter().map(of).collect()
+}
+
+/// What checks the snapshot barrier, with both reference models, otherwise as given.
+pub fn snapshot(config: &HeapConfig) -> Vec<HeapConfig> {
+    let of = |&references| HeapConfig { collector: Collector::Snapshot, references, ..config.clone() };
     References::ALL.iter().map(of).collect()
 }
 
@@ -229,21 +233,45 @@ pub fn store_inline(heap: &mut Heap, plan: &AccessPlan, object: Reference, offse
     assert!(!matches!(heap.types().info(heap.type_of(object)).shape, TypeShape::Array(_)));
     // SAFETY: the offset is that of a traced slot of the object; the plan says what else is to be written.
     unsafe {
-        address.add(offset as usize).cast::<Reference>().write(value);
-        match plan.store_barrier {
-            BarrierPlan::None => {}
-            BarrierPlan::Cards(plan) | BarrierPlan::StoreBuffer(plan, _) if !is_young(heap, plan, value) => {}
-            BarrierPlan::Cards(plan) => mark(heap, plan, object.0),
-            BarrierPlan::StoreBuffer(plan, _) if is_young(heap, plan, object) => {}
-            BarrierPlan::StoreBuffer(_, buffer) => {
-                let words = heap.mutator_context().cast::<u8>().add(buffer as usize).cast::<StoreBufferWords>();
-                ((*words).cursor as *mut u32).write(object.0 + offset);
-                (*words).cursor += 4;
-                if (*words).cursor == (*words).limit {
-                    heap.flush_store_buffer();
+        let slot = address.add(offset as usize).cast::<Reference>();
+        before_store(heap, plan, slot);
+        slot.write(value);
+        match plan.store_barrier.after {
+            Some(plan) if is_young(heap, plan, value) => match plan.store_buffer {
+                None => mark(heap, plan, object.0),
+                Some(_) if is_young(heap, plan, object) => {}
+                Some(buffer) => {
+                    if push(heap, buffer, object.0 + offset) {
+                        heap.flush_store_buffer();
+                    }
                 }
-            }
+            },
+            _ => {}
         }
+    }
+}
+
+/// What the plan demands before a reference is overwritten.
+unsafe fn before_store(heap: &mut Heap, plan: &AccessPlan, slot: *const Reference) {
+    let Some(plan) = plan.store_barrier.before else { return };
+    // SAFETY: the offset is that of a word of the context; the slot holds a reference.
+    let (state, old) = unsafe {
+        (heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read(), slot.read())
+    };
+    // SAFETY: the offset is that of the buffer's words.
+    if state != 0 && old.is_object() && unsafe { push(heap, plan.buffer_offset, old.0) } {
+        heap.flush_overwritten();
+    }
+}
+
+/// Pushes an entry to a buffer; whether it is full then.
+unsafe fn push(heap: &Heap, buffer: u32, entry: u32) -> bool {
+    // SAFETY: the buffer's words lie there, and its cursor names a free entry.
+    unsafe {
+        let words = heap.mutator_context().cast::<u8>().add(buffer as usize).cast::<BufferWords>();
+        ((*words).cursor as *mut u32).write(entry);
+        (*words).cursor += 4;
+        (*words).cursor == (*words).limit
     }
 }
 
@@ -308,8 +336,11 @@ pub fn store_element_inline(
             }
             _ => object.add((elements + position) as usize),
         };
+        if kind == StorageKind::Ref {
+            before_store(heap, plan, address.cast());
+        }
         std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize);
-        if let BarrierPlan::Cards(remembered) | BarrierPlan::StoreBuffer(remembered, _) = plan.store_barrier
+        if let Some(remembered) = plan.store_barrier.after
             && kind == StorageKind::Ref
             && is_young(heap, remembered, Reference(bits as u32))
         {

@@ -55,6 +55,8 @@ pub trait Trusting {
     fn copy(&mut self, to: (Reference, u32), from: (Reference, u32), length: u32) -> Result<(), AllocationError>;
     fn write_bytes(&mut self, array: Reference, start: u32, bytes: &[u8]) -> Result<(), AllocationError>;
     fn write_references(&mut self, array: Reference, start: u32, all: &[Reference]) -> Result<(), AllocationError>;
+    fn initialise_references(&mut self, array: Reference, start: u32, all: &[Reference])
+    -> Result<(), AllocationError>;
     fn make_room(
         &mut self,
         start: u32,
@@ -117,6 +119,16 @@ impl Trusting for Heap {
     fn write_references(&mut self, array: Reference, start: u32, all: &[Reference]) -> Result<(), AllocationError> {
         // SAFETY: see above.
         unsafe { self.array_write_references(array, start, all) }
+    }
+
+    fn initialise_references(
+        &mut self,
+        array: Reference,
+        start: u32,
+        all: &[Reference],
+    ) -> Result<(), AllocationError> {
+        // SAFETY: see above.
+        unsafe { self.array_initialise_references(array, start, all) }
     }
 
     fn make_room(

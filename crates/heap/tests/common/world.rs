@@ -280,7 +280,7 @@ impl World {
         let bytes: Vec<u8> = values.iter().flat_map(|(_, bits)| bits.to_le_bytes()[..size].to_vec()).collect();
         let written = if kind == StorageKind::Ref {
             let references: Vec<_> = values.iter().map(|(_, bits)| Reference(*bits as u32)).collect();
-            self.heap.write_references(array, 0, &references)
+            self.heap.initialise_references(array, 0, &references)
         } else {
             self.heap.write_bytes(array, 0, &bytes)
         };

@@ -1,8 +1,9 @@
 //! The heaps of each comparison.
 
 use super::Options;
-use crate::engines::Legato;
+use crate::engines::{LOOP_VERSIONS, Legato};
 use crate::tables::Row;
+use legato_test_matrix::measured;
 
 /// A heap, and what it must satisfy.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,14 +42,21 @@ pub enum Sweep {
     FirstN,
 }
 
-/// Everything but copy-on-write.
-const ZRAYS: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=off";
-/// The same with it.
-const ZRAYS_WITH_ALL: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=on";
+/// What is measured of an array layout under this name: see the test matrix.
+fn layout(name: &str) -> &'static str {
+    let layout = measured("arrays").find(|layout| layout.name == name);
+    layout.unwrap_or_else(|| panic!("no layout is called '{name}'")).settings
+}
+
 /// The paper's Perf Z-ray (section 7.1.1), whose first bytes are fixed.
-const PAPER: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=off,first-n-grows=off";
+fn paper() -> &'static str {
+    layout("zrays, fixed first-n")
+}
+
 /// The paper's Z-ray.
-const PAPER_WITH_ALL: &str = "arrays=zrays,first-n=4K,leaf=1K,copy-on-write=on,first-n-grows=off";
+fn paper_with_all() -> &'static str {
+    layout("the same, copy-on-write")
+}
 
 impl Configuration {
     /// A heap of these options, separated by commas, followed by those for all heaps.
@@ -73,45 +81,33 @@ impl Configuration {
     }
 }
 
+/// A layout with what is demanded of it: of those without a target, nothing.
+fn demanding(layout: Configuration) -> Configuration {
+    match layout.name.as_str() {
+        "contiguous" => Configuration { copy: Some(0.9), ..layout },
+        "zrays" => Configuration { mean: Some(1.03), worst: Some(1.10), copy: Some(0.7), saves: true, ..layout },
+        "zrays, copy-on-write" => Configuration { mean: Some(1.04), copy: Some(0.7), saves: true, ..layout },
+        "mapped" => Configuration { mean: Some(1.01), copy: Some(0.9), ..layout },
+        _ => layout,
+    }
+}
+
 impl Comparison {
     /// The paper's z-rays, with accesses counted: without and with copy-on-write.
     pub(super) fn counted(options: &Options) -> [Vec<String>; 2] {
-        [PAPER, PAPER_WITH_ALL].map(|heap| Configuration::new("", heap, options).with(&["count-accesses=on"]).heap)
+        [paper(), paper_with_all()].map(|heap| Configuration::new("", heap, options).with(&["count-accesses=on"]).heap)
     }
 
     /// Every layout over contiguous arrays, or what the options name instead.
     pub fn layouts(options: &Options) -> Comparison {
         let new = |name: &str, own: &str| Configuration::new(name, own, options);
-        let contiguous = Configuration { copy: Some(0.9), ..new("contiguous", "arrays=contiguous") };
-        let usual = || {
-            let naive = "arrays=arraylets,lazy=off,leaf=1K";
-            vec![
-                Configuration {
-                    mean: Some(1.03),
-                    worst: Some(1.10),
-                    copy: Some(0.7),
-                    saves: true,
-                    ..new("zrays", ZRAYS)
-                },
-                Configuration {
-                    mean: Some(1.04),
-                    copy: Some(0.7),
-                    saves: true,
-                    ..new("zrays, copy-on-write", ZRAYS_WITH_ALL)
-                },
-                new("zrays, fixed first-n", PAPER),
-                new("the same, copy-on-write", PAPER_WITH_ALL),
-                Configuration { mean: Some(1.01), copy: Some(0.9), ..new("mapped", "arrays=mapped") },
-                new("arraylets (Naive)", naive),
-                new("arraylets, lazy (Naive A)", "arrays=arraylets,lazy=on,leaf=1K"),
-                new("arraylets, leaf=4K (Naive B)", "arrays=arraylets,lazy=off,leaf=4K"),
-            ]
-        };
+        let mut usual = measured("arrays").map(|layout| demanding(new(layout.name, layout.settings)));
+        let contiguous = usual.next().expect("contiguous arrays are the first value");
         Comparison {
             experiment: "layouts".into(),
             baseline: options.baseline.as_deref().map_or(contiguous, |own| new(own, own)),
             others: match options.configuration.as_slice() {
-                [] => usual(),
+                [] => usual.collect(),
                 given => given.iter().map(|own| new(own, own)).collect(),
             },
         }
@@ -126,7 +122,7 @@ impl Comparison {
         // A later option takes the place of an earlier one.
         let at = |log2: u32| {
             let setting = format!("{key}={}", 1u32 << log2);
-            Configuration::new(setting.clone(), &format!("{PAPER},{setting}"), options)
+            Configuration::new(setting.clone(), &format!("{},{setting}", paper()), options)
         };
         let baseline = Comparison::layouts(options).baseline;
         Comparison { experiment: experiment.into(), baseline, others: sizes.map(at).collect() }
@@ -136,18 +132,34 @@ impl Comparison {
     /// besides.
     pub fn ablation(options: &Options) -> Comparison {
         let without = |name: &str, setting: &str| {
-            Configuration::new(format!("without {name}"), &format!("{PAPER_WITH_ALL},{setting}"), options)
+            Configuration::new(format!("without {name}"), &format!("{},{setting}", paper_with_all()), options)
         };
         Comparison {
             experiment: "optimisations (figure 5)".into(),
-            baseline: Configuration::new("zrays with all", PAPER_WITH_ALL, options),
+            baseline: Configuration::new("zrays with all", paper_with_all(), options),
             others: vec![
                 without("first-n", "first-n=0"),
                 without("lazy", "lazy=off"),
                 without("zero-compression", "zero-compression=off"),
                 without("fast-copy", "fast-copy=off"),
                 without("copy-on-write", "copy-on-write=off"),
-                Configuration::new("with growing first-n", ZRAYS_WITH_ALL, options),
+                Configuration::new("with growing first-n", layout("zrays, copy-on-write"), options),
+            ],
+        }
+    }
+
+    /// Z-rays that grow, with versions of loops, and other layouts beside them: over the same without versions.
+    pub fn loop_versions(options: &Options) -> Comparison {
+        let versions =
+            |name: &str, value: &str| Configuration::new(name, &format!("{ZRAYS},{LOOP_VERSIONS}={value}"), options);
+        Comparison {
+            experiment: "loop versions".into(),
+            baseline: versions("no versions", "none"),
+            others: vec![
+                versions("versions", "versions"),
+                versions("versions and outlining", "outlined"),
+                Configuration::new("mapped", "arrays=mapped", options),
+                Configuration::new("contiguous", "arrays=contiguous", options),
             ],
         }
     }

@@ -9,6 +9,7 @@ fn options() -> Options {
     Options {
         sweep: Vec::new(),
         ablate: false,
+        loop_versions: false,
         footprint: false,
         characteristics: false,
         copy: false,

@@ -148,7 +148,7 @@ fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
         let rows = match options.rows {
             _ if !options.heap.is_empty() => options.heap.clone(),
             Rows::Some => rows::selection(seed),
-            Rows::All => rows::ROWS.iter().map(ToString::to_string).collect(),
+            Rows::All => rows::ROWS.clone(),
         };
         let (module, verbose) = (options.module.clone(), options.verbose);
         let without = options.without.clone();

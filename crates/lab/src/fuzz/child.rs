@@ -59,7 +59,7 @@ fn examine(seed: u64, options: &Options) -> anyhow::Result<Message> {
     }
     let theirs = wasmtime::observe(&wasm, &plan, options.budget)?;
     children::at(LEGATO)?;
-    let ours = legato::observe(&wasm, &plan, options.budget, &options.heap)?;
+    let ours = legato::observe(&wasm, &plan, options.budget, &legato::heap(&options.heap, seed))?;
     if options.verbose {
         eprintln!("seed {seed}\n  legato:\n{}  wasmtime:\n{}", describe(&ours), describe(&theirs));
     }

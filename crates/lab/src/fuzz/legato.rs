@@ -4,9 +4,21 @@ use super::observation::{Observation, Outcome, observe as carry_out};
 use super::plan::Plan;
 use super::wasmtime::STACK;
 use ::legato::{Instance, Module, Store};
+use legato_test_matrix::{FUZZ, Row};
+use std::sync::LazyLock;
 
 mod subject {
     super::super::subject::subject!(legato);
+}
+
+/// The heap for the module of a seed: these options, or else a row of the test matrix.
+pub fn heap(options: &[String], seed: u64) -> Vec<String> {
+    static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| FUZZ.rows());
+    if !options.is_empty() {
+        return options.to_vec();
+    }
+    let row = &ROWS[(seed % ROWS.len() as u64) as usize];
+    row.settings().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 /// The engine with a heap of these options, which checks itself unless they say otherwise.

@@ -39,8 +39,8 @@ pub struct Options {
     /// Loop iterations and calls that one call of an export may make. Beyond, it is inconclusive.
     #[arg(long, default_value_t = 2000)]
     pub budget: u32,
-    /// Legato's heap, for instance collector=mark-sweep,references=thin-handles. The heap's checks (verify=on) are on
-    /// unless turned off here.
+    /// Legato's heap, for instance collector=mark-sweep,references=thin-handles, with the heap's checks (verify=on)
+    /// unless they are turned off here. By default each module runs under a row of the test matrix, by turns.
     #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
     pub heap: Vec<String>,
     /// Where to save the modules that differ.
@@ -141,10 +141,10 @@ fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
         summary.differences += 1;
         let file = save(options, seed)?;
         println!(
-            "seed {seed}: {difference}\n  module: {}\n  again: legato-lab fuzz --seed {seed} --count 1 --verbose --budget {}{}",
+            "seed {seed}: {difference}\n  module: {}\n  again: legato-lab fuzz --seed {seed} --count 1 --verbose --budget {} --heap {}",
             file.display(),
             options.budget,
-            if options.heap.is_empty() { String::new() } else { format!(" --heap {}", options.heap.join(",")) }
+            legato::heap(&options.heap, seed).join(",")
         );
     }
     Ok(summary)

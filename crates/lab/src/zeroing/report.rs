@@ -92,6 +92,8 @@ mod tests {
     #[test]
     fn columns_and_cells_belong_together() {
         let contestants = Contestant::all(&[]).unwrap();
+        let names = contestants.iter().map(|contestant| contestant.zeroing.name());
+        assert!(names.eq(Zeroing::ALL.iter().map(|zeroing| zeroing.name())));
         let (mut totals, mut costs) = (total_table("total", &contestants), cost_table("cost", &contestants));
         totals.rows.push(total("x", &Ok(samples())));
         costs.rows.push(cost("x", &Ok(samples())));

@@ -1,10 +1,11 @@
 //! Runs of a program under every strategy, in turns.
 
-use crate::engines::{Engine, Legato};
+use crate::engines::{Engine, Legato, legato_config};
 use crate::measure;
 use anyhow::{Context, ensure};
 use legato::{GcEvent, GcObserver, Module};
 use legato_heap::Zeroing;
+use legato_test_matrix::{Measured, measured};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,17 +29,18 @@ pub(super) struct Sample {
 }
 
 impl Contestant {
-    /// Every strategy of the generational collector, with further heap options.
+    /// Every strategy of the test matrix, in the order of [`Zeroing::ALL`], under the generational collector with further heap options.
     ///
     /// # Errors
     /// If an option is wrong, or this host is not supported.
     pub(super) fn all(heap: &[String]) -> anyhow::Result<Vec<Contestant>> {
-        let contestant = |&zeroing: &Zeroing| {
-            let own = ["collector=generational".to_string(), format!("zeroing={}", zeroing.name())];
+        let contestant = |zeroing: &Measured| {
+            let own = ["collector=generational".to_string(), zeroing.settings.to_string()];
             let options: Vec<String> = own.into_iter().chain(heap.iter().cloned()).collect();
+            let zeroing = legato_config(&options)?.heap_config().zeroing();
             Ok(Contestant { zeroing, engine: Legato::new(&options)? })
         };
-        Zeroing::ALL.iter().map(contestant).collect()
+        measured("zeroing").map(contestant).collect()
     }
 
     fn run(&self, module: &Module, arguments: &[String]) -> anyhow::Result<(Sample, Vec<u8>)> {

@@ -15,6 +15,12 @@ pub(super) unsafe extern "C" fn flush_store_buffer(context: *mut u8) {
     unsafe { run_without_result(context, |store, _| store.heap.flush_store_buffer()) }
 }
 
+/// `Builtin::RecordOverwritten`, where its trampoline has filled the buffer.
+pub(super) unsafe extern "C" fn flush_overwritten(context: *mut u8, _recorded: u32) {
+    // SAFETY: a builtin.
+    unsafe { run_without_result(context, |store, _| store.heap.flush_overwritten()) }
+}
+
 /// `Builtin::AllocateStruct`.
 pub(super) unsafe extern "C" fn allocate_struct(context: *mut u8, ty: u32) -> i64 {
     // SAFETY: a builtin.
@@ -173,13 +179,14 @@ unsafe fn write_data(
 /// moved.
 ///
 /// # Safety
-/// The array is live.
+/// The array is live. With `is_new`, its elements hold no references.
 unsafe fn write_elements(
     store: &mut StoreOpaque,
     instance: u32,
     segment: u32,
     range: std::ops::Range<usize>,
     (mut array, start): (Reference, u32),
+    is_new: bool,
     mut pieces: Pieces,
 ) -> Result<Reference, Failure> {
     while let Some(piece) = pieces.next(&store.interrupt)? {
@@ -188,8 +195,13 @@ unsafe fn write_elements(
         array = unsafe { make_room(store, array, start, piece.len() as u32, [])?.0 };
         let items = &store.state.instances[instance as usize].elements[segment as usize].items;
         let items = &items[range.start + piece.start..range.start + piece.end];
-        // SAFETY: the array is live; the items of a segment are roots.
-        unsafe { store.heap.array_write_references(array, start, items)? };
+        // SAFETY: the array is live, and new where the caller says so; the items of a segment are roots.
+        unsafe {
+            match is_new {
+                true => store.heap.array_initialise_references(array, start, items)?,
+                false => store.heap.array_write_references(array, start, items)?,
+            }
+        }
     }
     Ok(array)
 }
@@ -228,7 +240,7 @@ pub(super) unsafe extern "C" fn array_new_elem(
             let range = check_elements(store, instance, segment, offset, length)?;
             let pieces = Pieces::of_array(length, StorageKind::Ref.bytes() as usize);
             let array = new_array(store, ty, length, &pieces)?;
-            Ok(write_elements(store, instance, segment, range, (array, 0), pieces)?.0.into())
+            Ok(write_elements(store, instance, segment, range, (array, 0), true, pieces)?.0.into())
         })
     }
 }
@@ -272,7 +284,7 @@ pub(super) unsafe extern "C" fn array_init_elem(
             check_array(store, array, start, length)?;
             let range = check_elements(store, instance, segment, offset, length)?;
             let pieces = Pieces::of_array(length, StorageKind::Ref.bytes() as usize);
-            write_elements(store, instance, segment, range, (array, start), pieces)?;
+            write_elements(store, instance, segment, range, (array, start), false, pieces)?;
             Ok(0)
         })
     }

@@ -55,6 +55,7 @@ const fn address(builtin: Builtin) -> *const u8 {
         Builtin::ThrowRef => exceptions::throw_ref as *const u8,
         Builtin::Poll => control::poll as *const u8,
         Builtin::FlushStoreBuffer => gc::flush_store_buffer as *const u8,
+        Builtin::RecordOverwritten => gc::flush_overwritten as *const u8,
         Builtin::AllocateStruct => gc::allocate_struct as *const u8,
         Builtin::AllocateArray => gc::allocate_array as *const u8,
         Builtin::ArrayNew => gc::array_new as *const u8,

@@ -6,7 +6,7 @@ use legato_compiler::module::TableIndex;
 use crate::Table;
 use crate::builtins::{Pieces, attempt, run, run_without_result};
 use crate::instance::segments;
-use crate::store::{ElementItems, StoreOpaque};
+use crate::store::StoreOpaque;
 
 const OUT_OF_BOUNDS: TrapCode = TrapCode::TableOutOfBounds;
 
@@ -33,10 +33,11 @@ pub(super) unsafe extern "C" fn fill(context: *mut u8, index: u32, start: u64, r
     // SAFETY: a builtin.
     unsafe {
         run(context, |store, instance| {
-            let table = store.table(table(store, instance, index));
+            let table = &store.state.tables[table(store, instance, index) as usize];
             table.storage.holds(start, length).ok_or(OUT_OF_BOUNDS)?;
             Pieces::new(length, Table::ELEMENT_BYTES).each(&store.interrupt, |piece| {
-                let filled = table.storage.fill(start + piece.start as u64, piece.len() as u64, reference);
+                let (start, length) = (start + piece.start as u64, piece.len() as u64);
+                let filled = table.storage.fill(start, length, reference, &mut store.heap);
                 debug_assert!(filled.is_some(), "the range was checked");
             })?;
             Ok(0)
@@ -58,12 +59,13 @@ pub(super) unsafe extern "C" fn copy(
         run(context, |store, instance| {
             let (to, from) = (table(store, instance, to), table(store, instance, from));
             let backwards = to == from && destination > source;
-            let (to, from) = (&store.table(to).storage, &store.table(from).storage);
+            let tables = &store.state.tables;
+            let (to, from) = (&tables[to as usize].storage, &tables[from as usize].storage);
             to.holds(destination, length).and(from.holds(source, length)).ok_or(OUT_OF_BOUNDS)?;
             let pieces = Pieces::new(length, Table::ELEMENT_BYTES).backwards_if(backwards);
             pieces.each(&store.interrupt, |piece| {
                 let (start, length) = (piece.start as u64, piece.len() as u64);
-                let copied = to.copy_from(destination + start, from, source + start, length);
+                let copied = to.copy_from(destination + start, from, source + start, length, &mut store.heap);
                 debug_assert!(copied.is_some(), "both ranges were checked");
             })?;
             Ok(0)
@@ -95,8 +97,6 @@ pub(super) unsafe extern "C" fn init(
 pub(super) unsafe extern "C" fn elem_drop(context: *mut u8, segment: u32) {
     // SAFETY: a builtin.
     unsafe {
-        run_without_result(context, |store, instance| {
-            store.state.instances[instance as usize].elements[segment as usize] = ElementItems::default();
-        });
+        run_without_result(context, |store, instance| segments::drop_elements(store, instance, segment));
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use legato_compiler::module as wasm;
+use legato_heap::Reference;
 
 use crate::externals::handle;
 use crate::store::{GlobalCell, StoreOpaque, StoredGlobal};
@@ -84,9 +85,15 @@ impl StoreOpaque {
         (u128::from_le_bytes(unsafe { *global.cell.cast::<[u8; 16]>() }), global.ty.value)
     }
 
-    /// Writes a global's bits, which belong to its type.
+    /// Writes a global's bits, which belong to its type. The one way to do so, but for compiled code's.
     pub(crate) fn write_global(&mut self, index: u32, bits: u128) {
-        // SAFETY: as above.
-        unsafe { *self.global(index).cell.cast::<[u8; 16]>() = bits.to_le_bytes() };
+        let global = &self.state.globals[index as usize];
+        if global.traced {
+            // SAFETY: the cell of a traced global holds a reference.
+            let overwritten = unsafe { *global.cell.cast::<Reference>() };
+            self.heap.before_root_store(std::iter::once(overwritten));
+        }
+        // SAFETY: the cell lives as long as the store, and is 16-byte aligned; compiled code waits.
+        unsafe { *global.cell.cast::<[u8; 16]>() = bits.to_le_bytes() };
     }
 }

@@ -75,9 +75,10 @@ impl Table {
     pub fn set(&self, mut store: impl AsContextMut, index: u64, value: Ref) -> Result<()> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
-        let table = opaque.table(self.index(opaque)?);
-        let bits = value.bits_of_type(opaque, table.ty.element)?.context("type mismatch: the element")?;
-        table.storage.set(index, bits).with_context(|| format!("out of bounds table access: index {index}"))
+        let table = self.index(opaque)?;
+        let bits = value.bits_of_type(opaque, opaque.table(table).ty.element)?.context("type mismatch: the element")?;
+        let storage = &opaque.state.tables[table as usize].storage;
+        storage.set(index, bits, &mut opaque.heap).with_context(|| format!("out of bounds table access: index {index}"))
     }
 
     /// Writes `value` to `length` elements from `start` on.
@@ -87,9 +88,10 @@ impl Table {
     pub fn fill(&self, mut store: impl AsContextMut, start: u64, value: Ref, length: u64) -> Result<()> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
-        let table = opaque.table(self.index(opaque)?);
-        let bits = value.bits_of_type(opaque, table.ty.element)?.context("type mismatch: the element")?;
-        table.storage.fill(start, length, bits).context("out of bounds table access")
+        let table = self.index(opaque)?;
+        let bits = value.bits_of_type(opaque, opaque.table(table).ty.element)?.context("type mismatch: the element")?;
+        let storage = &opaque.state.tables[table as usize].storage;
+        storage.fill(start, length, bits, &mut opaque.heap).context("out of bounds table access")
     }
 
     /// Copies `length` elements between tables, or within one.
@@ -106,9 +108,10 @@ impl Table {
     ) -> Result<()> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
-        let (to, from) = (opaque.table(to.index(opaque)?), opaque.table(from.index(opaque)?));
+        let (to, from) = (to.index(opaque)?, from.index(opaque)?);
+        let (to, from) = (&opaque.state.tables[to as usize], &opaque.state.tables[from as usize]);
         ensure!(opaque.engine.types().is_ref_subtype(from.ty.element, to.ty.element), "type mismatch: the elements");
-        match to.storage.copy_from(to_index, &from.storage, from_index, length) {
+        match to.storage.copy_from(to_index, &from.storage, from_index, length, &mut opaque.heap) {
             Some(()) => Ok(()),
             None => bail!("out of bounds table access"),
         }
@@ -137,11 +140,12 @@ impl StoreOpaque {
     pub(crate) unsafe fn add_table(&mut self, ty: wasm::TableType, init: u32, head: *mut TableHead) -> Result<u32> {
         let size = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX);
         self.check_new_table(size(ty.minimum), ty.maximum.map(size))?;
-        let storage = TableStorage::new(ty, init).inspect_err(|_| self.table_grow_failed(0, size(ty.minimum)))?;
+        let traced = !self.engine.types().is_function(ty.element.heap);
+        let storage =
+            TableStorage::new(ty, init, traced).inspect_err(|_| self.table_grow_failed(0, size(ty.minimum)))?;
         // SAFETY: the caller gives a valid head.
         unsafe { *head = storage.head() };
-        let traced = !self.engine.types().is_function(ty.element.heap);
-        self.state.tables.push(StoredTable { storage, ty, head, traced });
+        self.state.tables.push(StoredTable { storage, ty, head });
         Ok(self.state.tables.len() as u32 - 1)
     }
 }

@@ -38,7 +38,7 @@ impl ExnRef {
         for ((bits, &ty), &offset) in bits.into_iter().zip(types).zip(&layout.offsets[1..]) {
             // SAFETY: the exception is new, and nothing has been allocated since the bits of the checked values were
             // found.
-            unsafe { fields::store_bits(opaque, object, offset, wasm::StorageType::Value(ty), bits) };
+            unsafe { fields::initialise_bits(opaque, object, offset, wasm::StorageType::Value(ty), bits) };
         }
         Ok(Rooted::new(opaque, object))
     }

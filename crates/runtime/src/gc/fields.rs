@@ -49,6 +49,25 @@ pub(crate) unsafe fn store_bits(
     }
 }
 
+/// As [`store_bits`], into a field of a new object that has not been written yet.
+///
+/// # Safety
+/// As for [`store_bits`]; nothing has been allocated since the object.
+pub(crate) unsafe fn initialise_bits(
+    store: &mut StoreOpaque,
+    object: Reference,
+    offset: u32,
+    ty: wasm::StorageType,
+    bits: u128,
+) {
+    match store.engine.types().storage_kind(ty) {
+        // SAFETY: passed on to the caller.
+        StorageKind::Ref => unsafe { store.heap.initialise_reference(object, offset, Reference(bits as u32)) },
+        // SAFETY: passed on to the caller.
+        kind => unsafe { store.heap.store(object, offset, kind, bits) },
+    }
+}
+
 /// Fails where a constant field is to be written.
 pub(crate) fn check_mutable(ty: wasm::FieldType) -> Result<()> {
     ensure!(ty.mutable, "the field is immutable");

@@ -55,7 +55,7 @@ impl StructRef {
             let bits = fields::to_bits(opaque, *value, field.storage)?;
             // SAFETY: the struct is new, and nothing has been allocated since the bits of the checked values were
             // found.
-            unsafe { fields::store_bits(opaque, object, offset, field.storage, bits) };
+            unsafe { fields::initialise_bits(opaque, object, offset, field.storage, bits) };
         }
         Ok(Rooted::new(opaque, object))
     }

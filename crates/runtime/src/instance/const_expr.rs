@@ -115,7 +115,7 @@ fn new_struct(store: &mut StoreOpaque, ty: TypeId, with_fields: bool) -> Result<
             let bits = pop(store);
             // SAFETY: the object is new, and the values were roots until nothing was left to allocate; validation has
             // checked their types.
-            unsafe { fields::store_bits(store, object, offset, field.storage, bits) };
+            unsafe { fields::initialise_bits(store, object, offset, field.storage, bits) };
         }
     }
     store.state.scratch.push((object.0.into(), true));

@@ -256,8 +256,9 @@ fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
         let Some(init) = &table.init else { continue };
         let bits = const_expr::evaluate(store, index, init).context("the elements of a table")?;
         let table = store.state.instances[index as usize].tables[info.imported_tables as usize + number];
-        let storage = &store.table(table).storage;
-        storage.fill(0, storage.length(), bits as u32).ok_or_else(|| anyhow!("the table has its length"))?;
+        let storage = &store.state.tables[table as usize].storage;
+        let filled = storage.fill(0, storage.length(), bits as u32, &mut store.heap);
+        filled.ok_or_else(|| anyhow!("the table has its length"))?;
     }
     for (number, segment) in info.elements.iter().enumerate() {
         if !matches!(segment.mode, wasm::ElementMode::Declared) {
@@ -270,7 +271,7 @@ fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
             let length = store.state.instances[index as usize].elements[number].items.len() as u64;
             segments::table_init(store, index, *table, number as u32, offset, 0, Pieces::whole(length))
                 .map_err(segments::into_error)?;
-            store.state.instances[index as usize].elements[number] = ElementItems::default();
+            segments::drop_elements(store, index, number as u32);
         }
     }
     for (number, segment) in info.data.iter().enumerate() {

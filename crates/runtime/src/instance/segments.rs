@@ -49,6 +49,14 @@ pub(crate) fn evaluate_elements(
     Ok(())
 }
 
+/// Drops an element segment.
+pub(crate) fn drop_elements(store: &mut StoreOpaque, instance: u32, segment: u32) {
+    let dropped = std::mem::take(&mut store.state.instances[instance as usize].elements[segment as usize]);
+    if dropped.traced {
+        store.heap.before_root_store(dropped.items.iter().copied());
+    }
+}
+
 /// `range` within `length`, both `u64`, as indices.
 pub(crate) fn checked_range(start: u64, count: u64, length: usize) -> Option<std::ops::Range<usize>> {
     let end = start.checked_add(count)?;
@@ -106,7 +114,7 @@ pub(crate) fn table_init(
     let table = &store.state.tables[data.tables[table.index()] as usize].storage;
     table.holds(destination, length).ok_or(out_of_bounds)?;
     pieces.each(&store.interrupt, |piece| {
-        let written = table.write(destination + piece.start as u64, &items[piece]);
+        let written = table.write(destination + piece.start as u64, &items[piece], &mut store.heap);
         debug_assert!(written.is_some(), "the range was checked");
     })
 }

@@ -318,7 +318,7 @@ impl StoreOpaque {
         };
         let grown = grow();
         if !matches!(grown, Some(Ok(_))) {
-            stored.storage.shrink(current as u64);
+            stored.storage.shrink(current as u64, &mut self.heap);
         }
         // SAFETY: the head lives as long as the store.
         unsafe { *stored.head = stored.storage.head() };

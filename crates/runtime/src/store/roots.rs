@@ -117,10 +117,7 @@ unsafe impl Roots for StoreState {
         loop {
             // A kind of slots has several parts.
             let done = match cursor.kind {
-                TABLES => self.tables.get(cursor.part).map(|table| match table.traced {
-                    true => table.storage.visit_roots(visitor, cursor, budget),
-                    false => Done::Yes,
-                }),
+                TABLES => self.tables.get(cursor.part).map(|table| table.storage.visit_roots(visitor, cursor, budget)),
                 GLOBALS => self
                     .globals
                     .get(cursor.part)
@@ -146,7 +143,7 @@ unsafe impl Roots for StoreState {
     fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
         // SAFETY: as in `visit_frames`: compiled code waits; the heap's visitors tell what is young.
         unsafe { watermark::visit_young_stack_roots(self.words(), visitor) };
-        for table in self.tables.iter().filter(|table| table.traced) {
+        for table in &self.tables {
             table.storage.visit_young_roots(visitor);
         }
         for segment in self.instances.iter_mut().flat_map(|instance| &mut instance.elements) {

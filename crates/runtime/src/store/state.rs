@@ -29,8 +29,6 @@ pub(crate) struct StoredTable {
     /// In engine space.
     pub(crate) ty: wasm::TableType,
     pub(crate) head: *mut TableHead,
-    /// Whether the elements are references that the collector traces.
-    pub(crate) traced: bool,
 }
 
 /// A global.

@@ -153,7 +153,7 @@ impl Assembler {
                     runs_offset: MutatorContext::RUNS_OFFSET,
                 },
                 fresh_memory_is_zero: true,
-                store_barrier: BarrierPlan::None,
+                store_barrier: BarrierPlan::NONE,
                 references_change_at_safepoints: true,
                 null_guard_bytes: 4096,
             },

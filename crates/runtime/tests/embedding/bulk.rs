@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use legato::{Engine, Instance, InterruptHandle, Linker, Module, Ref, Result, Store, Trap};
 
+use legato_test_matrix::product;
+
 use crate::engine;
 
 /// The store's data: what the host function `now` interrupts.
@@ -256,7 +258,8 @@ fn arrays() -> Result<()> {
     const LENGTH: i32 = PIECE_LENGTH + 500_000;
     const BYTES: i32 = ARRAY_PIECE as i32 + 100;
     let text = ARRAYS.replace("DATA", &"a".repeat(BYTES as usize));
-    let layouts = ["arraylets", "zrays", "mapped"].map(|arrays| engine("generational/direct", &[("arrays", arrays)]));
+    let layouts = product(&["arrays"]);
+    let layouts = layouts.iter().map(|layout| engine(layout, ""));
     for engine in crate::engines().into_iter().chain(layouts) {
         let (mut store, instance) = linked(&engine, &text)?;
         let ask = |store: &mut Store<Armed>, name: &str, params: [i32; 3]| -> Result<i32> {

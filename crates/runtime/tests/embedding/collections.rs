@@ -2,31 +2,21 @@
 //! immutable globals in deep nests of loops, slots of old objects by the million.
 
 use legato::{Config, Engine, Instance, Module, Store};
+use legato_test_matrix::{Row, pairs};
 
-/// Calls the export `run` of a module in text form, on a heap with these settings besides a small nursery, if
-/// it has one.
-fn run(settings: &[(&str, &str)], text: &str) -> anyhow::Result<i32> {
-    let mut config = Config::new();
-    config.compiler_verifier(true);
-    if !settings.contains(&("collector", "mark-sweep")) {
-        config.heap_option("nursery", "64K")?;
-    }
-    for (key, value) in settings {
-        config.heap_option(key, value)?;
-    }
-    let engine = Engine::new(&config)?;
+/// Calls the export `run` of a module in text form.
+fn run(row: &Row, text: &str) -> anyhow::Result<i32> {
+    let engine = Engine::new(Config::new().compiler_verifier(true).heap(row.heap()))?;
     let mut store = Store::new(&engine, ());
     let instance = Instance::new(&mut store, &Module::new(&engine, text)?, &[])?;
     instance.get_typed_func::<(), i32>(&mut store, "run")?.call(&mut store, ())
 }
 
-const LAYOUTS: [&[(&str, &str)]; 5] = [
-    &[],
-    &[("collector", "mark-sweep")],
-    &[("arrays", "zrays"), ("first-n", "64"), ("leaf", "256"), ("first-n-grows", "off"), ("stress", "3")],
-    &[("arrays", "zrays"), ("first-n", "0"), ("leaf", "256"), ("stress", "3")],
-    &[("arrays", "arraylets"), ("leaf", "256"), ("stress", "3")],
-];
+/// Small heaps with every layout of arrays.
+fn layouts() -> Vec<Row> {
+    let axes = ["collector", "references", "arrays", "first-n", "nursery", "barrier", "aging"];
+    pairs(&axes, &["min=256K", "min=256K,stress=3"])
+}
 
 /// Types, and a function that allocates so much that the nursery is collected.
 const COMMON: &str = r#"
@@ -73,9 +63,9 @@ fn bulk_instructions_find_their_operands_behind_a_collection() {
             (array.get_u $b (local.get $b) (i32.const 406))
             (i32.add (i32.mul (i32.const 100)))))"#
     );
-    for layout in LAYOUTS {
-        let result = run(layout, &text).unwrap_or_else(|error| panic!("{layout:?}: {error:?}"));
-        assert_eq!(result, 3 + 10 * (4 + 5 + 6) + 100 * i32::from(b'h'), "{layout:?}");
+    for layout in layouts() {
+        let result = run(&layout, &text).unwrap_or_else(|error| panic!("{layout}: {error:?}"));
+        assert_eq!(result, 3 + 10 * (4 + 5 + 6) + 100 * i32::from(b'h'), "{layout}");
     }
 }
 
@@ -97,9 +87,9 @@ fn an_immutable_global_in_a_deep_nest_of_loops_is_read_anew() {
           (global $constant (ref $s) (struct.new $s (i32.const 7)))
           (func (export "run") (result i32) (local $sum i32) {locals} {body} (local.get $sum)))"#
     );
-    for layout in LAYOUTS {
-        let result = run(layout, &text).unwrap_or_else(|error| panic!("{layout:?}: {error:?}"));
-        assert_eq!(result, 7 << DEPTH, "{layout:?}");
+    for layout in layouts() {
+        let result = run(&layout, &text).unwrap_or_else(|error| panic!("{layout}: {error:?}"));
+        assert_eq!(result, 7 << DEPTH, "{layout}");
     }
 }
 
@@ -182,15 +172,9 @@ fn tables_are_remembered_where_they_have_been_written() {
               (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 3))))
             (local.get $sum)))"#
     );
-    let rows: [&[(&str, &str)]; 5] = [
-        &[("verify", "on")],
-        &[("verify", "on"), ("aging", "25")],
-        &[("verify", "on"), ("barrier", "cards")],
-        &[("verify", "on"), ("stress", "1")],
-        &[("collector", "mark-sweep")],
-    ];
-    for row in rows {
-        let result = run(row, &text).unwrap_or_else(|error| panic!("{row:?}: {error:?}"));
-        assert_eq!(result, 9 + 10 + 3 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8), "{row:?}");
+    let modes = ["min=256K", "min=256K,verify=on", "min=256K,verify=on,stress=1"];
+    for row in pairs(&["collector", "references", "nursery", "barrier", "aging"], &modes) {
+        let result = run(&row, &text).unwrap_or_else(|error| panic!("{row}: {error:?}"));
+        assert_eq!(result, 9 + 10 + 3 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8), "{row}");
     }
 }

@@ -1,14 +1,7 @@
 //! Deep stacks under nursery collections: frames that wait keep their references, however control comes back to them.
 
 use legato::{Caller, Config, Engine, Func, Instance, Module, Store, Trap};
-
-const HEAPS: [&[(&str, &str)]; 5] = [
-    &[],
-    &[("verify", "on")],
-    &[("verify", "on"), ("aging", "50"), ("barrier", "cards")],
-    &[("verify", "on"), ("stress", "3001")],
-    &[("collector", "mark-sweep"), ("verify", "on"), ("stress", "3001")],
-];
+use legato_test_matrix::pairs;
 
 const PROGRAM: &str = r#"(module
   (type $s (struct (field $n i32)))
@@ -157,16 +150,11 @@ const PROGRAM: &str = r#"(module
 
 /// Calls an export of the program on each heap; the host calls back `nested` after a trap of its own making.
 fn on_every_heap(export: &str, argument: i32, expected: i32) {
-    for heap in HEAPS {
+    let modes = ["", "verify=on", "verify=on,stress=3001"];
+    for heap in pairs(&["collector", "references", "barrier", "aging"], &modes) {
+        let heap = heap.and("nursery=256K").unwrap_or(heap);
         let mut config = Config::new();
-        config.max_wasm_stack(4 << 20).compiler_verifier(true);
-        if !heap.contains(&("collector", "mark-sweep")) {
-            config.heap_option("nursery", "256K").unwrap();
-        }
-        for (key, value) in heap {
-            config.heap_option(key, value).unwrap();
-        }
-        let engine = Engine::new(&config).unwrap();
+        let engine = Engine::new(config.max_wasm_stack(4 << 20).compiler_verifier(true).heap(heap.heap())).unwrap();
         let mut store = Store::new(&engine, ());
         let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, depth: i32| -> anyhow::Result<i32> {
             if depth < 0 {
@@ -192,10 +180,10 @@ fn on_every_heap(export: &str, argument: i32, expected: i32) {
         let instance = Instance::new(&mut store, &Module::new(&engine, PROGRAM).unwrap(), &[host.into()]).unwrap();
         let run = instance.get_typed_func::<i32, i32>(&mut store, export).unwrap();
         for _ in 0..2 {
-            let result = run.call(&mut store, argument).unwrap_or_else(|error| panic!("{heap:?}: {error:?}"));
-            assert_eq!(result, expected, "{heap:?}");
+            let result = run.call(&mut store, argument).unwrap_or_else(|error| panic!("{heap}: {error:?}"));
+            assert_eq!(result, expected, "{heap}");
         }
-        store.verify_heap().unwrap_or_else(|error| panic!("{heap:?}: {error}"));
+        store.verify_heap().unwrap_or_else(|error| panic!("{heap}: {error}"));
     }
 }
 

@@ -67,8 +67,8 @@ fn linked(engine: &Engine) -> Result<(Store<()>, Instance)> {
 
 /// Every heap, at ease and under stress.
 fn stores() -> Result<Vec<(Store<()>, Instance)>> {
-    let stress: &[(&str, &str)] = &[("stress", "1")];
-    let engines = crate::HEAPS.iter().flat_map(|heap| [engine(heap, &[]), engine(heap, stress)]);
+    let heaps = crate::heaps();
+    let engines = heaps.iter().flat_map(|heap| [engine(heap, ""), engine(heap, "stress=1")]);
     engines.map(|engine| linked(&engine)).collect()
 }
 
@@ -134,7 +134,7 @@ fn an_error_whose_destructor_panics_ends_the_call_with_that_panic() -> Result<()
             std::panic::panic_any("dropped");
         }
     }
-    let engine = engine("generational/direct", &[]);
+    let engine = engine(&crate::heaps()[0], "");
     let mut linker = Linker::new(&engine);
     linker.func_wrap("h", "throw", |mut caller: Caller<'_, ()>| -> Result<()> {
         let func = caller.instance().unwrap().get_typed_func::<(), ()>(&mut caller, "throw")?;

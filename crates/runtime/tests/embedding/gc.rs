@@ -326,10 +326,9 @@ const TREES: &str = r#"(module
 
 #[test]
 fn frames_globals_and_segments_are_roots() -> Result<()> {
-    for heap in crate::HEAPS {
-        let stress: &[(&str, &str)] = &[("stress", "7")];
-        for options in [&[], stress] {
-            let engine = engine(heap, options);
+    for heap in crate::heaps() {
+        for options in ["", "stress=7"] {
+            let engine = engine(&heap, options);
             let mut store = Store::new(&engine, ());
             let mut linker = Linker::new(&engine);
             linker.func_wrap("h", "gc", |mut caller: legato::Caller<'_, ()>| caller.gc())?;
@@ -346,8 +345,8 @@ fn frames_globals_and_segments_are_roots() -> Result<()> {
 
 #[test]
 fn an_exhausted_heap_is_a_trap() -> Result<()> {
-    for heap in crate::HEAPS {
-        let engine = engine(heap, &[("max", "32M"), ("min", "1M")]);
+    for heap in crate::heaps() {
+        let engine = engine(&heap, "max=32M,min=1M");
         let (mut store, instance) = instance(
             &engine,
             (),

@@ -177,8 +177,8 @@ fn start_functions_and_failing_segments() -> Result<()> {
 
 #[test]
 fn constant_expressions() -> Result<()> {
-    for heap in crate::HEAPS {
-        let engine = engine(heap, &[("stress", "1")]);
+    for heap in crate::heaps() {
+        let engine = engine(&heap, "stress=1");
         let (mut store, instance) = instance(
             &engine,
             (),

@@ -14,25 +14,22 @@ mod stops;
 mod views;
 
 use legato::{Config, Engine, Instance, Linker, Module, Result, Store};
+use legato_test_matrix::{Row, product};
 
 /// Collectors and reference models.
-const HEAPS: [&str; 3] = ["generational/direct", "mark-sweep/direct", "mark-sweep/thin-handles"];
+fn heaps() -> Vec<Row> {
+    product(&["collector", "references"])
+}
 
 /// One engine for each collector and reference model, with the heap verified after each collection.
 fn engines() -> Vec<Engine> {
-    HEAPS.map(|heap| engine(heap, &[])).into()
+    heaps().iter().map(|heap| engine(heap, "")).collect()
 }
 
-/// An engine with a verified heap, one of [`HEAPS`], and these options.
-fn engine(heap: &str, options: &[(&str, &str)]) -> Engine {
-    let (collector, references) = heap.split_once('/').unwrap();
-    let mut config = Config::new();
-    config.compiler_verifier(true).heap_option("collector", collector).unwrap();
-    config.heap_option("references", references).unwrap().heap_option("verify", "on").unwrap();
-    for (key, value) in options {
-        config.heap_option(key, value).unwrap();
-    }
-    Engine::new(&config).unwrap()
+/// An engine with a verified heap and these further settings.
+fn engine(heap: &Row, settings: &'static str) -> Engine {
+    let heap = heap.with("verify=on").with(settings).heap();
+    Engine::new(Config::new().compiler_verifier(true).heap(heap)).unwrap()
 }
 
 /// A store with `data` and an instance of a module that imports nothing.

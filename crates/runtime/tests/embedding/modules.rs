@@ -88,5 +88,5 @@ fn engines_of_contradictory_configuration_are_refused() {
     assert!(config.heap_option("references", "magic").is_err());
     config.heap_option("max", "1K").unwrap();
     assert!(Engine::new(&config).is_err());
-    assert_eq!(engine("generational/direct", &[]).config().heap_config().references, legato::References::Direct);
+    assert_eq!(engine(&crate::heaps()[0], "").config().heap_config().references, legato::References::Direct);
 }

@@ -53,8 +53,8 @@ const WALK: &str = r#"(module
 
 #[test]
 fn a_loop_taken_out_of_its_function_makes_one_frame_with_it() -> Result<()> {
-    let frames = |arrays: &str| -> Result<Vec<_>> {
-        let engine = engine("generational/direct", &[("arrays", arrays)]);
+    let frames = |arrays: &'static str| -> Result<Vec<_>> {
+        let engine = engine(&crate::heaps()[0], arrays);
         let (mut store, instance) = instance(&engine, (), WALK)?;
         let func = instance.get_typed_func::<i32, i32>(&mut store, "outer")?;
         let error = func.call(&mut store, 100_000).unwrap_err();
@@ -221,8 +221,8 @@ fn many_threads_overflow_the_stack_and_end() -> Result<()> {
 
 #[test]
 fn polls_under_stress_collect_and_still_interrupt() -> Result<()> {
-    for heap in crate::HEAPS {
-        let engine = crate::engine(heap, &[("stress", "10"), ("stress-polls", "on")]);
+    for heap in crate::heaps() {
+        let engine = engine(&heap, "stress=10,stress-polls=on");
         let (mut store, instance) = instance(&engine, (), ENDLESS)?;
         let spin = instance.get_typed_func::<(), ()>(&mut store, "empty")?;
         for _ in 0..2 {

@@ -7,39 +7,19 @@ use legato::{
     StorageType, Store, Val, ValType, ViewElement,
 };
 
-use crate::{HEAPS, engine};
+use legato_test_matrix::{pairs, product};
 
-/// Heap options of every layout with both kinds of views. Leaves of 64 KiB are pages anywhere.
-const LAYOUTS: [&[(&str, &str)]; 10] = [
-    &[],
-    &[("arrays", "mapped"), ("native-views", "double-map")],
-    &[("arrays", "arraylets"), ("leaf", "256")],
-    &[("arrays", "zrays"), ("leaf", "256"), ("first-n", "64"), ("first-n-grows", "off")],
-    &[("arrays", "zrays"), ("leaf", "256"), ("first-n", "64")],
-    &[
-        ("arrays", "zrays"),
-        ("leaf", "4K"),
-        ("first-n", "0"),
-        ("first-n-grows", "off"),
-        ("lazy", "off"),
-        ("copy-on-write", "on"),
-    ],
-    &[("arrays", "arraylets"), ("leaf", "64K"), ("native-views", "double-map")],
-    &[("arrays", "zrays"), ("leaf", "64K"), ("first-n", "0"), ("native-views", "double-map")],
-    &[("arrays", "zrays"), ("leaf", "64K"), ("first-n", "0"), ("native-views", "double-map"), ("copy-on-write", "on")],
-    &[
-        ("arrays", "zrays"),
-        ("leaf", "64K"),
-        ("first-n", "0"),
-        ("native-views", "double-map"),
-        ("view-creation", "allocation"),
-    ],
-];
+use crate::{engine, heaps};
 
-/// An engine for each layout with each collector and reference model, and these options.
-fn engines(options: &[(&str, &str)]) -> Vec<Engine> {
-    let with = |heap, layout: &[(&str, &str)]| engine(heap, &[layout, options].concat());
-    LAYOUTS.iter().flat_map(|&layout| HEAPS.map(|heap| with(heap, layout))).collect()
+/// An engine for each layout and kind of view with each collector and reference model, and for all pairs of their
+/// parameters.
+fn engines(settings: &'static str) -> Vec<Engine> {
+    let mut rows = product(&["collector", "references", "arrays", "first-n", "native-views"]);
+    let parameters = ["first-n", "lazy", "leaf-savings", "native-views", "view-creation"];
+    rows.extend(pairs(&[&["collector", "references", "arrays"], &parameters[..]].concat(), &[]));
+    // There are no leaves to be mapped.
+    rows.extend(heaps().iter().map(|heap| heap.with("arrays=mapped,native-views=double-map")));
+    rows.iter().map(|row| engine(row, settings)).collect()
 }
 
 fn is_double_mapped(engine: &Engine) -> bool {
@@ -98,7 +78,7 @@ fn every_type_of_element_round_trips() -> Result<()> {
     fn i64(value: Val) -> u64 {
         value.unwrap_i64() as u64
     }
-    for engine in engines(&[]) {
+    for engine in engines("") {
         let zero = Val::I32(0);
         round_trip(&engine, StorageType::I8, zero, |n| n as u8, i32, u64::from)?;
         round_trip(&engine, StorageType::I8, zero, |n| n as i8, i32, |n| n as u8 as u64)?;
@@ -118,7 +98,7 @@ fn every_type_of_element_round_trips() -> Result<()> {
 
 #[test]
 fn what_does_not_fit_is_said_in_a_sentence() -> Result<()> {
-    for engine in engines(&[]) {
+    for engine in engines("") {
         let mut store = Store::new(&engine, ());
         let make = |store: &mut Store<()>, element: StorageType, mutability, value: Val| {
             let allocator = ArrayRefPre::new(&*store, array_type(&engine, element, mutability));
@@ -208,7 +188,7 @@ fn model(length: usize, rounds: usize) -> f64 {
 
 #[test]
 fn host_functions_edit_the_arrays_of_their_callers() -> Result<()> {
-    for options in [&[][..], &[("stress", "2")]] {
+    for options in ["", "stress=2"] {
         for engine in engines(options) {
             let mut store = Store::new(&engine, 0);
             let run = guest(&engine, &mut store)?.get_typed_func::<(i32, i32), f64>(&mut store, "run")?;
@@ -224,7 +204,7 @@ fn host_functions_edit_the_arrays_of_their_callers() -> Result<()> {
 
 #[test]
 fn a_view_outlives_what_is_done_with_the_store() -> Result<()> {
-    for options in [&[][..], &[("stress", "3")]] {
+    for options in ["", "stress=3"] {
         for engine in engines(options) {
             let mut store = Store::new(&engine, 0);
             let guest = guest(&engine, &mut store)?;
@@ -261,7 +241,7 @@ fn a_view_outlives_what_is_done_with_the_store() -> Result<()> {
 
 #[test]
 fn errors_and_panics_leave_what_was_written() -> Result<()> {
-    for engine in engines(&[]) {
+    for engine in engines("") {
         let mut store = Store::new(&engine, ());
         let allocator = ArrayRefPre::new(&store, array_type(&engine, ValType::I64, Mutability::Var));
         let array = ArrayRef::new(&mut store, &allocator, &Val::I64(0), 20_000)?;
@@ -287,7 +267,7 @@ fn errors_and_panics_leave_what_was_written() -> Result<()> {
 
 #[test]
 fn statistics_tell_views_from_copies() -> Result<()> {
-    for engine in engines(&[]) {
+    for engine in engines("") {
         let mut store = Store::new(&engine, ());
         let allocator = ArrayRefPre::new(&store, array_type(&engine, ValType::I64, Mutability::Var));
         let array = ArrayRef::new(&mut store, &allocator, &Val::I64(5), 20_000)?;

@@ -12,6 +12,7 @@ use super::dynamic::{DynamicRun, LONGEST_LOOP};
 use crate::abi::Builtin;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::barrier::Store;
 use crate::lower::env::{ModuleEnv, POINTER};
 use crate::mir::{Constant, Value};
 use crate::module::TypeIndex;
@@ -212,7 +213,7 @@ impl Lowering<'_, '_> {
     ) {
         let flags = self.element_flags(kind);
         let offset = shape.elements + index * kind.bytes();
-        self.store_storage(kind, flags, value, address, offset as i32);
+        self.store(&Store::initialising(kind, value), flags, address, offset as i32);
     }
 
     /// Writes the elements of a new array that has leaves and holds zeros so far.
@@ -263,7 +264,7 @@ impl Lowering<'_, '_> {
             let flags = self.element_flags(kind);
             for (position, arg) in elements {
                 let value = self.value(arg);
-                self.store_storage(kind, flags, value, start, (offset + position) as i32);
+                self.store(&Store::initialising(kind, value), flags, start, (offset + position) as i32);
             }
         }
     }

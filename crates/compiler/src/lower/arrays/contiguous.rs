@@ -5,6 +5,7 @@ use legato_heap::layout::array_elements_offset;
 
 use super::Element;
 use crate::lower::Lowering;
+use crate::lower::barrier::Store;
 use crate::lower::env::POINTER;
 use crate::mir::Extension;
 
@@ -22,10 +23,10 @@ pub(super) fn load(l: &mut Lowering, element: Element, extension: Extension) -> 
     l.load_storage(element.kind, extension, flags, address, offset)
 }
 
-pub(super) fn store(l: &mut Lowering, element: Element, value: ir::Value) {
+pub(super) fn store(l: &mut Lowering, element: Element, store: &Store) {
     let (address, offset) = address(l, element);
     let flags = l.element_flags(element.kind);
-    l.store_storage(element.kind, flags, value, address, offset);
+    l.store(store, flags, address, offset);
 }
 
 /// The cage offset (32 bits) of an element.

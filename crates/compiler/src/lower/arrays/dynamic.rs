@@ -178,7 +178,8 @@ impl Lowering<'_, '_> {
     ) {
         let flags = self.element_flags(kind);
         if elements < LOOP_START {
-            self.b.ins().istore32(flags, pattern, address, elements as i32);
+            let store = self.b.ins().istore32(flags, pattern, address, elements as i32);
+            self.note_store(store);
         }
         let [header, body, done] = [(); 3].map(|()| self.b.create_block());
         let position = self.b.append_block_param(header, POINTER);
@@ -188,7 +189,8 @@ impl Lowering<'_, '_> {
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, position, end);
         self.b.ins().brif(more, body, &[], done, &[]);
         self.b.switch_to_block(body);
-        self.b.ins().store(flags, pattern, position, 0);
+        let store = self.b.ins().store(flags, pattern, position, 0);
+        self.note_store(store);
         let next = self.b.ins().iadd_imm_s(position, 8);
         self.b.ins().jump(header, &[next.into()]);
         self.b.switch_to_block(done);

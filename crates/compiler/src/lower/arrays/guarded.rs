@@ -3,11 +3,12 @@
 use cranelift_codegen::ir::{self, InstBuilder, SourceLoc};
 use legato_heap::plan::{ArrayPlan, SpinePlan};
 
-use super::spines::{self, Near, ToStore};
+use super::spines::{self, Near};
 use super::{Element, contiguous};
 use crate::lower::Lowering;
+use crate::lower::barrier::{Container, Store};
 use crate::lower::env::element_type;
-use crate::mir::{Constant, Edge, Extension, Op};
+use crate::mir::{Edge, Extension, Op};
 use crate::passes::analysis::{Guard, MergedCheck};
 use crate::passes::{definition, root};
 
@@ -15,7 +16,7 @@ use crate::passes::{definition, root};
 #[derive(Clone, Copy)]
 enum Access {
     Load(Extension),
-    Store(ToStore),
+    Store(Store),
 }
 
 impl Lowering<'_, '_> {
@@ -35,10 +36,7 @@ impl Lowering<'_, '_> {
         };
         let access = match data.op {
             Op::ArrayGet(_, extension, _) => Access::Load(extension),
-            _ => {
-                let is_zero = self.constant_of(data.args[2]).map(Constant::is_zero);
-                Access::Store(ToStore { value: self.value(data.args[2]), is_zero })
-            }
+            _ => Access::Store(self.store_into(Container::Array(data.args[0]), element.kind, data.args[2])),
         };
         let (inside, outside) = if guard.holds_inside { (then, otherwise) } else { (otherwise, then) };
         let (inside, inside_args) = self.edge(inside);
@@ -62,8 +60,8 @@ impl Lowering<'_, '_> {
         };
         let loaded = match access {
             Access::Load(extension) => Some(contiguous::load(self, element, extension)),
-            Access::Store(stored) => {
-                contiguous::store(self, element, stored.value);
+            Access::Store(store) => {
+                contiguous::store(self, element, &store);
                 None
             }
         };
@@ -100,7 +98,7 @@ impl Lowering<'_, '_> {
     fn access_far(&mut self, plan: &SpinePlan, element: Element, access: Access) -> Option<ir::Value> {
         match access {
             Access::Load(extension) => Some(spines::load_from_leaf(self, plan, element, extension)),
-            Access::Store(stored) => spines::store_to_leaf(self, plan, element, stored, false),
+            Access::Store(store) => spines::store_to_leaf(self, plan, element, &store),
         }
     }
 }

@@ -16,14 +16,14 @@ use legato_heap::layout::StorageKind;
 use legato_heap::plan::ArrayPlan;
 
 use self::element::Element;
-use self::spines::ToStore;
 use super::Lowering;
 use super::access::{Region, trap};
+use super::barrier::{Container, Store};
 use super::env::ModuleEnv;
 use super::structs::null_trap;
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
-use crate::mir::{Check, Constant, Extension, Inst, Reach, Value};
+use crate::mir::{Check, Extension, Inst, Reach, Value};
 use crate::module::TypeIndex;
 use crate::passes::analysis::MergedCheck;
 use crate::passes::analysis::SafepointKey;
@@ -109,31 +109,31 @@ impl Lowering<'_, '_> {
         let kind = self.env.element_kind(ty);
         let element = self.array_element(inst, kind, reach, args);
         self.count_access(element, counting::Access::Write);
-        let stored = ToStore { value: self.value(value), is_zero: self.constant_of(value).map(Constant::is_zero) };
+        let store = self.store_into(Container::Array(array), kind, value);
         match self.env.plan.arrays {
             ArrayPlan::Contiguous => {
-                contiguous::store(self, element, stored.value);
-                self.array_barrier(kind, array, value, |l| contiguous::cage_offset(l, element));
+                contiguous::store(self, element, &store);
+                self.after_element(&store, |l| contiguous::cage_offset(l, element));
             }
             ArrayPlan::Spines(plan) => {
-                let is_remembered = self.array_needs_barrier(kind, array, value);
                 let address = match self.strips.of(inst) {
-                    Some(to) => strips::store(self, &plan, to, element, stored, is_remembered),
-                    None => spines::store(self, &plan, element, stored, is_remembered),
+                    Some(to) => strips::store(self, &plan, to, element, &store),
+                    None => spines::store(self, &plan, element, &store),
                 };
                 if let Some(address) = address {
-                    self.array_barrier(kind, array, value, |l| l.cage_offset(address));
+                    self.after_element(&store, |l| l.cage_offset(address));
                 }
             }
         }
     }
 
-    /// Stores an element, without a barrier.
-    fn store_element(&mut self, element: Element, value: ir::Value) {
+    /// Stores an element of a new array, or a number.
+    fn initialise_any_element(&mut self, element: Element, value: ir::Value) {
+        let store = Store::initialising(element.kind, value);
         match self.env.plan.arrays {
-            ArrayPlan::Contiguous => contiguous::store(self, element, value),
+            ArrayPlan::Contiguous => contiguous::store(self, element, &store),
             ArrayPlan::Spines(plan) => {
-                spines::store(self, &plan, element, ToStore { value, is_zero: None }, false);
+                spines::store(self, &plan, element, &store);
             }
         }
     }
@@ -185,8 +185,8 @@ impl Lowering<'_, '_> {
         self.index64(integer)
     }
 
-    /// A loop of stores, without barriers, for what builtins do not take: vectors do not fit their 64 bits, and a
-    /// reference may change in one that allocates. The bounds have been checked.
+    /// A loop of stores of vectors, or of references into a new array, which is what builtins do not take: vectors do
+    /// not fit their 64 bits, and a reference may change in one that allocates. The bounds have been checked.
     fn fill_by_loop(
         &mut self,
         kind: StorageKind,
@@ -206,7 +206,7 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(more, body, &[], done, &[]);
         self.b.switch_to_block(body);
         // The loop may make no turn: what its body reads is not known behind it.
-        self.apart(|l| l.store_element(Element { kind, array, index, is_inline: false, check: None }, value));
+        self.apart(|l| l.initialise_any_element(Element { kind, array, index, is_inline: false, check: None }, value));
         let next = self.b.ins().iadd_imm_s(index, 1);
         self.b.ins().jump(header, &[next.into()]);
         self.b.switch_to_block(done);

@@ -22,18 +22,11 @@ use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::barrier::Store;
 use crate::lower::env::{POINTER, element_type};
 use crate::lower::structs::null_trap;
 use crate::mir::Extension;
 use crate::passes::analysis::MergedCheck;
-
-/// What a store stores.
-#[derive(Clone, Copy)]
-pub(super) struct ToStore {
-    pub(super) value: ir::Value,
-    /// Whether all its bits are zero, where that is known.
-    pub(super) is_zero: Option<bool>,
-}
 
 /// Which parts of an array an access may reach.
 enum Reach {
@@ -86,27 +79,21 @@ pub(super) fn load(l: &mut Lowering, plan: &SpinePlan, element: Element, extensi
     }
 }
 
-/// Stores an element. With `wants_address`, the result is the element's address.
-pub(super) fn store(
-    l: &mut Lowering,
-    plan: &SpinePlan,
-    element: Element,
-    stored: ToStore,
-    wants_address: bool,
-) -> Option<ir::Value> {
+/// Stores an element. Where something comes after the store, the result is the element's address.
+pub(super) fn store(l: &mut Lowering, plan: &SpinePlan, element: Element, store: &Store) -> Option<ir::Value> {
     match Reach::of(plan, element) {
-        Reach::First => store_behind_header(l, element, stored, wants_address),
-        Reach::Leaves => store_to_leaf(l, plan, element, stored, wants_address),
+        Reach::First => store_behind_header(l, element, store),
+        Reach::Leaves => store_to_leaf(l, plan, element, store),
         Reach::Either(near) => {
             let join = l.b.create_block();
-            let address = wants_address.then(|| l.b.append_block_param(join, POINTER));
+            let address = store.has_after().then(|| l.b.append_block_param(join, POINTER));
             let args = |address: Option<ir::Value>| address.map(ir::BlockArg::from).into_iter().collect::<Vec<_>>();
             let far = divide(l, element, near);
-            let found = store_behind_header(l, element, stored, wants_address);
+            let found = store_behind_header(l, element, store);
             l.b.ins().jump(join, &args(found));
             l.b.switch_to_block(far);
             l.apart(|l| {
-                let found = store_to_leaf(l, plan, element, stored, wants_address);
+                let found = store_to_leaf(l, plan, element, store);
                 l.b.ins().jump(join, &args(found));
             });
             l.b.switch_to_block(join);
@@ -115,30 +102,24 @@ pub(super) fn store(
     }
 }
 
-fn store_behind_header(l: &mut Lowering, element: Element, stored: ToStore, wants_address: bool) -> Option<ir::Value> {
-    if !wants_address {
-        contiguous::store(l, element, stored.value);
+fn store_behind_header(l: &mut Lowering, element: Element, store: &Store) -> Option<ir::Value> {
+    if !store.has_after() {
+        contiguous::store(l, element, store);
         return None;
     }
     let (address, offset) = contiguous::address(l, element);
     let address = l.b.ins().iadd_imm_s(address, i64::from(offset));
     let flags = l.element_flags(element.kind);
-    l.store_storage(element.kind, flags, stored.value, address, 0);
+    l.store(store, flags, address, 0);
     Some(address)
 }
 
-/// Stores an element that does not lie behind the header. With `wants_address`, the result is the element's address.
-pub(super) fn store_to_leaf(
-    l: &mut Lowering,
-    plan: &SpinePlan,
-    element: Element,
-    stored: ToStore,
-    wants_address: bool,
-) -> Option<ir::Value> {
-    let address = leaf_for_store(l, plan, element, stored);
+/// As [`store`], of an element that does not lie behind the header.
+pub(super) fn store_to_leaf(l: &mut Lowering, plan: &SpinePlan, element: Element, store: &Store) -> Option<ir::Value> {
+    let address = leaf_for_store(l, plan, element, store);
     let flags = l.element_flags(element.kind);
-    l.store_storage(element.kind, flags, stored.value, address, 0);
-    wants_address.then_some(address)
+    l.store(store, flags, address, 0);
+    store.has_after().then_some(address)
 }
 
 /// Goes on where the element lies behind the header. Returns the block where it does not, which makes the bounds check,
@@ -215,9 +196,9 @@ pub(super) fn load_from_leaf(l: &mut Lowering, plan: &SpinePlan, element: Elemen
 
 /// The address of an element behind the first N bytes, in a leaf that may be written, or, where the element is to
 /// become zero, in the zero leaf.
-fn leaf_for_store(l: &mut Lowering, plan: &SpinePlan, element: Element, stored: ToStore) -> ir::Value {
+fn leaf_for_store(l: &mut Lowering, plan: &SpinePlan, element: Element, store: &Store) -> ir::Value {
     let found = InLeaf::find(l, plan, element);
-    let leaf = found.leaf_for_store(l, plan, element, stored, plan.layout.grows);
+    let leaf = found.leaf_for_store(l, plan, element, store, plan.layout.grows);
     found.address(l, leaf)
 }
 
@@ -236,13 +217,13 @@ pub(super) fn find_strip(
     l: &mut Lowering,
     plan: &SpinePlan,
     element: Element,
-    stored: Option<ToStore>,
+    store: Option<&Store>,
     is_written: bool,
 ) -> LeafStrip {
     let found = InLeaf::find(l, plan, element);
-    let (leaf, is_kept) = match stored {
-        Some(stored) => {
-            let leaf = found.leaf_for_store(l, plan, element, stored, true);
+    let (leaf, is_kept) = match store {
+        Some(store) => {
+            let leaf = found.leaf_for_store(l, plan, element, store, true);
             let is_kept =
                 plan.zero_leaf.map(|zero_leaf| l.b.ins().icmp_imm_u(IntCC::NotEqual, leaf, i64::from(zero_leaf)));
             (leaf, is_kept)
@@ -362,7 +343,7 @@ impl InLeaf {
         l: &mut Lowering,
         plan: &SpinePlan,
         element: Element,
-        stored: ToStore,
+        store: &Store,
         is_cold: bool,
     ) -> ir::Value {
         if !plan.checks_stores() {
@@ -378,9 +359,9 @@ impl InLeaf {
         }
         l.b.switch_to_block(unwritable);
         l.apart(|l| {
-            let is_zero = match stored.is_zero {
+            let is_zero = match store.is_zero {
                 Some(known) => l.b.ins().iconst(types::I32, i64::from(known)),
-                None => is_zero_element(l, element.kind, stored.value),
+                None => is_zero_element(l, element.kind, store.value),
             };
             if let Some(zero_leaf) = plan.zero_leaf {
                 let word = zero_leaf | if plan.copy_on_write { TAINT } else { 0 };

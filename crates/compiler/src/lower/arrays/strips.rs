@@ -6,8 +6,9 @@ use legato_heap::layout::array_elements_offset;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
 
 use super::Element;
-use super::spines::{self, ToStore};
+use super::spines;
 use crate::lower::Lowering;
+use crate::lower::barrier::Store;
 use crate::lower::env::{POINTER, element_type};
 use crate::lower::state::StripVariables;
 use crate::mir::{Block, Extension, Terminator};
@@ -94,13 +95,13 @@ impl Lowering<'_, '_> {
     }
 
     /// Makes the strip be one that an element lies in, where it is not, for the access that leads.
-    fn lead_strip(&mut self, plan: &SpinePlan, to: StripUse, element: Element, stored: Option<ToStore>) {
+    fn lead_strip(&mut self, plan: &SpinePlan, to: StripUse, element: Element, store: Option<&Store>) {
         let outside = self.outside_strip(to, element);
         let access = self.b.create_block();
         self.b.ins().jump(access, &[]);
         self.b.switch_to_block(outside);
         self.apart(|l| {
-            l.next_strip(plan, to, element, stored);
+            l.next_strip(plan, to, element, store);
             l.b.ins().jump(access, &[]);
         });
         self.b.switch_to_block(access);
@@ -108,7 +109,7 @@ impl Lowering<'_, '_> {
 
     /// Looks up the strip that an element lies in. Where no strip may be kept, an empty one remains, whose base serves
     /// this access.
-    fn next_strip(&mut self, plan: &SpinePlan, to: StripUse, element: Element, stored: Option<ToStore>) {
+    fn next_strip(&mut self, plan: &SpinePlan, to: StripUse, element: Element, store: Option<&Store>) {
         let size_log2 = i64::from(element.kind.bytes().trailing_zeros());
         let is_downward = self.strips.strips[to.strip].is_downward;
         let object = self.object(element.array, None, 0).address;
@@ -141,7 +142,7 @@ impl Lowering<'_, '_> {
             self.b.switch_to_block(far);
         }
         let is_written = self.strips.strips[to.strip].is_written;
-        let leaf = spines::find_strip(self, plan, element, stored, is_written);
+        let leaf = spines::find_strip(self, plan, element, store, is_written);
         // In 64 bits, so that nothing wraps.
         let index = self.b.ins().uextend(POINTER, element.index);
         let within = self.b.ins().ushr_imm_u(leaf.within, size_log2);
@@ -220,32 +221,31 @@ pub(super) fn load(
     result
 }
 
-/// Stores an element. With `wants_address`, the result is the element's address.
+/// Stores an element. Where something comes after the store, the result is the element's address.
 pub(super) fn store(
     l: &mut Lowering,
     plan: &SpinePlan,
     to: StripUse,
     element: Element,
-    stored: ToStore,
-    wants_address: bool,
+    store: &Store,
 ) -> Option<ir::Value> {
     let flags = l.element_flags(element.kind);
     if to.leads {
-        l.lead_strip(plan, to, element, Some(stored));
+        l.lead_strip(plan, to, element, Some(store));
         let address = l.in_strip(to, element);
-        l.store_storage(element.kind, flags, stored.value, address, 0);
+        l.store(store, flags, address, 0);
         return Some(address);
     }
     let join = l.b.create_block();
-    let address = wants_address.then(|| l.b.append_block_param(join, POINTER));
+    let address = store.has_after().then(|| l.b.append_block_param(join, POINTER));
     let outside = l.outside_strip(to, element);
     let inside = l.in_strip(to, element);
-    l.store_storage(element.kind, flags, stored.value, inside, 0);
-    let args: &[ir::BlockArg] = if wants_address { &[inside.into()] } else { &[] };
+    l.store(store, flags, inside, 0);
+    let args: &[ir::BlockArg] = if store.has_after() { &[inside.into()] } else { &[] };
     l.b.ins().jump(join, args);
     l.b.switch_to_block(outside);
     l.apart(|l| {
-        let found = spines::store(l, plan, Element { check: None, ..element }, stored, wants_address);
+        let found = spines::store(l, plan, Element { check: None, ..element }, store);
         let args: Vec<ir::BlockArg> = found.into_iter().map(Into::into).collect();
         l.b.ins().jump(join, &args);
     });

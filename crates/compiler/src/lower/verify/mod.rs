@@ -9,7 +9,8 @@
 //! * where they do not, every safepoint on such a path has the reference in its stack map;
 //! * a slot in a stack map has been stored to on every path, with the value that it is for, and so has a slot that is
 //!   loaded from;
-//! * there, too, no load of a reference is `readonly` or `can_move`: Cranelift would move it over a safepoint.
+//! * there, too, no load of a reference is `readonly` or `can_move`: Cranelift would move it over a safepoint;
+//! * whatever stores where there may be references goes through [`barrier`](super::barrier).
 //!
 //! On wherever compilations are verified: in all tests and in fuzzing.
 
@@ -17,6 +18,7 @@ mod code;
 mod notes;
 mod references;
 mod slots;
+mod stores;
 
 use cranelift_codegen::ir;
 
@@ -29,5 +31,6 @@ use super::env::ModuleEnv;
 pub(super) fn verify(env: &ModuleEnv, function: &ir::Function, notes: &Notes) -> Result<(), String> {
     let code = Code::new(env, function, notes);
     references::check(&code)?;
-    slots::check(&code)
+    slots::check(&code)?;
+    stores::check(&code)
 }

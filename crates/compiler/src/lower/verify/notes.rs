@@ -24,6 +24,8 @@ pub(in crate::lower) struct Notes {
     /// still good.
     pub(in crate::lower) guarded: FxHashSet<ir::Value>,
     pub(in crate::lower) slots: FxHashMap<ir::Inst, SlotAccess>,
+    /// Stores with the barrier that they need.
+    pub(in crate::lower) stores: FxHashSet<ir::Inst>,
     /// For each call with a stack map what it says: slots and the MIR values in them.
     pub(in crate::lower) maps: FxHashMap<ir::Inst, Vec<(u32, Value)>>,
 }

@@ -1,11 +1,13 @@
 //! What lowering follows: analyses of a function that is about to be lowered. They change nothing.
 
 mod checks;
+mod fused_tests;
 mod guards;
 mod roots;
 mod strips;
 
 pub(crate) use checks::{MergedCheck, MergedChecks, merge_checks};
+pub(crate) use fused_tests::fused_tests;
 pub(crate) use guards::{Comparison, Guard, Guards, find_guards};
 pub(crate) use roots::{Root, RootPlan, SafepointKey, Safepoints, Temperature, plan_roots};
 pub(crate) use strips::{LAST, StripPlan, StripUse, plan_strips};

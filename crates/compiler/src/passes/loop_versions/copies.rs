@@ -1,28 +1,28 @@
-//! Makes the two versions of loops.
+//! Makes the fast and the slow paths of loops.
 //!
-//! Each block is copied in as many pieces as there are points from which the second version may go on, each of which
+//! Each block is copied in as many pieces as there are side exits from which the slow path may go on, each of which
 //! leads to the next. Which definition of a value reaches which use then is `repair`'s business.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::outline::Outlined;
-use super::points::{Limit, Point, Version};
 use super::repair::{self, Copied, Left, Part};
+use super::side_exits::{Limit, SideExit, VersionedLoop};
 use crate::mir::{Block, Cfg, Check, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value};
 use crate::module::ValueType;
 
-/// A function whose loops get second versions.
+/// A function whose loops get slow paths.
 pub(super) struct Copies<'a> {
     original: &'a Function,
     function: Function,
-    /// By value of the first version: where it is defined, and its copy.
+    /// By value of the fast path: where it is defined, and its copy.
     copied: FxHashMap<Value, Copied>,
     /// What each block belongs to.
     parts: Vec<Part>,
     /// By loop that has been copied, whether there are loops within.
     is_nest: Vec<bool>,
-    /// What loops taken out of the function have left.
+    /// What outlined loops have left.
     left: Left,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Entries {
     limits: Vec<Vec<Value>>,
 }
 
-/// Where the second version goes on.
+/// Where the slow path goes on.
 struct Targets<'a> {
     /// By header, where its loop is entered.
     entries: &'a FxHashMap<Block, Block>,
@@ -43,7 +43,7 @@ struct Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// What takes the place of a block: in the first version where an iteration begins.
+    /// What takes the place of a block: in the fast path where an iteration begins.
     fn of(&self, block: Block) -> Block {
         let copy = || self.pieces.get(&block).map(|pieces| pieces[0]);
         self.entries.get(&block).copied().or_else(copy).unwrap_or(block)
@@ -62,27 +62,27 @@ impl<'a> Copies<'a> {
         }
     }
 
-    /// Makes the two versions of a loop. Uses of values with two definitions are left as they are.
-    pub(super) fn add(&mut self, version: &Version, entries: &Entries) {
-        let seconds = self.second(version, &entries.blocks);
+    /// Makes the fast and the slow path of a loop. Uses of values with two definitions are left as they are.
+    pub(super) fn add(&mut self, version: &VersionedLoop, entries: &Entries) {
+        let slow = self.slow_path(version, &entries.blocks);
         let resumed: FxHashMap<(Block, usize), Block> = version
-            .points
+            .side_exits
             .iter()
-            .flat_map(|(&block, points)| {
-                let pieces = seconds[&block][1..].iter();
-                own_points(points).zip(pieces).map(move |((number, _), &piece)| ((block, number), piece))
+            .flat_map(|(&block, side_exits)| {
+                let pieces = slow[&block][1..].iter();
+                own_side_exits(side_exits).zip(pieces).map(move |((number, _), &piece)| ((block, number), piece))
             })
             .collect();
         let mut reads: FxHashMap<(Block, usize), Value> = FxHashMap::default();
         for &block in &version.blocks {
-            let points = version.points.get(&block).map_or(&[][..], Vec::as_slice);
-            self.first(block, points, version, &resumed, &entries.limits, &mut reads);
+            let side_exits = version.side_exits.get(&block).map_or(&[][..], Vec::as_slice);
+            self.fast_path(block, side_exits, version, &resumed, &entries.limits, &mut reads);
         }
         self.is_nest.push(version.loops.len() > 1);
     }
 
     /// Reads the inline lengths that loops begin with, in blocks before them. No loop must have been copied yet.
-    pub(super) fn enter(&mut self, version: &Version, cfg: &Cfg) -> Entries {
+    pub(super) fn enter(&mut self, version: &VersionedLoop, cfg: &Cfg) -> Entries {
         let mut entries = Entries { blocks: FxHashMap::default(), limits: Vec::new() };
         for (header, arrays) in &version.loops {
             let (entry, limits) = match arrays.is_empty() {
@@ -128,26 +128,30 @@ impl<'a> Copies<'a> {
         (before, limits)
     }
 
-    /// Makes the second version: the pieces of each block's copy. Operands are those of the first version still.
-    fn second(&mut self, version: &Version, entries: &FxHashMap<Block, Block>) -> FxHashMap<Block, Vec<Block>> {
+    /// Makes the slow path: the pieces of each block's copy. Operands are those of the fast path still.
+    fn slow_path(
+        &mut self,
+        version: &VersionedLoop,
+        entries: &FxHashMap<Block, Block>,
+    ) -> FxHashMap<Block, Vec<Block>> {
         let number = self.is_nest.len() as u32;
         let mut pieces: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
         for &block in &version.blocks {
-            let points = version.points.get(&block).map_or(&[][..], Vec::as_slice);
-            let count = own_points(points).count() + 1;
-            let added = (0..count).map(|_| add_block(&mut self.function, &mut self.parts, Part::Second(number)));
+            let side_exits = version.side_exits.get(&block).map_or(&[][..], Vec::as_slice);
+            let count = own_side_exits(side_exits).count() + 1;
+            let added = (0..count).map(|_| add_block(&mut self.function, &mut self.parts, Part::Slow(number)));
             pieces.insert(block, added.collect());
         }
         let mut calls: FxHashMap<Block, Block> = FxHashMap::default();
         for &header in version.blocks.iter().filter(|block| version.outlined.contains_key(block)) {
-            calls.insert(header, add_block(&mut self.function, &mut self.parts, Part::Second(number)));
+            calls.insert(header, add_block(&mut self.function, &mut self.parts, Part::Slow(number)));
         }
         let targets = Targets { entries, pieces: &pieces };
         let mut passed: FxHashSet<Block> = FxHashSet::default();
         for &block in &version.blocks {
-            let points = version.points.get(&block).map_or(&[][..], Vec::as_slice);
+            let side_exits = version.side_exits.get(&block).map_or(&[][..], Vec::as_slice);
             passed.insert(block);
-            self.copy_block(block, points, &pieces[&block], |edge| match calls.get(&edge) {
+            self.copy_block(block, side_exits, &pieces[&block], |edge| match calls.get(&edge) {
                 // Back-edges come from the header, or from blocks behind it.
                 Some(&call) if passed.contains(&edge) => call,
                 _ => targets.of(edge),
@@ -159,10 +163,10 @@ impl<'a> Copies<'a> {
         pieces
     }
 
-    /// Fills the block in which the second version calls a loop that has been taken out of the function, and goes on as
+    /// Fills the block in which the slow path calls an outlined loop, and goes on as
     /// that has ended.
     fn call_outlined(&mut self, header: Block, call: Block, outlined: &Outlined, targets: &Targets) {
-        let second = Part::Second(self.is_nest.len() as u32);
+        let slow_path = Part::Slow(self.is_nest.len() as u32);
         let source = self.original.blocks[header.index()].terminator_source;
         let types: Vec<ValueType> =
             self.original.blocks[header.index()].params.iter().map(|&param| self.original.value_type(param)).collect();
@@ -173,7 +177,7 @@ impl<'a> Copies<'a> {
         self.function.push(call, Op::CallOutlined(outlined.number), &[], &[], source);
         let way = self.cell(call, 0, ValueType::I32, source);
         // An iteration begins.
-        let started = add_block(&mut self.function, &mut self.parts, second);
+        let started = add_block(&mut self.function, &mut self.parts, slow_path);
         let args = types.iter().enumerate().map(|(number, &ty)| self.cell(started, number + 1, ty, source)).collect();
         self.end(started, Terminator::Jump(Edge { block: targets.of(header), args }), source);
         let mut ways = vec![Edge::to(started)];
@@ -185,7 +189,7 @@ impl<'a> Copies<'a> {
             data.terminator.as_ref().expect("a finished block").for_each_edge(|edge| edges.push(edge));
             let mut edge = edges[exit.edge].clone();
             edge.block = targets.of(edge.block);
-            let left = add_block(&mut self.function, &mut self.parts, second);
+            let left = add_block(&mut self.function, &mut self.parts, slow_path);
             for (number, &value) in exit.values.iter().enumerate() {
                 let found = self.cell(left, number + 1, self.original.value_type(value), source);
                 self.left.insert((value, left), found);
@@ -216,7 +220,7 @@ impl<'a> Copies<'a> {
         data.terminator_source = source;
     }
 
-    fn copy_block(&mut self, block: Block, points: &[Point], pieces: &[Block], target: impl Fn(Block) -> Block) {
+    fn copy_block(&mut self, block: Block, side_exits: &[SideExit], pieces: &[Block], target: impl Fn(Block) -> Block) {
         let function = &mut self.function;
         let number = self.is_nest.len() as u32;
         let original = function.blocks[block.index()].clone();
@@ -226,10 +230,10 @@ impl<'a> Copies<'a> {
             let copy = function.add_param(at, function.value_type(param));
             self.copied.insert(param, Copied { number, home: Some(block), copy, copy_home: at });
         }
-        let mut resumes = own_points(points).map(|(_, point)| point.resume).peekable();
+        let mut resumes = own_side_exits(side_exits).map(|(_, side_exit)| side_exit.resume).peekable();
         for position in 0..=original.insts.len() {
             while resumes.next_if_eq(&position).is_some() {
-                let next = rest.next().expect("one more piece than points");
+                let next = rest.next().expect("one more piece than side_exits");
                 let data = &mut function.blocks[at.index()];
                 data.cold = true;
                 data.terminator = Some(Terminator::Jump(Edge::to(next)));
@@ -252,18 +256,18 @@ impl<'a> Copies<'a> {
         data.terminator_source = original.terminator_source;
     }
 
-    /// Makes a block of the first version leave it at the points.
-    fn first(
+    /// Makes a block of the fast path leave it at the side exits.
+    fn fast_path(
         &mut self,
         block: Block,
-        points: &[Point],
-        version: &Version,
+        side_exits: &[SideExit],
+        version: &VersionedLoop,
         resumed: &FxHashMap<(Block, usize), Block>,
         limits: &[Vec<Value>],
         reads: &mut FxHashMap<(Block, usize), Value>,
     ) {
         let loops = self.is_nest.len() as u32;
-        self.parts[block.index()] = Part::First(loops);
+        self.parts[block.index()] = Part::Fast(loops);
         let function = &mut self.function;
         let insts = std::mem::take(&mut function.blocks[block.index()].insts);
         for inst in &insts {
@@ -274,20 +278,21 @@ impl<'a> Copies<'a> {
                 }
             }
         }
-        if points.is_empty() {
+        if side_exits.is_empty() {
             function.blocks[block.index()].insts = insts;
             return;
         }
         let terminator = function.blocks[block.index()].terminator.take().expect("a finished block");
         let terminator_source = function.blocks[block.index()].terminator_source;
-        let omitted: FxHashSet<Inst> = points.iter().flat_map(|point| point.omitted.iter().copied()).collect();
+        let omitted: FxHashSet<Inst> =
+            side_exits.iter().flat_map(|side_exit| side_exit.omitted.iter().copied()).collect();
         let mut at = block;
-        let mut points = points.iter().enumerate().peekable();
+        let mut side_exits = side_exits.iter().enumerate().peekable();
         let mut terminator = Some(terminator);
         for position in 0..=insts.len() {
-            while let Some((number, point)) = points.next_if(|(_, point)| point.at == position) {
-                let source = point.source;
-                let limit = match point.limit {
+            while let Some((number, side_exit)) = side_exits.next_if(|(_, side_exit)| side_exit.at == position) {
+                let source = side_exit.source;
+                let limit = match side_exit.limit {
                     Limit::Entered(number, array) => limits[number][array],
                     Limit::Again(block, number) => reads[&(block, number)],
                     Limit::Here(array, check, source) => {
@@ -298,11 +303,11 @@ impl<'a> Copies<'a> {
                     }
                 };
                 let compare = Op::Compare(CompareOp::I32LtU);
-                let compare = function.push(at, compare, &[point.index, limit], &[ValueType::I32], source);
+                let compare = function.push(at, compare, &[side_exit.index, limit], &[ValueType::I32], source);
                 let cond = function.insts[compare.index()].results[0];
-                let leave = Edge::to(resumed[&point.anchor.unwrap_or((block, number))]);
-                let inside = match point.holds_inside {
-                    None => Edge::to(add_block(function, &mut self.parts, Part::First(loops))),
+                let leave = Edge::to(resumed[&side_exit.anchor.unwrap_or((block, number))]);
+                let inside = match side_exit.holds_inside {
+                    None => Edge::to(add_block(function, &mut self.parts, Part::Fast(loops))),
                     Some(holds_inside) => match terminator.take() {
                         Some(Terminator::Branch { then, .. }) if holds_inside => then,
                         Some(Terminator::Branch { otherwise, .. }) => otherwise,
@@ -339,7 +344,7 @@ impl<'a> Copies<'a> {
     }
 }
 
-/// Gives edges from branches of second versions, which lie at `from` and behind, to blocks in line a cold block of
+/// Gives edges from branches of slow paths, which lie at `from` and behind, to blocks in line a cold block of
 /// their own. What an edge has to move would lie where its target does.
 pub(super) fn divide_edges(function: &mut Function, from: usize) {
     for number in from..function.blocks.len() {
@@ -363,9 +368,9 @@ pub(super) fn divide_edges(function: &mut Function, from: usize) {
     }
 }
 
-/// The points from which a second version goes on, with their numbers among all.
-fn own_points(points: &[Point]) -> impl Iterator<Item = (usize, &Point)> {
-    points.iter().enumerate().filter(|(_, point)| point.anchor.is_none())
+/// The side exits from which a slow path goes on, with their numbers among all.
+fn own_side_exits(side_exits: &[SideExit]) -> impl Iterator<Item = (usize, &SideExit)> {
+    side_exits.iter().enumerate().filter(|(_, side_exit)| side_exit.anchor.is_none())
 }
 
 /// Appends a block.

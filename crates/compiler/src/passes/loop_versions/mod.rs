@@ -1,28 +1,32 @@
-//! Two versions of a loop, one of which knows that its arrays lie in one piece.
+//! Loop versioning: a fast path for iterations whose accesses find their elements in one piece with the header, and a
+//! slow path for the others.
 //!
 //! Where arrays have inline lengths, an access compares its index with one. What happens where the element lies
 //! elsewhere is the exception, but as long as it comes back to the same place, it takes part in the loop: values that
 //! it needs stay alive, and what it does moves others out of registers. So loops are copied, with the loops within. The
-//! first version's accesses reach what lies behind the header and nothing else. Where one of them does not, its check
-//! included, control goes on in the second version, at a point from which on nothing has been done that may not be done
-//! again ([`points`]). The second version lies out of line and makes accesses as code outside of loops does. It goes on
-//! in the first where the next iteration begins, of whichever loop, so that it has no loops of its own.
+//! fast path's accesses reach what lies behind the header and nothing else. Where one of them does not, its check
+//! included, control leaves by a *side exit* ([`side_exits`]) for the slow path, where it goes on from where nothing
+//! has been done that may not be done again. The slow path lies out of line and makes accesses as code outside of loops
+//! does. It goes on in the fast path where the next iteration begins, of whichever loop, so that it has no loops of its
+//! own.
 //!
-//! A loop that walks through the leaves of an array has a third version, which the second calls ([`outline`]).
+//! A loop that walks through the leaves of an array is there a third time, *outlined*: a piece of code of its own that
+//! the slow path calls ([`outline`]).
 //!
-//! Inline lengths of arrays that a loop does not change are read before it, and again where the second version comes
-//! back. A length read before an array grew is too small, which does no harm.
+//! Inline lengths of arrays that a loop does not change are read before it, and again where the slow path comes back. A
+//! length read before an array grew is too small, which does no harm.
 
 mod copies;
 mod outline;
-mod points;
 mod repair;
+mod side_exits;
 
 use self::copies::Copies;
 use self::outline::Outliner;
-use self::points::{Finder, Version};
+use self::side_exits::{Finder, VersionedLoop};
 use super::block_params;
 use super::heap::HeapFacts;
+use crate::LoopVersions;
 use crate::mir::{Block, BlockData, Cfg, Dominators, Function, Loops, Op, Reach};
 
 /// A loop with more instructions than this, those of the loops within included, has one version.
@@ -36,9 +40,16 @@ const INSTS_PER_ACCESS: usize = 10;
 /// otherwise.
 const LARGEST_FUNCTION: usize = 6_000;
 
-/// The function with two versions of its loops, and the loops taken out of it in the order of their numbers, if it has
+/// The function with two versions of its loops, and those outlined in the order of their numbers, if it has
 /// any to which that matters. Near-linear in the function's size.
-pub(crate) fn versions(heap: &HeapFacts, mir: &Function) -> Option<(Function, Vec<Function>)> {
+pub(crate) fn loop_versions(
+    heap: &HeapFacts,
+    mir: &Function,
+    versions: LoopVersions,
+) -> Option<(Function, Vec<Function>)> {
+    if versions == LoopVersions::None {
+        return None;
+    }
     let spines = heap.growing_spines().filter(|_| mir.insts.len() <= LARGEST_FUNCTION)?;
     if mir.blocks.iter().all(|block| accesses_in(mir, block) == 0) {
         return None;
@@ -50,13 +61,14 @@ pub(crate) fn versions(heap: &HeapFacts, mir: &Function) -> Option<(Function, Ve
         return None;
     }
     let finder = Finder::new(heap, mir, spines, &cfg, &dominators, &loops);
-    let mut found: Vec<Version> = nests(mir, &cfg, &loops).iter().filter_map(|nest| finder.find(nest)).collect();
+    let mut found: Vec<VersionedLoop> = nests(mir, &cfg, &loops).iter().filter_map(|nest| finder.find(nest)).collect();
     if found.is_empty() {
         return None;
     }
     let outliner = Outliner::new(heap, mir, &cfg, &dominators, &loops, &finder.homes);
     let mut outlined = Vec::new();
-    for version in &mut found {
+    let outlines = versions == LoopVersions::Outlined;
+    for version in found.iter_mut().filter(|_| outlines) {
         for blocks in finder.innermost(version) {
             if let Some((taken, function)) = outliner.outline(&blocks, outlined.len() as u32) {
                 outlined.push(function);

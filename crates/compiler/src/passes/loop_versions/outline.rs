@@ -1,13 +1,13 @@
-//! Loops taken out of their function.
+//! Outlined loops.
 //!
-//! A loop that walks through the leaves of an array is to look each leaf up once, in a strip ([`strips`]). What holds
-//! the strips would take registers from the first version, however far away the code lies, as long as it is a part of
-//! the same function. So it is not: the loop is a third time there, as a piece of code of its own, which finds what it
-//! needs in the context's cells, and leaves there what it has found. The second version calls it instead of going on in
-//! the first, where the next iteration begins.
+//! A loop that walks through the leaves of an array is to look each leaf up once, in a strip
+//! ([`plan_strips`]). What holds the strips would take registers from the fast path, however far away the code lies, as
+//! long as it is a part of the same function. So it is not: the loop is a third time there, as a piece of code of its
+//! own, which finds what it needs in the context's cells, and leaves there what it has found. The slow path calls it
+//! instead of going on in the fast one, where the next iteration begins.
 //!
-//! It goes on until the loop ends, by whichever way, or a poll is due. That is left to the first version: the piece of
-//! code is no safepoint, so that it needs no stack map, and references may lie in the cells.
+//! It goes on until the loop ends, by whichever way, or a poll is due. That is left to the fast path: the piece of code
+//! is no safepoint, so that it needs no stack map, and references may lie in the cells.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -20,13 +20,13 @@ use crate::passes::analysis::{Safepoints, plan_strips};
 use crate::passes::heap::HeapFacts;
 use crate::passes::support::{definition, root};
 
-/// A loop with more instructions than this is not taken out.
+/// A loop with more instructions than this is not outlined.
 const MOST_INSTS: usize = 150;
 
-/// A loop with more ways out than this is not taken out.
+/// A loop with more ways out than this is not outlined.
 const MOST_EXITS: usize = 8;
 
-/// A loop taken out of its function.
+/// A loop that has been outlined.
 pub(super) struct Outlined {
     /// Its number among the function's.
     pub(super) number: u32,
@@ -47,7 +47,7 @@ pub(super) struct Exit {
     pub(super) values: Vec<Value>,
 }
 
-/// Takes loops out of a function.
+/// Outlines loops of a function.
 pub(super) struct Outliner<'a> {
     heap: &'a HeapFacts<'a>,
     mir: &'a Function,
@@ -98,7 +98,7 @@ impl<'a> Outliner<'a> {
     }
 
     /// The loop with these blocks, header first, in reverse post-order, as the piece of code of this number; `None`
-    /// where it does not walk through arrays in strips, or cannot be taken out. It must hold no other loop.
+    /// where it does not walk through arrays in strips, or cannot be outlined. It must hold no other loop.
     pub(super) fn outline(&self, blocks: &[Block], number: u32) -> Option<(Outlined, Function)> {
         let mir = self.mir;
         let count: usize = blocks.iter().map(|block| mir.blocks[block.index()].insts.len()).sum();

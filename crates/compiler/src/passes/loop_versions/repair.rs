@@ -1,8 +1,8 @@
-//! Which definition of a value reaches which use, where loops have two versions.
+//! SSA repair: which definition of a value reaches which use, where loops have a fast and a slow path.
 //!
-//! A value of such a loop has two definitions. Where both reach a use - in the second version, behind the loop, or
-//! where the second version has gone on in the first -, block parameters choose (Braun et al. 2013, section 2). What is
-//! cheaply computed again in the second version is not handed over.
+//! A value of such a loop has two definitions. Where both reach a use - in the slow path, behind the loop, or where the
+//! slow path has gone on in the fast one -, block parameters choose (Braun et al. 2013, section 2). What is cheaply
+//! computed again in the slow path is not handed over.
 
 use std::collections::VecDeque;
 
@@ -18,10 +18,10 @@ use crate::passes::support::{definition, origin};
 pub(super) enum Part {
     /// No loop that has been copied.
     Outside,
-    /// The first version of this loop.
-    First(u32),
-    /// The second.
-    Second(u32),
+    /// The fast path of this loop.
+    Fast(u32),
+    /// Its slow path.
+    Slow(u32),
 }
 
 /// A value with two definitions.
@@ -29,21 +29,21 @@ pub(super) enum Part {
 pub(super) struct Copied {
     /// The loop.
     pub(super) number: u32,
-    /// The block that defines it in the first version, if one does.
+    /// The block that defines it in the fast path, if one does.
     pub(super) home: Option<Block>,
-    /// The copy in the second version.
+    /// The copy in the slow path.
     pub(super) copy: Value,
     /// The block that defines that.
     pub(super) copy_home: Block,
 }
 
-/// What loops taken out of the function have left in cells: the values of the loop's first version that are known in a
+/// What outlined loops have left in cells: the values of the loop's fast path that are known in a
 /// block that control goes on in, and what stands for them there.
 pub(super) type Left = FxHashMap<(Value, Block), Value>;
 
 /// Lets every use see the definition that reaches it. `function` is `original` with versions of its loops; `copied` are
-/// the values with two definitions, by value of the first, and `left` their third ones; `parts` says of each block what
-/// it belongs to, and `is_nest` of each loop whether there are loops within.
+/// the values with two definitions, by that of the fast path, and `left` their third ones; `parts` says of each block
+/// what it belongs to, and `is_nest` of each loop whether there are loops within.
 pub(super) fn repair(
     original: &Function,
     function: Function,
@@ -81,7 +81,7 @@ struct Repair<'a> {
     copied: FxHashMap<Value, Copied>,
     left: Left,
     is_nest: Vec<bool>,
-    /// What reaches the start of a block, by value of the first version.
+    /// What reaches the start of a block, by value of the fast path.
     found: FxHashMap<(Value, Block), Value>,
     /// Parameters for which the edges to their blocks have no argument yet: what they stand for.
     joined: VecDeque<(Value, Block)>,
@@ -147,9 +147,9 @@ impl Repair<'_> {
         if let Some(&left) = self.left.get(&(value, block)) {
             return left;
         }
-        // A first version without loops within is entered at its start alone, where none of its values is defined.
-        let is_first = part == Part::First(copied.number);
-        if copied.home == Some(block) || is_first && !self.is_nest[copied.number as usize] {
+        // A fast path without loops within is entered at its start alone, where none of its values is defined.
+        let is_fast = part == Part::Fast(copied.number);
+        if copied.home == Some(block) || is_fast && !self.is_nest[copied.number as usize] {
             value
         } else if copied.copy_home == block {
             copied.copy
@@ -160,7 +160,7 @@ impl Repair<'_> {
         }
     }
 
-    /// The operation that computes a value again, where that costs less than to hand it over to the second version;
+    /// The operation that computes a value again, where that costs less than to hand it over to the slow path;
     /// that of a constant everywhere.
     fn again(&self, part: Part, value: Value) -> Option<Op> {
         let original = self.original;
@@ -169,7 +169,7 @@ impl Repair<'_> {
         let is_constant = |&value: &Value| matches!(origin(original, value), Some((Op::Const(_), _)));
         match data.op {
             Op::Const(constant) => Some(Op::Const(constant)),
-            _ if part != Part::Second(copied.number) => None,
+            _ if part != Part::Slow(copied.number) => None,
             // What the check has found holds still.
             Op::NullCheck | Op::RefCast(_) | Op::Refine(_) => match original.value_type(value) {
                 ValueType::Ref(ty) => Some(Op::Refine(ty)),
@@ -186,7 +186,7 @@ impl Repair<'_> {
         if let Some(&found) = self.found.get(&(value, block)) {
             return found;
         }
-        // The operands as they were, not what has become of them in the first version.
+        // The operands as they were, not what has become of them in the fast path.
         let original = self.original;
         let inst = definition(original, value).expect("what is computed is a result");
         let data = &original.insts[inst.index()];

@@ -29,11 +29,12 @@ impl Attributes for GenerationalParams {
             block_log2: BLOCK_BYTES.trailing_zeros() as u8,
             cards_below: CARD_TABLE_BELOW,
             card_log2: CARD_LOG2,
+            store_buffer: match self.barrier {
+                Barrier::Cards => None,
+                Barrier::StoreBuffer => Some(MutatorContext::STORE_BUFFER_OFFSET),
+            },
         };
-        match self.barrier {
-            Barrier::Cards => BarrierPlan::Cards(remembered),
-            Barrier::StoreBuffer => BarrierPlan::StoreBuffer(remembered, MutatorContext::STORE_BUFFER_OFFSET),
-        }
+        BarrierPlan { before: None, after: Some(remembered) }
     }
 
     fn changes_references(&self) -> bool {

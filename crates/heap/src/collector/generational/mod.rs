@@ -20,6 +20,7 @@
 //! a card scan finds dead old objects too, whose young ones then live until the next full collection.
 
 pub(crate) mod attributes;
+mod barrier;
 mod collect;
 pub(crate) mod params;
 mod remembered;
@@ -38,7 +39,6 @@ use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::observer::{Cause, CollectionKind, HeapStats};
 use crate::plan::BumpRun;
-use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use crate::size_classes::MAX_SIZE_CLASSES;
@@ -47,8 +47,9 @@ use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::spaces::nursery;
 use crate::type_table::TypeTable;
-use crate::types::{TypeId, TypeKind};
+use crate::types::TypeId;
 use crate::verify::Check;
+use barrier::Remember;
 use scavenge::Work;
 use std::sync::Arc;
 use store_buffer::StoreBuffer;
@@ -178,6 +179,7 @@ impl Generational {
 
 impl Collect for Generational {
     type Model = Direct;
+    type Barrier = Remember;
 
     fn core(&self) -> &Core<Direct> {
         &self.core
@@ -225,8 +227,8 @@ impl Collect for Generational {
     }
 
     #[inline]
-    fn is_old(&self, object: u32) -> bool {
-        self.nursery.ages.of(object) == Age::Old
+    fn barrier(&self, object: u32) -> Remember {
+        Remember { object, is_old: self.nursery.ages.of(object) == Age::Old }
     }
 
     fn external_allocated(&mut self, slot: u32) {
@@ -257,12 +259,6 @@ impl Collect for Generational {
             record = self.core.immortal.allocate(pool, bytes);
         }
         record.ok_or_else(|| self.core.out_of_memory(bytes, self.size()))
-    }
-
-    fn stored(&mut self, object: Reference, offset: u32) {
-        let record = self.core.types.record(self.core.type_of(object));
-        let is_element = record.kind == TypeKind::Array as u32;
-        self.core.pool.cage.mark_card(if is_element { object.0 + offset } else { object.0 });
     }
 
     fn flush_store_buffer(&mut self) {

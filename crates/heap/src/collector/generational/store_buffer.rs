@@ -5,7 +5,7 @@
 //! instead, so that the list's memory is bounded.
 
 use crate::context::Context;
-use crate::plan::StoreBufferWords;
+use crate::plan::BufferWords;
 
 /// Slots that the buffer holds.
 const CAPACITY: usize = 4096;
@@ -30,11 +30,11 @@ impl StoreBuffer {
 
     fn reset(&mut self, context: &mut Context) {
         let range = self.buffer.as_mut_ptr_range();
-        *context.store_buffer() = StoreBufferWords { cursor: range.start as usize, limit: range.end as usize };
+        *context.store_buffer() = BufferWords { cursor: range.start as usize, limit: range.end as usize };
     }
 
     /// What compiled code has pushed since the buffer was reset.
-    fn pushed(&self, words: StoreBufferWords) -> &[u32] {
+    fn pushed(&self, words: BufferWords) -> &[u32] {
         &self.buffer[..(words.cursor - self.buffer.as_ptr() as usize) / size_of::<u32>()]
     }
 

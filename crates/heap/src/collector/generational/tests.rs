@@ -78,8 +78,16 @@ impl Model {
                 let is_array = self.heap.core.type_of(self.roots.get(index)) == self.array;
                 let slot = self.below(if is_array { ELEMENTS } else { REFERENCES } as usize) as u32;
                 let offset = FIRST + 4 * slot;
-                self.heap.core.store(self.roots.get(index), offset, StorageKind::Ref, self.roots.get(from).0 as u128);
-                self.heap.stored(self.roots.get(index), offset);
+                let (object, value) = (self.roots.get(index), self.roots.get(from));
+                let barrier = self.heap.barrier(object.0);
+                if is_array {
+                    let positions = (u64::from(4 * slot), u64::from(4 * slot + 4));
+                    let elements = self.heap.core.reference_elements(object, slot, 1);
+                    let to = self.heap.core.overwritten(elements, positions, barrier);
+                    self.heap.core.fill(&to, positions.0, positions.1, value.0.into()).unwrap();
+                } else {
+                    self.heap.core.store_field(object.0 + offset, value, barrier);
+                }
                 let slots = &mut self.objects[self.numbers[index]];
                 slots.retain(|slot| slot.0 != offset);
                 slots.push((offset, self.numbers[from]));

@@ -26,7 +26,7 @@ impl Attributes for MarkSweepAttributes {
     }
 
     fn store_barrier(&self) -> BarrierPlan {
-        BarrierPlan::None
+        BarrierPlan::NONE
     }
 
     fn changes_references(&self) -> bool {

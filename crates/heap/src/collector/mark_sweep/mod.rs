@@ -11,6 +11,7 @@
 pub(crate) mod attributes;
 mod verify;
 
+use crate::barrier::NoBarrier;
 use crate::blocks::Release;
 use crate::budget::finish;
 use crate::collector::Collect;
@@ -19,7 +20,6 @@ use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes};
 use crate::plan::BumpRun;
-use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::Contents;
@@ -87,6 +87,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
 
 impl<M: ReferenceModel> Collect for MarkSweep<M> {
     type Model = M;
+    type Barrier = NoBarrier;
 
     fn core(&self) -> &Core<M> {
         &self.core
@@ -149,16 +150,14 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
     }
 
     #[inline]
-    fn is_old(&self, _object: u32) -> bool {
-        false
+    fn barrier(&self, _object: u32) -> NoBarrier {
+        NoBarrier
     }
 
     fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
         let record = self.core.immortal.allocate(&mut self.core.pool, bytes);
         record.ok_or_else(|| self.core.out_of_memory(bytes, self.core.pacer.size()))
     }
-
-    fn stored(&mut self, _object: Reference, _offset: u32) {}
 
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
         if self.core.config.verify && self.core.config.stress.is_some() {

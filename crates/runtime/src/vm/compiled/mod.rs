@@ -88,6 +88,7 @@ impl Run {
     pub(super) fn new(heap: &HeapConfig, wat: &str, hosts: Vec<(usize, Host)>) -> Box<Run> {
         let wasm = wat::parse_str(wat).unwrap();
         let options = CompileOptions {
+            loop_versions: Default::default(),
             features: Default::default(),
             plan: heap.access_plan(),
             optimize: true,
@@ -118,7 +119,7 @@ impl Run {
             context,
             types,
             memories: memories.map(|&ty| LinearMemory::new(ty).unwrap()).collect::<Vec<_>>().into(),
-            tables: tables.map(|table| TableStorage::new(table.ty, 0).unwrap()).collect(),
+            tables: tables.map(|table| TableStorage::new(table.ty, 0, false).unwrap()).collect(),
             hosts: vec![],
             builtins: builtins(),
             image: image.clone(),
@@ -199,7 +200,8 @@ impl Run {
                 for (index, function) in functions.iter().enumerate() {
                     let func_ref = info.functions[function.index()].func_ref.unwrap();
                     let reference = func_refs + func_ref * size_of::<FuncRef>() as u32;
-                    self.tables[table.index()].set(constant(start) + index as u64, reference).unwrap();
+                    let heap = &mut *self.heap.get();
+                    self.tables[table.index()].set(constant(start) + index as u64, reference, heap).unwrap();
                 }
             }
             for (index, table) in self.tables.iter().enumerate() {

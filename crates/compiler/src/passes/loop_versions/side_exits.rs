@@ -1,4 +1,4 @@
-//! Where the first version of a loop leaves it.
+//! Where the fast path of a loop leaves it.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::SpinePlan;
@@ -11,38 +11,38 @@ use crate::module::{CompositeType, HeapType, RefType, ValueType};
 use crate::passes::analysis::Comparison;
 use crate::passes::effects::Effects;
 use crate::passes::heap::HeapFacts;
-use crate::passes::support::{definition, is_length_of, root};
+use crate::passes::support::{definition, is_length_of, root, use_counts};
 
-/// A loop, with the loops within, of which there are to be two versions.
-pub(super) struct Version {
+/// A loop, with the loops within, of which there are to be a fast path and a slow path.
+pub(super) struct VersionedLoop {
     /// All blocks, in reverse post-order.
     pub(super) blocks: Vec<Block>,
     /// The loops: header, and the arrays whose inline lengths are read before.
     pub(super) loops: Vec<(Block, Vec<Value>)>,
-    /// By block in the order of instructions: where the first version leaves it.
-    pub(super) points: FxHashMap<Block, Vec<Point>>,
+    /// By block in the order of instructions: where the fast path leaves it.
+    pub(super) side_exits: FxHashMap<Block, Vec<SideExit>>,
     /// By header: loops taken out of the function.
     pub(super) outlined: FxHashMap<Block, Outlined>,
-    /// Accesses of the first version, all of which reach elements in one piece.
+    /// Accesses of the fast path, all of which reach elements in one piece.
     pub(super) inline: FxHashSet<Inst>,
 }
 
-/// A comparison with an inline length.
-pub(super) struct Point {
+/// Where the fast path is left: a comparison with an inline length.
+pub(super) struct SideExit {
     /// The instruction before which the comparison comes, as a position in the block.
     pub(super) at: usize,
-    /// The first instruction that the second version executes, where the element does not lie in one piece with the
+    /// The first instruction that the slow path executes, where the element does not lie in one piece with the
     /// header. What lies between it and `at` has no effect.
     pub(super) resume: usize,
-    /// What the first version does without: the check that the comparison takes the place of, and the read of the
+    /// What the fast path does without: the check that the comparison takes the place of, and the read of the
     /// length for it.
     pub(super) omitted: SmallVec<[Inst; 2]>,
     /// The index.
     pub(super) index: Value,
     /// What it is compared with.
     pub(super) limit: Limit,
-    /// The point from which the second version goes on instead, block and number among its points: an earlier one, from
-    /// which on nothing has been done that may not be done again.
+    /// The side exit from which the slow path goes on instead, block and number among its side exits: an earlier one,
+    /// from which on nothing has been done that may not be done again.
     pub(super) anchor: Option<(Block, usize)>,
     /// Where the program's own check is replaced: whether the index is inside where that holds.
     pub(super) holds_inside: Option<bool>,
@@ -57,14 +57,14 @@ pub(super) enum Limit {
     Entered(usize, usize),
     /// This array's, read here. With what check for null, and the offset in the module of that.
     Here(Value, Check, u32),
-    /// As read for another point: block, and number among its points.
+    /// As read for another side exit: block, and number among its side exits.
     Again(Block, usize),
 }
 
 /// How many blocks in a straight line are looked through.
 const STRAIGHT_LINE: usize = 16;
 
-/// A fact that holds behind a point.
+/// A fact that holds behind a side exit.
 struct Known<T> {
     what: T,
     /// From this position in this block on, and in others as [`Finder::holds_on`] says.
@@ -80,7 +80,7 @@ struct Access {
     index: Value,
 }
 
-/// The search for points.
+/// The search for side exits.
 pub(super) struct Finder<'a> {
     heap: &'a HeapFacts<'a>,
     mir: &'a Function,
@@ -109,25 +109,19 @@ impl<'a> Finder<'a> {
         dominators: &'a Dominators,
         loops: &'a Loops,
     ) -> Finder<'a> {
-        let mut uses = vec![0; mir.values.len()];
         let mut homes = vec![mir.entry; mir.insts.len()];
         let mut lengths: FxHashMap<Value, SmallVec<[Block; 2]>> = FxHashMap::default();
         for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
-            let mut count = |value: Value| uses[mir.resolve(value).index()] += 1;
             for &inst in &data.insts {
                 homes[inst.index()] = block;
                 let data = &mir.insts[inst.index()];
-                data.args.iter().copied().for_each(&mut count);
-                data.op.for_each_use(&mut count);
                 if let Op::ArrayLen(_) = data.op {
                     lengths.entry(root(mir, data.args[0])).or_default().push(block);
                 }
             }
-            if let Some(terminator) = &data.terminator {
-                terminator.for_each_use(&mut count);
-            }
         }
+        let uses = use_counts(mir, &cfg.order);
         let mut has_inner = vec![false; loops.loops.len()];
         loops.loops.iter().filter_map(|data| data.parent).for_each(|parent| has_inner[parent] = true);
         let effects = Effects::of_loops(mir, heap.info, cfg, loops);
@@ -135,13 +129,13 @@ impl<'a> Finder<'a> {
     }
 
     /// What becomes of a loop with these blocks, if there is anything to gain.
-    pub(super) fn find(&self, blocks: &[Block]) -> Option<Version> {
+    pub(super) fn find(&self, blocks: &[Block]) -> Option<VersionedLoop> {
         let mir = self.mir;
         let within: FxHashSet<Block> = blocks.iter().copied().collect();
-        let mut version = Version {
+        let mut version = VersionedLoop {
             blocks: blocks.to_vec(),
             loops: Vec::new(),
-            points: FxHashMap::default(),
+            side_exits: FxHashMap::default(),
             outlined: FxHashMap::default(),
             inline: FxHashSet::default(),
         };
@@ -185,27 +179,27 @@ impl<'a> Finder<'a> {
                     continue;
                 }
                 let access = Access { inst, array, index };
-                let (home, mut point, length) = self.point(block, position, access, &within);
-                let number = version.points.get(&home).map_or(0, Vec::len);
+                let (home, mut side_exit, length) = self.side_exit(block, position, access, &within);
+                let number = version.side_exits.get(&home).map_or(0, Vec::len);
                 if let Some(length) = length {
                     checked.push((home, number, length));
                 }
-                point.limit = if let Some(outermost) = self.entered_with(array, kind, self.loop_of(home), &within) {
+                side_exit.limit = if let Some(outermost) = self.entered_with(array, kind, self.loop_of(home), &within) {
                     let number = numbers[&outermost];
                     *entered.entry((number, array)).or_insert_with(|| {
                         let arrays = &mut version.loops[number].1;
                         arrays.push(array);
                         Limit::Entered(number, arrays.len() - 1)
                     })
-                } else if let Some(&(_, limit)) = self.known(&read, home, point.at, |&(read, _)| read == array) {
+                } else if let Some(&(_, limit)) = self.known(&read, home, side_exit.at, |&(read, _)| read == array) {
                     limit
                 } else {
                     let what = (array, Limit::Again(home, number));
-                    read.push(Known { what, block: home, position: point.at });
-                    Limit::Here(array, Check::Elided, point.source)
+                    read.push(Known { what, block: home, position: side_exit.at });
+                    Limit::Here(array, Check::Elided, side_exit.source)
                 };
-                point.anchor = if home == block { anchor_before } else { anchors.get(&home).copied() };
-                if point.anchor.is_none() {
+                side_exit.anchor = if home == block { anchor_before } else { anchors.get(&home).copied() };
+                if side_exit.anchor.is_none() {
                     if home != block {
                         anchors.insert(home, (home, number));
                     }
@@ -213,9 +207,9 @@ impl<'a> Finder<'a> {
                         anchor = Some((home, number));
                     }
                 }
-                let (from, position) = if home == block { (home, point.at) } else { (block, 0) };
+                let (from, position) = if home == block { (home, side_exit.at) } else { (block, 0) };
                 reached.push(Known { what: (array, index), block: from, position });
-                version.points.entry(home).or_default().push(point);
+                version.side_exits.entry(home).or_default().push(side_exit);
             }
             // Calls with handlers and throws end blocks.
             let only_leads = |terminator: &Terminator| {
@@ -228,11 +222,11 @@ impl<'a> Finder<'a> {
             }
         }
         self.omit_lengths(&mut version, &checked);
-        (!version.points.is_empty()).then_some(version)
+        (!version.side_exits.is_empty()).then_some(version)
     }
 
     /// The blocks of each innermost loop of a version, header first.
-    pub(super) fn innermost(&self, version: &Version) -> Vec<Vec<Block>> {
+    pub(super) fn innermost(&self, version: &VersionedLoop) -> Vec<Vec<Block>> {
         let mut found: Vec<Vec<Block>> = Vec::new();
         for &(header, _) in &version.loops {
             let number = self.loop_of(header);
@@ -272,7 +266,7 @@ impl<'a> Finder<'a> {
         facts.iter().find(holds).map(|fact| &fact.what)
     }
 
-    /// Whether what holds in a block of the first version holds in another one that it dominates. The second version
+    /// Whether what holds in a block of the fast path holds in another one that it dominates. The slow path
     /// goes on in the first at headers, so that nothing may hold on over one.
     fn holds_on(&self, from: Block, to: Block) -> bool {
         let number = self.loop_of(from);
@@ -296,17 +290,17 @@ impl<'a> Finder<'a> {
 
     /// Where to compare for an access; with the read of the length right before the check that this takes the place of,
     /// if there is one.
-    fn point(
+    fn side_exit(
         &self,
         block: Block,
         position: usize,
         access: Access,
         within: &FxHashSet<Block>,
-    ) -> (Block, Point, Option<Inst>) {
+    ) -> (Block, SideExit, Option<Inst>) {
         let mir = self.mir;
         let data = &mir.blocks[block.index()];
         let source = mir.insts[access.inst.index()].source;
-        let mut point = Point {
+        let mut side_exit = SideExit {
             at: position,
             resume: position,
             omitted: SmallVec::new(),
@@ -325,13 +319,13 @@ impl<'a> Finder<'a> {
                 && mir.resolve(data.args[0]) == access.index
                 && is_length_of(mir, mir.resolve(data.args[1]), access.array)
             {
-                point.at = check;
-                point.resume = check;
-                point.omitted.push(inst);
+                side_exit.at = check;
+                side_exit.resume = check;
+                side_exit.omitted.push(inst);
                 let length = self.length_before(mir.resolve(data.args[1]), &before[..check]);
-                return (block, point, length);
+                return (block, side_exit, length);
             }
-            return (block, point, None);
+            return (block, side_exit, None);
         }
         // Nothing but what is harmless before it: perhaps the program's own check is in the block before.
         if let &[(source_block, _)] = self.cfg.predecessors(block)
@@ -342,11 +336,11 @@ impl<'a> Finder<'a> {
             guard.source = source;
             return (source_block, guard, length);
         }
-        (block, point, None)
+        (block, side_exit, None)
     }
 
-    /// A point that takes the place of the program's own bounds check at the end of a block.
-    fn guard(&self, block: Block, inside: Block, access: Access) -> Option<(Point, Option<Inst>)> {
+    /// A side exit that takes the place of the program's own bounds check at the end of a block.
+    fn guard(&self, block: Block, inside: Block, access: Access) -> Option<(SideExit, Option<Inst>)> {
         let mir = self.mir;
         let data = &mir.blocks[block.index()];
         let Some(Terminator::Branch { cond, then, otherwise }) = &data.terminator else { return None };
@@ -367,7 +361,7 @@ impl<'a> Finder<'a> {
             return None;
         }
         let end = data.insts.len();
-        let mut point = Point {
+        let mut side_exit = SideExit {
             at: end,
             resume: end,
             omitted: SmallVec::new(),
@@ -382,11 +376,11 @@ impl<'a> Finder<'a> {
             && let Some(position) = data.insts.iter().position(|&inst| inst == compare)
             && data.insts[position..].iter().all(|inst| mir.insts[inst.index()].op.properties().is_computation())
         {
-            point.resume = position;
-            point.omitted.push(compare);
+            side_exit.resume = position;
+            side_exit.omitted.push(compare);
             found = self.length_before(length, &data.insts[..position]);
         }
-        Some((point, found))
+        Some((side_exit, found))
     }
 
     /// The read of a length, where it is the last of the instructions before that has an effect.
@@ -398,11 +392,11 @@ impl<'a> Finder<'a> {
     }
 
     /// Leaves out the reads of lengths that serve nothing but checks that are left out. `checked`: block and number of
-    /// points, with the reads right before them.
-    fn omit_lengths(&self, version: &mut Version, checked: &[(Block, usize, Inst)]) {
+    /// side exits, with the reads right before them.
+    fn omit_lengths(&self, version: &mut VersionedLoop, checked: &[(Block, usize, Inst)]) {
         let mir = self.mir;
         let mut left_out: FxHashMap<Value, u32> = FxHashMap::default();
-        for &inst in version.points.values().flatten().flat_map(|point| &point.omitted) {
+        for &inst in version.side_exits.values().flatten().flat_map(|side_exit| &side_exit.omitted) {
             for &arg in &mir.insts[inst.index()].args {
                 *left_out.entry(mir.resolve(arg)).or_default() += 1;
             }
@@ -415,11 +409,11 @@ impl<'a> Finder<'a> {
                 continue;
             }
             let position = mir.blocks[block.index()].insts.iter().position(|&other| other == inst);
-            let point = &mut version.points.get_mut(&block).expect("a block with points")[number];
-            point.resume = position.expect("the read is in the block of the check");
-            point.omitted.push(inst);
-            if let Limit::Here(array, ..) = point.limit {
-                point.limit = Limit::Here(array, check, data.source);
+            let side_exit = &mut version.side_exits.get_mut(&block).expect("a block with side exits")[number];
+            side_exit.resume = position.expect("the read is in the block of the check");
+            side_exit.omitted.push(inst);
+            if let Limit::Here(array, ..) = side_exit.limit {
+                side_exit.limit = Limit::Here(array, check, data.source);
             }
         }
     }

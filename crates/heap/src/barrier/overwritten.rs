@@ -1,0 +1,62 @@
+//! The references that have been overwritten while a snapshot is marked: what a snapshot barrier records, so that the
+//! collector finds every object that was reachable when it began (Yuasa 1990, snapshot at the beginning).
+//!
+//! Compiled code pushes them to a buffer; a full one is emptied into a list that grows.
+
+use crate::cage::Cage;
+use crate::context::Context;
+use crate::plan::BufferWords;
+use crate::reference::Reference;
+use std::ops::Range;
+
+/// References that the buffer holds.
+const CAPACITY: usize = 1024;
+
+/// What has been recorded in one heap.
+#[derive(Debug, Default)]
+pub(crate) struct Overwritten {
+    /// `None` where no barrier records anything.
+    buffer: Option<Box<[u32; CAPACITY]>>,
+    list: Vec<Reference>,
+}
+
+impl Overwritten {
+    /// An empty buffer, made known to compiled code.
+    pub(crate) fn new(context: &mut Context) -> Overwritten {
+        let mut overwritten = Overwritten { buffer: Some(Box::new([0; CAPACITY])), list: Vec::new() };
+        overwritten.flush(context);
+        overwritten
+    }
+
+    /// Empties the buffer into the list.
+    pub(crate) fn flush(&mut self, context: &mut Context) {
+        let Some(buffer) = &mut self.buffer else { return };
+        let range = buffer.as_mut_ptr_range();
+        let words = context.overwritten();
+        let pushed = words.cursor.saturating_sub(range.start as usize) / size_of::<u32>();
+        self.list.extend(buffer[..pushed].iter().map(|&bits| Reference(bits)));
+        *words = BufferWords { cursor: range.start as usize, limit: range.end as usize };
+    }
+
+    /// Records a reference, unless it is null or an immediate.
+    #[inline]
+    pub(crate) fn record(&mut self, reference: Reference) {
+        if reference.is_object() {
+            self.list.push(reference);
+        }
+    }
+
+    /// Records the references in slots of an object.
+    pub(crate) fn record_slots(&mut self, cage: &Cage, slots: Range<u32>) {
+        for slot in slots.step_by(size_of::<Reference>()) {
+            // SAFETY: the slots are those of an object, which compiled code may write to, but not now.
+            self.record(Reference(unsafe { cage.read(slot) }));
+        }
+    }
+
+    /// Takes all that has been recorded, in no order, possibly several times each.
+    pub(crate) fn take(&mut self, context: &mut Context) -> Vec<Reference> {
+        self.flush(context);
+        std::mem::take(&mut self.list)
+    }
+}

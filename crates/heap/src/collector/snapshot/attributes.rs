@@ -1,0 +1,40 @@
+//! What `snapshot` says of itself: as mark-sweep, but for the barrier.
+
+use crate::collector::attributes::{Attributes, Taken};
+use crate::collector::mark_sweep::attributes::MarkSweepAttributes;
+use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext, SnapshotPlan};
+use crate::references::References;
+use crate::zeroing::Zeroing;
+
+/// The collector has no parameters.
+pub(crate) struct SnapshotAttributes;
+
+impl Attributes for SnapshotAttributes {
+    fn references(&self) -> Taken<References> {
+        MarkSweepAttributes.references()
+    }
+
+    fn zeroing(&self) -> Taken<Zeroing> {
+        MarkSweepAttributes.zeroing()
+    }
+
+    fn allocation(&self) -> AllocationPlan {
+        MarkSweepAttributes.allocation()
+    }
+
+    fn store_barrier(&self) -> BarrierPlan {
+        let before = SnapshotPlan {
+            state_offset: MutatorContext::BARRIER_STATE_OFFSET,
+            buffer_offset: MutatorContext::OVERWRITTEN_OFFSET,
+        };
+        BarrierPlan { before: Some(before), after: None }
+    }
+
+    fn changes_references(&self) -> bool {
+        false
+    }
+
+    fn is_generational(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,111 @@
+//! Rows from axes: every combination, or so few that all pairs are covered.
+
+use crate::axes::{Axis, Value, find, value};
+use crate::row::Row;
+use std::collections::HashSet;
+
+/// A row, and which value it has of each axis.
+struct Combination {
+    row: Row,
+    /// The position of its value among those of each axis; none where no value has a say.
+    values: Vec<Option<usize>>,
+}
+
+/// Every combination of the values of these axes, in their order; the last axis changes fastest.
+///
+/// # Panics
+/// If there is no axis of a name.
+pub fn product(axes: &[&str]) -> Vec<Row> {
+    combinations(&named(axes)).into_iter().map(|combination| combination.row).collect()
+}
+
+/// Rows such that every two values of two of these axes that can stand in one row do in one of them. The modes, each
+/// `KEY=VALUE,...`, are the values of one axis more, if there are any.
+///
+/// # Panics
+/// If there is no axis of a name.
+pub fn pairs(axes: &[&str], modes: &[&'static str]) -> Vec<Row> {
+    let mut axes = named(axes);
+    axes.push(own("mode", modes));
+    cover(&axes)
+}
+
+/// An axis that is not one of [`AXES`](crate::AXES).
+pub(crate) fn own(name: &'static str, values: &[&'static str]) -> Axis {
+    Axis { name, values: values.iter().copied().map(value).collect(), is_parameter: false }
+}
+
+fn named(names: &[&str]) -> Vec<Axis> {
+    names.iter().map(|name| find(name).clone()).collect()
+}
+
+/// Every combination that counts.
+fn combinations(axes: &[Axis]) -> Vec<Combination> {
+    fn extend(axes: &[Axis], row: Row, values: &mut Vec<Option<usize>>, found: &mut Vec<Combination>) {
+        let Some(axis) = axes.get(values.len()) else {
+            return found.push(Combination { row, values: values.clone() });
+        };
+        let with = |value: &Value| row.and(value.settings);
+        let mut rows: Vec<(Option<usize>, Row)> = Vec::new();
+        rows.extend(axis.values.iter().enumerate().filter_map(|(at, value)| Some((Some(at), with(value)?))));
+        if rows.is_empty() {
+            rows.push((None, row));
+        }
+        for (value, row) in rows {
+            values.push(value);
+            extend(axes, row, values, found);
+            values.pop();
+        }
+    }
+    let mut found = Vec::new();
+    extend(axes, Row::default(), &mut Vec::new(), &mut found);
+    found
+}
+
+/// All pairs of these axes: takes the first of those combinations that have the most pairs which none before it has,
+/// until there is none.
+pub(crate) fn cover(axes: &[Axis]) -> Vec<Row> {
+    let combinations: Vec<(Row, Vec<Pair>)> =
+        combinations(axes).into_iter().map(|found| (found.row, pairs_in(axes, &found.values))).collect();
+    let mut covered: HashSet<Pair> = HashSet::new();
+    // Of the pairs of each combination at most so many are new: the number only falls.
+    let mut bounds: Vec<usize> = combinations.iter().map(|(_, pairs)| pairs.len()).collect();
+    let mut rows = Vec::new();
+    loop {
+        let (mut most, mut best) = (0, 0);
+        for (index, bound) in bounds.iter_mut().enumerate() {
+            if *bound > most {
+                *bound = combinations[index].1.iter().filter(|pair| !covered.contains(*pair)).count();
+                if *bound > most {
+                    (most, best) = (*bound, index);
+                }
+            }
+        }
+        if most == 0 {
+            return rows;
+        }
+        covered.extend(&combinations[best].1);
+        rows.push(combinations[best].0.clone());
+    }
+}
+
+/// Two values that a row has. A collector with a reference model counts as one value: a reference model under another
+/// collector is another heap. So there may be three, each a number that no other value of any axis has; 0 is none.
+type Pair = [u16; 3];
+
+/// The pairs of a row with these values, each a position among those of its axis.
+fn pairs_in(axes: &[Axis], values: &[Option<usize>]) -> Vec<Pair> {
+    let named = |name: &str| axes.iter().position(|axis| axis.name == name).filter(|&at| values[at].is_some());
+    let number = |at: Option<usize>| at.map_or(0, |at| 1 + (at << 8 | values[at].unwrap_or_default()) as u16);
+    let (collector, references) = (named("collector"), named("references"));
+    let others: Vec<usize> =
+        (0..axes.len()).filter(|&at| values[at].is_some() && ![collector, references].contains(&Some(at))).collect();
+    let mut pairs = vec![[number(collector), number(references), 0]];
+    for (nth, &one) in others.iter().enumerate() {
+        let is_parameter = axes[one].is_parameter;
+        pairs.push([number(collector), number(references.filter(|_| !is_parameter)), number(Some(one))]);
+        let alike = others[nth + 1..].iter().filter(|&&other| axes[other].is_parameter == is_parameter);
+        pairs.extend(alike.map(|&other| [number(Some(one)), number(Some(other)), 0]));
+    }
+    pairs
+}

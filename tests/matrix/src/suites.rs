@@ -1,0 +1,58 @@
+//! What each suite runs under.
+
+use crate::axes::{AXES, Axis};
+use crate::cover::{cover, own};
+use crate::row::Row;
+
+/// All pairs of all axes, sized for some tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite {
+    /// The nursery where its size is fixed.
+    pub nursery: &'static str,
+    /// Settings of all rows.
+    pub settings: &'static str,
+    /// What takes part in the pairs like the values of an axis: whether the heap is verified, and how often it collects.
+    pub modes: &'static [&'static str],
+    /// Rows besides, with the parameters that a user has by default.
+    pub first: &'static [&'static str],
+}
+
+/// The official suite: many modules that allocate little.
+pub const OFFICIAL: Suite = Suite {
+    nursery: "nursery=64K",
+    settings: "min=256K",
+    modes: &["verify=on,stress=7", "verify=on,stress=5,stress-polls=on", "verify=on"],
+    first: &["verify=on", "arrays=zrays,verify=on"],
+};
+
+/// The example programs. Verification walks the whole heap at each collection: a smaller nursery, or collections more
+/// often, would make the tests slow, not sharper. The count of allocations is a prime, so that collections do not fall
+/// in step with a program's loops.
+pub const PROGRAMS: Suite =
+    Suite { nursery: "nursery=8M", settings: "min=2M", modes: &["verify=on,stress=60013", "verify=on"], first: &[] };
+
+/// Generated programs that allocate much in little time. Most run without verification: what they compute shows what
+/// went wrong.
+pub const FUZZ_COLLECTIONS: Suite = Suite {
+    nursery: "nursery=64K",
+    settings: "min=256K",
+    modes: &["", "stress=1", "stress=3", "stress=7", "stress=5,stress-polls=on", "verify=on", "verify=on,stress=29"],
+    first: &["nursery=64K"],
+};
+
+/// Generated modules that another engine runs, too.
+pub const FUZZ: Suite =
+    Suite { nursery: "nursery=64K", settings: "min=256K", modes: &["verify=on,stress=5", "verify=on"], first: &[] };
+
+impl Suite {
+    /// The rows, those of [`first`](Suite::first) first.
+    pub fn rows(&self) -> Vec<Row> {
+        let sized = |axis: &Axis| match axis.name {
+            "nursery" => own("nursery", &[self.nursery, "nursery=appel"]),
+            _ => axis.clone(),
+        };
+        let axes: Vec<Axis> = AXES.iter().map(sized).chain([own("mode", self.modes)]).collect();
+        let first = self.first.iter().map(|settings| Row::default().with(settings));
+        first.chain(cover(&axes).iter().map(|row| row.with(self.settings))).collect()
+    }
+}

@@ -1,0 +1,128 @@
+use super::*;
+use legato_heap::{Arrays, Collector, HeapConfig, NativeViews, References, Sizing, ViewCreation, Zeroing};
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+const SUITES: [Suite; 4] = [OFFICIAL, PROGRAMS, FUZZ_COLLECTIONS, FUZZ];
+static ROWS: LazyLock<[Vec<Row>; 4]> = LazyLock::new(|| SUITES.map(|suite| suite.rows()));
+
+/// Every parameter of every row.
+fn parameters(rows: &[Row]) -> Vec<HashSet<(&'static str, String)>> {
+    rows.iter().map(|row| row.heap().settings().into_iter().collect()).collect()
+}
+
+/// The settings in a text.
+fn split(settings: &'static str) -> impl Iterator<Item = (&'static str, String)> {
+    settings.split(',').filter_map(|one| one.split_once('=')).map(|(key, value)| (key, value.to_string()))
+}
+
+fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
+    all.iter().copied().map(name).collect()
+}
+
+#[test]
+fn every_value_that_the_heap_knows_is_in_every_suite() {
+    let known = [
+        ("collector", names(Collector::ALL, Collector::name)),
+        ("references", names(References::ALL, References::name)),
+        ("arrays", names(Arrays::ALL, Arrays::name)),
+        ("native-views", names(NativeViews::ALL, NativeViews::name)),
+        ("view-creation", names(ViewCreation::ALL, ViewCreation::name)),
+        ("zeroing", names(Zeroing::ALL, Zeroing::name)),
+        ("sizing", names(Sizing::ALL, Sizing::name)),
+    ];
+    for (suite, rows) in SUITES.iter().zip(ROWS.iter()) {
+        let rows = parameters(rows);
+        for (key, value) in known.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value))) {
+            let has = rows.iter().any(|row| row.contains(&(*key, value.to_string())));
+            assert!(has, "{key}={value} is in no row: add it to AXES");
+        }
+        for value in AXES.iter().flat_map(|axis| axis.values.iter()) {
+            // The suite has a nursery of its own.
+            let own = if value.settings == "nursery=64K" { suite.nursery } else { value.settings };
+            assert!(rows.iter().any(|row| split(own).all(|setting| row.contains(&setting))), "{own}");
+        }
+    }
+}
+
+#[test]
+fn every_key_is_in_the_matrix() {
+    // Sizes and modes, which suites set.
+    let mut keys = HashSet::from(["max", "min", "growth", "verify", "stress", "stress-polls"]);
+    let values = AXES.iter().flat_map(|axis| axis.values.iter());
+    keys.extend(values.flat_map(|value| split(value.settings)).map(|(key, _)| key));
+    for (key, _) in parameters(&ROWS[0]).iter().flatten() {
+        assert!(keys.contains(key), "no row sets {key}: make it an axis, or a parameter of a value");
+    }
+}
+
+#[test]
+fn every_two_values_that_go_together_stand_in_one_row() {
+    let rows = parameters(&ROWS[0]);
+    let axes: Vec<&Axis> = AXES.iter().filter(|axis| !axis.is_parameter).collect();
+    let mut together = 0;
+    for (nth, one) in axes.iter().enumerate() {
+        for (a, other) in one.values.iter().flat_map(|a| axes[nth + 1..].iter().map(move |other| (a, other))) {
+            for b in other.values.iter() {
+                let Some(pair) = product(&[]).remove(0).and(a.settings).and_then(|row| row.and(b.settings)) else {
+                    continue;
+                };
+                together += 1;
+                // A leaf of 64 KiB takes the place of a smaller one.
+                let settings = [a, b].into_iter().flat_map(|value| split(value.settings));
+                let pair = pair.heap().settings();
+                let settings: Vec<_> = settings.filter(|one| one.0 != "leaf" && pair.contains(one)).collect();
+                let stands = rows.iter().any(|row| settings.iter().all(|setting| row.contains(setting)));
+                assert!(stands, "{} with {}", a.settings, b.settings);
+            }
+        }
+    }
+    assert!(together > 100);
+}
+
+#[test]
+fn rows_are_heaps_that_their_names_make() {
+    assert!(
+        ROWS[0].iter().map(Row::to_string).eq(OFFICIAL.rows().iter().map(Row::to_string)),
+        "not the same each time"
+    );
+    for rows in ROWS.iter() {
+        let names: HashSet<String> = rows.iter().map(Row::to_string).collect();
+        assert_eq!(names.len(), rows.len(), "a row is there twice");
+        for row in rows {
+            let mut heap = HeapConfig::default();
+            for (key, value) in row.settings() {
+                heap.set(key, value).unwrap();
+            }
+            heap.validate().unwrap();
+            assert_eq!(heap.settings(), row.heap().settings(), "{row}");
+        }
+    }
+}
+
+/// Tests take as long as there are rows: a line in `AXES` that makes many more should do so knowingly.
+#[test]
+fn suites_are_small() {
+    assert_eq!(ROWS.each_ref().map(Vec::len), [34, 32, 46, 32]);
+}
+
+#[test]
+fn products_have_every_combination_that_is_a_heap() {
+    let rows = product(&["collector", "references"]);
+    let names: Vec<String> = rows.iter().map(Row::to_string).collect();
+    assert_eq!(names, ["default", "collector=mark-sweep", "collector=mark-sweep,references=thin-handles"]);
+    assert!(rows[0].and("nursery=64K").is_some() && rows[1].and("nursery=64K").is_none(), "which has no nursery");
+    assert_eq!(rows[1].with("verify=on").with("verify=off").to_string(), "collector=mark-sweep");
+    // A smaller list of axes, none of which is the collector.
+    assert!(pairs(&["arrays", "zeroing"], &[]).len() >= 25);
+    assert_eq!(pairs(&["sizing"], &["verify=on", "stress=1"]).len(), 4);
+}
+
+#[test]
+fn what_is_measured_is_a_heap() {
+    for axis in AXES {
+        let values: Vec<&Measured> = measured(axis.name).collect();
+        assert!(values.is_empty() || values.len() >= axis.values.len(), "every value of {} or none", axis.name);
+        values.iter().for_each(|value| _ = product(&[])[0].with(value.settings));
+    }
+}
