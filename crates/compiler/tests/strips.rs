@@ -7,7 +7,8 @@ mod world;
 
 use legato_compiler::artifact::TrapCode;
 use legato_heap::layout::SpineLayout;
-use legato_heap::plan::{AccessPlan, ArrayPlan, ReferencePlan};
+use legato_heap::plan::{AccessPlan, ArrayPlan};
+use legato_heap::references::References;
 use support::{divided, is_possible, plans, spine_plans};
 use world::{Instance, Polls, with_world};
 
@@ -143,7 +144,7 @@ fn heaps() -> Vec<(String, AccessPlan)> {
     for (name, plan) in plans() {
         for (layout, arrays) in spine_plans() {
             // One heap that does not move is enough, but for the handles.
-            let is_wanted = plan.references == ReferencePlan::Direct || layout.contains("shared");
+            let is_wanted = plan.references == References::Direct.plan() || layout.contains("shared");
             if is_wanted && is_possible(plan.references, arrays) {
                 heaps.push((format!("{name}, {layout}"), AccessPlan { arrays, ..plan.clone() }));
             }

@@ -373,7 +373,7 @@ fn runs(plan: &AccessPlan, polls: Polls, length: i32) -> Vec<Shown> {
 
 #[test]
 fn both_versions_do_what_contiguous_arrays_do() {
-    let contiguous = support::plan(legato_heap::plan::ReferencePlan::Direct);
+    let contiguous = support::plan(legato_heap::references::References::Direct);
     let mut on_contiguous: HashMap<i32, Vec<Shown>> = HashMap::new();
     for (name, plan, layout) in growing_heaps() {
         for length in lengths(layout, 4).into_iter().skip(1) {

@@ -6,7 +6,7 @@
 
 use crate::barrier::WriteBarrier;
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET};
+use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::type_table::TypeTable;
@@ -17,9 +17,9 @@ impl<M: ReferenceModel> Core<M> {
     #[inline]
     pub(crate) fn object(&self, reference: Reference) -> u32 {
         assert!(reference.is_object(), "{reference:?} is no object");
-        let is_word = reference.0.is_multiple_of(4) && self.pool.is_accessible(reference.0, 4);
+        let is_word = reference.0.is_multiple_of(4) && self.pool.is_accessible(reference.0, M::PLAN.reach());
         assert!(is_word, "{reference:?} lies outside of the heap");
-        // SAFETY: an aligned word of accessible memory, should the model read it; any bits are a `u32`.
+        // SAFETY: aligned words of accessible memory, should the model read them; any bits are a `u32`.
         let object = unsafe { M::object(&self.pool.cage, reference) };
         let is_header = object.is_multiple_of(8) && self.pool.is_accessible(object, HEADER_BYTES + 8);
         assert!(is_header, "{reference:?} lies outside of the heap");
@@ -27,9 +27,20 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     pub(crate) fn type_of(&self, reference: Reference) -> TypeId {
-        let object = self.object(reference);
-        // SAFETY: the header is accessible.
-        TypeId(unsafe { self.pool.cage.read(object + TYPE_ID_OFFSET) })
+        self.object(reference);
+        // SAFETY: what the model reads is accessible, and so is the header.
+        unsafe { M::type_id(&self.pool.cage, reference) }
+    }
+
+    /// Whether two references are the same: both null, one immediate, or to one object.
+    pub(crate) fn same(&self, left: Reference, right: Reference) -> bool {
+        for reference in [left, right] {
+            if reference.is_object() {
+                self.object(reference);
+            }
+        }
+        // SAFETY: what the model reads is accessible.
+        unsafe { M::same(&self.pool.cage, left, right) }
     }
 
     pub(crate) fn array_length(&self, reference: Reference) -> u32 {

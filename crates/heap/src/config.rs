@@ -152,7 +152,7 @@ impl HeapConfig {
             references: self.references.plan(),
             arrays,
             counting: self.count_accesses.then_some(counting),
-            allocation: collector.allocation(self.references),
+            allocation: collector.allocation(),
             fresh_memory_is_zero: self.zeroing() != Zeroing::HotPath,
             store_barrier: collector.store_barrier(),
             references_change_at_safepoints: collector.changes_references(),

@@ -11,7 +11,7 @@ use crate::config::HeapConfig;
 use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
-use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES};
+use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
 use crate::os::thread_time;
 use crate::pacing::Pacer;
@@ -323,9 +323,21 @@ impl<M: ReferenceModel> Core<M> {
         unsafe { self.pool.cage.write(object + ARRAY_LENGTH_OFFSET, length) };
     }
 
+    /// Makes a free cell an object of type `id`, by writing its header.
+    ///
+    /// # Safety
+    /// The cell is free and large enough, and the model was prepared.
+    pub(crate) unsafe fn start_object(&mut self, object: u32, id: TypeId) {
+        // SAFETY: by the contract.
+        unsafe {
+            self.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
+            self.model.bind(&self.pool.cage, &mut self.context, object);
+        }
+    }
+
     /// Puts a host value behind the new object at `object`; returns its slot.
     pub(crate) fn bind_external(&mut self, object: u32, value: HostValue) -> u32 {
-        let slot = self.externals.insert(value, object);
+        let slot = self.externals.insert(value, self.new_reference(object));
         // SAFETY: the object has just been allocated; its one field follows the header.
         unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
         slot

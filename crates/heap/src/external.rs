@@ -3,6 +3,7 @@
 //! is over, since their destructors are foreign code.
 
 use crate::budget::{Budget, Done};
+use crate::reference::Reference;
 use std::any::Any;
 
 /// A host value.
@@ -11,7 +12,7 @@ pub(crate) type HostValue = Box<dyn Any + Send + Sync>;
 /// The slots.
 #[derive(Default)]
 pub(crate) struct Externals {
-    slots: Vec<Option<(HostValue, u32)>>,
+    slots: Vec<Option<(HostValue, Reference)>>,
     free: Vec<u32>,
     /// Slots whose object may be young.
     young: Vec<u32>,
@@ -25,8 +26,8 @@ const DROPPED: usize = 32;
 /// What a nursery collection did to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It was copied, and is old now.
-    Moved(u32),
+    /// It was copied, and is old now: this reference leads to it.
+    Moved(Reference),
     /// It stays where it is, still young.
     Young,
     /// It was not reached.
@@ -34,8 +35,8 @@ pub(crate) enum Fate {
 }
 
 impl Externals {
-    /// Puts a value into a free slot, for the object at offset `object`.
-    pub(crate) fn insert(&mut self, value: HostValue, object: u32) -> u32 {
+    /// Puts a value into a free slot, for an object.
+    pub(crate) fn insert(&mut self, value: HostValue, object: Reference) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer slots than objects fit a 32-bit heap")
@@ -60,7 +61,7 @@ impl Externals {
     }
 
     /// Follows the young objects after a nursery collection, and sets the values of those aside that are dead.
-    pub(crate) fn nursery_collected(&mut self, fate: impl Fn(u32) -> Fate) {
+    pub(crate) fn nursery_collected(&mut self, fate: impl Fn(Reference) -> Fate) {
         let (slots, free, dead) = (&mut self.slots, &mut self.free, &mut self.dead);
         self.young.retain(|&index| {
             let slot = &mut slots[index as usize];
@@ -78,7 +79,12 @@ impl Externals {
     }
 
     /// Sets the values aside whose object is not live, from slot `cursor` on, which moves on; 0 at first.
-    pub(crate) fn sweep(&mut self, cursor: &mut usize, is_live: impl Fn(u32) -> bool, budget: &mut Budget) -> Done {
+    pub(crate) fn sweep(
+        &mut self,
+        cursor: &mut usize,
+        is_live: impl Fn(Reference) -> bool,
+        budget: &mut Budget,
+    ) -> Done {
         while let Some(slot) = self.slots.get_mut(*cursor) {
             if budget.is_exhausted() {
                 return Done::No;
@@ -112,8 +118,8 @@ impl Externals {
     }
 
     /// Each occupied slot with its object.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let occupied = |(index, slot): (usize, &Option<(HostValue, u32)>)| Some((index as u32, slot.as_ref()?.1));
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Reference)> + '_ {
+        let occupied = |(index, slot): (usize, &Option<(HostValue, Reference)>)| Some((index as u32, slot.as_ref()?.1));
         self.slots.iter().enumerate().filter_map(occupied)
     }
 

@@ -196,6 +196,11 @@ impl Heap {
         dispatch!(&mut self.0, heap => heap.poll(roots))
     }
 
+    /// Whether two references are the same: both null, one immediate, or to one object.
+    pub fn same(&self, left: Reference, right: Reference) -> bool {
+        dispatch!(&self.0, heap => heap.core.same(left, right))
+    }
+
     /// The exact type of an object.
     pub fn type_of(&self, reference: Reference) -> TypeId {
         dispatch!(&self.0, heap => heap.core.type_of(reference))

@@ -3,6 +3,10 @@
 //! A plan depends on the heap's configuration alone, never on a live heap, so that modules can be compiled ahead of
 //! time. Compiled code reaches the heap through two addresses: the base of the cage and the [`MutatorContext`].
 
+mod references;
+
+pub use references::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+
 use crate::layout::{OBJECT_ALIGNMENT, SpineLayout};
 use crate::size_classes::MAX_SIZE_CLASSES;
 use serde::{Deserialize, Serialize};
@@ -30,16 +34,6 @@ pub struct AccessPlan {
     /// An access to an address below this offset of the cage faults: a null check for any field nearer than this costs
     /// no instruction. In bytes.
     pub null_guard_bytes: u32,
-}
-
-/// From a reference to its object (axis `references`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum ReferencePlan {
-    /// The reference is the object's offset in the cage.
-    Direct,
-    /// The reference is the cage offset of a handle: one `u32` that holds the object's offset (Handles Revisited,
-    /// section 3, thin handles). The object's collector word holds the offset of its handle.
-    ThinHandles,
 }
 
 /// The layout of arrays (axis `arrays`).
@@ -110,9 +104,6 @@ pub enum AllocationPlan {
         runs_offset: u32,
         /// Offset in the [`MutatorContext`] of the table of [`SizeRun`]s, for sizes known at run time only.
         sizes_offset: u32,
-        /// With handles: offset in the [`MutatorContext`] of the [`BumpRun`] of free handles (4 bytes each), taken in
-        /// the same way. `None` for direct references.
-        handle_run_offset: Option<u32>,
     },
     /// Objects of every size are taken by bumping one cursor, rounded up to
     /// [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT).
@@ -136,14 +127,6 @@ impl AllocationPlan {
             }
             AllocationPlan::Bump { run_offset, max_bytes } => (bytes <= *max_bytes)
                 .then(|| InlineRun { run_offset: *run_offset, cell_bytes: bytes.next_multiple_of(OBJECT_ALIGNMENT) }),
-        }
-    }
-
-    /// Offset of the [`BumpRun`] of free handles, where the reference model has them.
-    pub fn handle_run_offset(&self) -> Option<u32> {
-        match self {
-            AllocationPlan::SizeClasses { handle_run_offset, .. } => *handle_run_offset,
-            AllocationPlan::Bump { .. } => None,
         }
     }
 }

@@ -44,8 +44,8 @@ pub(crate) struct Walk<'a, M> {
     pub(crate) core: &'a Core<M>,
     /// Whether an allocated object starts at an offset.
     pub(crate) is_allocated: &'a dyn Fn(u32) -> bool,
-    /// Host slots by object, of objects that have not been met yet.
-    externals: HashMap<u32, u32>,
+    /// Host slots by the reference to their object, of objects that have not been met yet.
+    externals: HashMap<Reference, u32>,
     /// Leaves that have been met, and whether through tainted pointers.
     leaves: HashMap<u32, bool>,
 }
@@ -143,7 +143,7 @@ impl<M: ReferenceModel> Core<M> {
 impl<'a, M: ReferenceModel> Walk<'a, M> {
     /// A walk that takes for allocated what `is_allocated` says.
     pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
-        let externals = core.externals.iter().map(|(slot, object)| (object, slot)).collect();
+        let externals = core.externals.iter().map(|(slot, reference)| (reference, slot)).collect();
         Walk { core, is_allocated, externals, leaves: HashMap::new() }
     }
 
@@ -185,11 +185,12 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         if !fits {
             return Err(format!("{} does not fit its place, {place:?}", describe()));
         }
-        if id == TypeTable::EXTERNAL && self.externals.remove(&object) != Some(self.core.word(object + HEADER_BYTES)) {
-            return Err(format!("{} and its host slot disagree", describe()));
-        }
         // SAFETY: the object is allocated.
         let identity = unsafe { M::reference(&self.core.pool.cage, object) };
+        let slot_in_object = || self.core.word(object + HEADER_BYTES);
+        if id == TypeTable::EXTERNAL && self.externals.remove(&identity) != Some(slot_in_object()) {
+            return Err(format!("{} and its host slot disagree", describe()));
+        }
         match M::check_reference(&self.core.pool, identity) {
             Ok(back) if back == object => {}
             Ok(back) => return Err(format!("{}: its handle names {back:#x}", describe())),
@@ -302,8 +303,8 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
 
     /// Checks the roots, and that every host slot's object has been met.
     pub(crate) fn finish(&self, roots: Option<&mut dyn Roots>) -> Check {
-        if let Some((object, slot)) = self.externals.iter().next() {
-            return Err(format!("host slot {slot} belongs to {object:#x}, which is no allocated external"));
+        if let Some((reference, slot)) = self.externals.iter().next() {
+            return Err(format!("host slot {slot} belongs to {reference:?}, which is no allocated external"));
         }
         let Some(roots) = roots else { return Ok(()) };
         let mut visitor = RootCheck { walk: self, problem: None, index: 0 };

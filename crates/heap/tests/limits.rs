@@ -210,7 +210,7 @@ fn the_observer_sees_every_collection() {
         assert!(events[0].before_bytes > 1000 << 10 && events[0].before_bytes <= 1 << 20, "{}", events[0]);
         assert_eq!(events[3].cause, Cause::Requested);
         let freed: u64 = events.iter().map(|event| event.freed_handles).sum();
-        let handles = config.access_plan().allocation.handle_run_offset().is_some();
+        let handles = config.access_plan().references.handles.is_some();
         assert_eq!(freed, if handles { 200_000 } else { 0 });
     }
 }
@@ -237,7 +237,7 @@ fn verification_finds_damage() {
             address.write(id + 4);
             assert!(heap.verify(None).unwrap_err().to_string().contains("unknown"));
             address.write(id);
-            if config.access_plan().allocation.handle_run_offset().is_some() {
+            if config.access_plan().references.handles.is_some() {
                 let handle = address.add(1).read();
                 address.add(1).write(handle + 4);
                 assert!(heap.verify(None).is_err());

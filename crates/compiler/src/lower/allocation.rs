@@ -2,9 +2,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{
-    ARRAY_LENGTH_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, StorageKind, StructLayout, TYPE_ID_OFFSET,
-};
+use legato_heap::layout::{HEADER_BYTES, StorageKind, StructLayout};
 use legato_heap::plan::InlineRun;
 
 use super::Lowering;
@@ -132,33 +130,17 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
         self.b.switch_to_block(fast);
-        let handles = self.prepare_handle(slow);
+        let handle = self.prepare_handle(slow);
         let flags = self.flags(Region::Runs).with_aligned();
         self.b.ins().istore32(flags, next, mutator, run);
-        let new = self.name_cell(cursor, handles);
-        self.note_reference(new.reference);
-        self.note_reference(new.address);
-        match shape.array {
-            Some((length, _)) if self.env.has_inline_lengths() => {
-                let length = self.b.ins().iconst(types::I32, i64::from(length));
-                self.write_inline_header(type_id, length, new.address);
-            }
-            _ => {
-                let mut header = self.b.ins().uextend(types::I64, type_id);
-                if let Some(word) = new.collector_word {
-                    header = self.b.ins().bor(header, word);
-                }
-                let flags = self.flags(Region::Headers).with_aligned();
-                self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
-            }
-        }
+        let new = self.name_cell(cursor, handle);
+        let length = shape.array.map(|(length, _)| self.b.ins().iconst(types::I32, i64::from(length)));
+        self.write_header(type_id, &new, length.filter(|_| self.env.has_inline_lengths()));
         if !shape.filled && !plan.fresh_memory_is_zero {
             self.zero(new.address, shape.bytes);
         }
-        if let Some((length, array)) = shape.array {
-            let length = self.b.ins().iconst(types::I32, i64::from(length));
-            let flags = self.flags(Region::Lengths).with_aligned();
-            self.b.ins().store(flags, length, new.address, ARRAY_LENGTH_OFFSET as i32);
+        if let (Some(length), Some((_, array))) = (length, shape.array) {
+            self.write_array_length(length, &new);
             if let Some(pointer) = array.pointer {
                 let to = self.b.ins().iadd_imm_s(cursor, i64::from(array.elements));
                 let flags = self.flags(Region::LeafPointers).with_aligned();
@@ -177,14 +159,6 @@ impl Lowering<'_, '_> {
 
         self.b.switch_to_block(join);
         NewObject { reference, address }
-    }
-
-    /// Writes the header of a new array in one piece, where headers hold inline lengths: in two halves, which takes
-    /// less than to put them together.
-    pub(super) fn write_inline_header(&mut self, type_id: ir::Value, length: ir::Value, address: ir::Value) {
-        let flags = self.flags(Region::Headers).with_aligned();
-        self.b.ins().store(flags, type_id, address, TYPE_ID_OFFSET as i32);
-        self.b.ins().store(flags, length, address, INLINE_LENGTH_OFFSET as i32);
     }
 
     /// Zeroes the words of a cell behind its header. Of no region: it touches them all.

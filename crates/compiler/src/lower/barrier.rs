@@ -140,12 +140,15 @@ impl Lowering<'_, '_> {
     pub(super) fn after_field(&mut self, store: &Store) {
         let Some(After { plan, container: Container::Struct(object, offset), value }) = store.after else { return };
         let reference = self.value(object);
-        self.if_young(plan, value, |l| match plan.store_buffer {
-            None => l.mark_card(plan, reference),
-            Some(buffer) => l.if_old(plan, reference, |l| {
-                let slot = l.b.ins().iadd_imm_s(reference, i64::from(offset));
-                l.push_slot(buffer, slot);
-            }),
+        self.if_young(plan, value, |l| {
+            let object = l.object_offset(reference);
+            match plan.store_buffer {
+                None => l.mark_card(plan, object),
+                Some(buffer) => l.if_old(plan, object, |l| {
+                    let slot = l.b.ins().iadd_imm_s(object, i64::from(offset));
+                    l.push_slot(buffer, slot);
+                }),
+            }
         });
     }
 
@@ -182,7 +185,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(rejoin);
     }
 
-    /// Does something where a reference leads to an old object.
+    /// Does something where the object at a cage offset is old.
     fn if_old(&mut self, plan: RememberedPlan, object: ir::Value, remember: impl FnOnce(&mut Self)) {
         let age = self.age(plan, object);
         let [old, rejoin] = [(); 2].map(|()| self.b.create_block());
@@ -200,7 +203,7 @@ impl Lowering<'_, '_> {
         self.cold = cold;
     }
 
-    /// The age of the block that a reference leads to.
+    /// The age of the block that a cage offset lies in.
     fn age(&mut self, plan: RememberedPlan, reference: ir::Value) -> ir::Value {
         let block = self.b.ins().ushr_imm_u(reference, i64::from(plan.block_log2));
         let block = self.b.ins().uextend(POINTER, block);

@@ -2,7 +2,6 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::TYPE_ID_OFFSET;
 use legato_heap::types::{MIN_DISPLAY, TypeKind, TypeRecord};
 
 use super::Lowering;
@@ -197,12 +196,6 @@ impl Lowering<'_, '_> {
             // i31 from a type that holds none; the tops of the hierarchies are supertypes of every source.
             _ => self.finish_constant(false, outcome),
         }
-    }
-
-    fn object_type_id(&mut self, reference: ir::Value, null_trap: Option<TrapCode>) -> ir::Value {
-        let object = self.object(reference, null_trap, TYPE_ID_OFFSET + 4);
-        let flags = self.flags_trapping(Region::Headers, object.null_trap).with_aligned();
-        self.b.ins().load(types::I32, flags, object.address, TYPE_ID_OFFSET as i32)
     }
 
     /// A field of the record of the type whose id is given.

@@ -1,8 +1,8 @@
 //! MIR to Cranelift IR: the one place that reads the heap's [`AccessPlan`](legato_heap::AccessPlan).
 //!
-//! One file for each value of an axis (`references/`, `arrays/`) and for each group of operations. The driver here
-//! walks the blocks in reverse post-order, so that every value is lowered before its uses; an operation may split its
-//! block.
+//! One file for each value of an axis (`arrays/`; `references.rs` goes by the plan's data, whatever the value) and for
+//! each group of operations. The driver here walks the blocks in reverse post-order, so that every value is lowered
+//! before its uses; an operation may split its block.
 
 mod access;
 mod allocation;
@@ -286,8 +286,7 @@ impl Lowering<'_, '_> {
             }
             Op::RefEq => {
                 let (left, right) = (arg(self, 0), arg(self, 1));
-                let equal = self.b.ins().icmp(ir::condcodes::IntCC::Equal, left, right);
-                self.boolean(equal)
+                self.same_object(left, right)
             }
             Op::NullCheck => {
                 let reference = arg(self, 0);

@@ -7,27 +7,25 @@ use legato_compiler::module::*;
 use legato_heap::MutatorContext;
 use legato_heap::layout::SpineLayout;
 use legato_heap::plan::{
-    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan, RememberedPlan, SnapshotPlan, SpinePlan,
+    AccessPlan, AllocationPlan, ArrayPlan, BarrierPlan, CollectorWord, ReferencePlan, RememberedPlan, SnapshotPlan,
+    SpinePlan,
 };
+use legato_heap::references::References;
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 /// The size classes of mark-sweep heaps.
 pub const CELL_BYTES: [u32; 8] = [16, 24, 32, 48, 64, 96, 128, 256];
 
 /// The plan of a mark-sweep heap.
-pub fn plan(references: ReferencePlan) -> AccessPlan {
+pub fn plan(references: References) -> AccessPlan {
     AccessPlan {
-        references,
+        references: references.plan(),
         arrays: ArrayPlan::Contiguous,
         counting: None,
         allocation: AllocationPlan::SizeClasses {
             cell_bytes: CELL_BYTES.to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
             sizes_offset: MutatorContext::SIZES_OFFSET,
-            handle_run_offset: match references {
-                ReferencePlan::Direct => None,
-                ReferencePlan::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
-            },
         },
         fresh_memory_is_zero: true,
         store_barrier: BarrierPlan::NONE,
@@ -52,7 +50,7 @@ pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> Ac
             }),
         },
         references_change_at_safepoints: true,
-        ..plan(ReferencePlan::Direct)
+        ..plan(References::Direct)
     }
 }
 
@@ -76,8 +74,8 @@ pub const AGES_BELOW: u32 = CARDS_BELOW + (128 << 10);
 /// Each plan with a name.
 pub fn plans() -> [(&'static str, AccessPlan); 4] {
     [
-        ("direct", plan(ReferencePlan::Direct)),
-        ("thin handles", plan(ReferencePlan::ThinHandles)),
+        ("direct", plan(References::Direct)),
+        ("thin handles", plan(References::ThinHandles)),
         ("generational, cards", generational(None, false)),
         ("generational, store buffer, zeroed", generational(Some(MutatorContext::STORE_BUFFER_OFFSET), true)),
     ]
@@ -86,10 +84,10 @@ pub fn plans() -> [(&'static str, AccessPlan); 4] {
 /// The zero leaf's place in the tests' cages.
 pub const ZERO_LEAF: u32 = 0x8000;
 
-/// Whether a heap can have these arrays: handles take the word that inline lengths do.
+/// Whether a heap can have these arrays: inline lengths need the collector word.
 pub fn is_possible(references: ReferencePlan, arrays: ArrayPlan) -> bool {
     let grows = matches!(arrays, ArrayPlan::Spines(plan) if plan.layout.grows);
-    references == ReferencePlan::Direct || !grows
+    references.collector_word == CollectorWord::Zero || !grows
 }
 
 /// The length of an array of elements of `size` bytes that has the first N bytes and `leaves` leaves, or, where a

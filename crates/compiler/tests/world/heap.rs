@@ -3,8 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use legato_compiler::module::CompositeType;
-use legato_heap::layout::{StorageKind, StructLayout, TAINT, array_bytes, array_elements_offset};
-use legato_heap::plan::{AllocationPlan, ArrayPlan, BumpRun, SpinePlan};
+use legato_heap::layout::{
+    ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, StorageKind, StructLayout, TAINT, array_bytes,
+    array_elements_offset,
+};
+use legato_heap::plan::{AllocationPlan, ArrayPlan, BumpRun, CollectorWord, HeaderWord, ObjectAt, SpinePlan};
 
 use super::{Polls, RECORD_BYTES, World};
 use crate::support::{AGES_BELOW, CARDS_BELOW};
@@ -117,18 +120,75 @@ impl World {
         }
         self.next_object += self.size(ty, object);
         self.make_young(object, self.next_object);
-        let reference = if self.handles {
-            self.next_handle += 4;
-            self.write(self.next_handle, object);
-            self.write(object + 4, self.next_handle);
-            self.next_handle
-        } else {
-            object
-        };
+        let reference = self.name(object, type_id, length);
         self.objects.push((reference, object, ty));
         self.alive.push(true);
         self.open_run();
         reference
+    }
+
+    /// Gives a new object its reference.
+    fn name(&mut self, object: u32, type_id: u32, length: Option<u32>) -> u32 {
+        let plan = self.module.plan.references;
+        let mut reference = object;
+        if let Some(handle) = plan.handles {
+            reference = self.next_handle;
+            self.next_handle += handle.bytes;
+            if let ObjectAt::Through { offset } = plan.object {
+                self.write(reference + offset, object);
+            }
+            for (word, value) in [(plan.type_id, Some(type_id)), (plan.array_length, length)] {
+                if let (HeaderWord::AtReference { offset }, Some(value)) = (word, value) {
+                    self.write(reference + offset, value);
+                }
+            }
+        }
+        if plan.collector_word == CollectorWord::Reference {
+            self.write(object + COLLECTOR_WORD_OFFSET, reference);
+        }
+        reference
+    }
+
+    /// Moves the object of a live reference as a collector does that rewrites no slots, where that is possible.
+    /// Returns the reference that it has now.
+    pub fn move_object(&mut self, reference: u32) -> u32 {
+        let plan = self.module.plan.references;
+        let ObjectAt::Through { offset } = plan.object else { return reference };
+        let number = self.objects.binary_search_by_key(&reference, |object| object.0).expect("an object");
+        let (_, object, ty) = self.objects[number];
+        let (bytes, copy) = (self.size(ty, object), self.next_object);
+        self.next_object += bytes;
+        self.write_bytes(copy, &self.bytes(object, bytes));
+        self.point_to_remainder(ty, copy);
+        self.write(reference + offset, copy);
+        // Without handles, header and length are read from old copies.
+        let is_struct = matches!(self.module.info.types[ty].composite, CompositeType::Struct(_));
+        let kept = match plan.handles {
+            Some(_) => 0,
+            None if is_struct => HEADER_BYTES,
+            None => ARRAY_LENGTH_OFFSET + 4,
+        };
+        self.write_bytes(object + kept, &vec![NOT_ZERO; (bytes - kept) as usize]);
+        if plan.handles.is_some() {
+            self.objects[number].1 = copy;
+            return reference;
+        }
+        self.write(copy + COLLECTOR_WORD_OFFSET, copy);
+        self.objects.push((copy, copy, ty));
+        self.alive.push(true);
+        copy
+    }
+
+    /// A global that holds a reference, counted among those.
+    pub fn global(&self, number: usize) -> u32 {
+        // SAFETY: the context lives as long as the instance.
+        unsafe { self.globals[number].read() }
+    }
+
+    /// Writes such a global.
+    pub fn set_global(&mut self, number: usize, reference: u32) {
+        // SAFETY: as in `global`.
+        unsafe { self.globals[number].write(reference) }
     }
 
     /// Points a new spine to its remainder and to leaves, or to the zero leaf.

@@ -23,7 +23,7 @@ use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun, ReferencePlan, SizeRun};
+use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun, SizeRun};
 use legato_heap::types::{TypeKind, TypeRecord};
 use rustc_hash::FxHashMap;
 
@@ -56,7 +56,6 @@ pub struct World {
     cage: *mut u8,
     /// Addresses of the globals that hold references.
     globals: Vec<*mut u32>,
-    handles: bool,
     moving: bool,
     polls: Polls,
     /// The store buffer, long enough never to be full.
@@ -182,7 +181,7 @@ impl Instance {
         let wasm = wat::parse_str(text).expect("assembles");
         let has_cards = plan.store_barrier.after.is_some_and(|after| after.store_buffer.is_none());
         let plan = if has_cards { with_snapshot(plan) } else { plan };
-        let (handles, moving) = (plan.references == ReferencePlan::ThinHandles, plan.references_change_at_safepoints);
+        let moving = plan.references_change_at_safepoints;
         let module = compile(&wasm, &options(plan)).expect("compiles");
         let cage = map(AGES_BELOW as usize + CAGE_BYTES).wrapping_add(AGES_BELOW as usize);
         // A null reference faults.
@@ -248,7 +247,6 @@ impl Instance {
             module,
             code,
             cage,
-            handles,
             moving,
             polls,
             buffer,

@@ -29,7 +29,7 @@ pub(crate) trait Attributes {
     fn zeroing(&self) -> Taken<Zeroing>;
 
     /// The inline allocation sequence.
-    fn allocation(&self, references: References) -> AllocationPlan;
+    fn allocation(&self) -> AllocationPlan;
 
     /// What stores of references must do besides.
     fn store_barrier(&self) -> BarrierPlan;

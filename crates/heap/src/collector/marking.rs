@@ -19,6 +19,7 @@ use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
 use crate::cage::NULL_GUARD_BYTES;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES};
+use crate::plan::ObjectAt;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::RootVisitor;
@@ -118,10 +119,9 @@ impl<M: ReferenceModel> Marker<'_, M> {
         if !reference.is_object() {
             return;
         }
-        if M::HANDLES {
-            prefetch(self.pool.cage.address(reference.0));
-        } else {
-            self.pool.marks.prefetch(reference.0);
+        match M::PLAN.object {
+            ObjectAt::Itself => self.pool.marks.prefetch(reference.0),
+            ObjectAt::Through { .. } => prefetch(self.pool.cage.address(reference.0)),
         }
         let waited = self.stack.edges.exchange(reference.0);
         if waited != 0 {

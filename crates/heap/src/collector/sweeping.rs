@@ -77,7 +77,8 @@ impl<M: ReferenceModel> Core<M> {
         let (pool, model) = (&mut self.pool, &mut self.model);
         match part {
             Part::Values => {
-                let is_live = |object| pool.marks.get(object);
+                // SAFETY: each was a reference to an object up to this collection, and none has been freed since.
+                let is_live = |reference| pool.marks.get(unsafe { M::object(&pool.cage, reference) });
                 self.externals.sweep(&mut sweeping.values, is_live, budget)
             }
             Part::Small => self.small.sweep(&mut sweeping.small, pool, model, budget),

@@ -2,9 +2,9 @@
 
 use super::ReferenceModel;
 use crate::blocks::BlockPool;
-use crate::budget::{Budget, Done};
 use crate::cage::Cage;
-use crate::context::Context;
+use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};
+use crate::plan::{CollectorWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 use crate::reference::Reference;
 
 /// The model has no state.
@@ -12,48 +12,21 @@ use crate::reference::Reference;
 pub(crate) struct Direct;
 
 impl ReferenceModel for Direct {
-    const HANDLES: bool = false;
+    const PLAN: ReferencePlan = ReferencePlan {
+        object: ObjectAt::Itself,
+        type_id: HeaderWord::InObject { offset: TYPE_ID_OFFSET },
+        array_length: HeaderWord::InObject { offset: ARRAY_LENGTH_OFFSET },
+        same: SameObject::Bits,
+        handles: None,
+        collector_word: CollectorWord::Zero,
+    };
 
     #[inline(always)]
-    unsafe fn object(_cage: &Cage, reference: Reference) -> u32 {
-        reference.0
-    }
-
-    #[inline(always)]
-    unsafe fn reference(_cage: &Cage, object: u32) -> Reference {
-        Reference(object)
-    }
-
-    #[inline(always)]
-    fn prepare(&mut self, _pool: &mut BlockPool, _context: &mut Context) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    unsafe fn bind(&mut self, _cage: &Cage, _context: &mut Context, object: u32) -> Reference {
-        Reference(object)
-    }
-
-    #[inline(always)]
-    unsafe fn release(&mut self, _pool: &mut BlockPool, _object: u32) {}
-
-    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<usize>, _budget: &mut Budget) -> Done {
-        Done::Yes
-    }
-
-    fn take_released(&mut self) -> u64 {
-        0
-    }
-
-    fn occupied_bytes(&self) -> u64 {
-        0
+    unsafe fn retarget(_cage: &Cage, _from: u32, to: u32) -> Reference {
+        Reference(to)
     }
 
     fn check_reference(_pool: &BlockPool, reference: Reference) -> Result<u32, String> {
         Ok(reference.0)
-    }
-
-    fn check(&self, _pool: &BlockPool, _context: &Context, _is_object: &dyn Fn(u32) -> bool) -> Result<(), String> {
-        Ok(())
     }
 }

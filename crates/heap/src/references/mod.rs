@@ -1,4 +1,5 @@
-//! Axis `references`: from a reference to its object, and back.
+//! Axis `references`: from a reference to its object, and back. A value is a file here, with the
+//! [`ReferencePlan`] that compiled code goes by, and a row in [`References`].
 
 pub(crate) mod direct;
 pub(crate) mod thin_handles;
@@ -7,8 +8,10 @@ use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
-use crate::plan::{MutatorContext, ReferencePlan};
+use crate::layout::COLLECTOR_WORD_OFFSET;
+use crate::plan::{CollectorWord, ReferencePlan};
 use crate::reference::Reference;
+use crate::types::TypeId;
 
 crate::values::values! {
     /// The values of the axis.
@@ -22,72 +25,77 @@ crate::values::values! {
 }
 
 impl References {
-    /// From a reference to its object, for a code generator.
-    pub(crate) fn plan(self) -> ReferencePlan {
+    /// How compiled code finds objects by such references.
+    pub const fn plan(self) -> ReferencePlan {
         match self {
-            References::Direct => ReferencePlan::Direct,
-            References::ThinHandles => ReferencePlan::ThinHandles,
-        }
-    }
-
-    /// Offset in the [`MutatorContext`] of the run of free handles, where objects have handles.
-    pub(crate) fn handle_run_offset(self) -> Option<u32> {
-        match self {
-            References::Direct => None,
-            References::ThinHandles => Some(MutatorContext::HANDLE_RUN_OFFSET),
+            References::Direct => direct::Direct::PLAN,
+            References::ThinHandles => thin_handles::ThinHandles::PLAN,
         }
     }
 
     /// Whether an object's collector word holds nothing of the model's, so that a layout may use it.
     pub(crate) fn leaves_collector_word_free(self) -> bool {
-        match self {
-            References::Direct => true,
-            References::ThinHandles => false,
-        }
+        self.plan().collector_word == CollectorWord::Zero
     }
 }
 
 /// What the heap asks of a reference model. Every hot path is generic over it. Objects are named by their offset.
 pub(crate) trait ReferenceModel: Default + Send {
+    /// Where things lie. What has a body here goes by it, and so does compiled code.
+    const PLAN: ReferencePlan;
+
     /// Whether an object owns a handle that must be released when it dies.
-    const HANDLES: bool;
+    const HANDLES: bool = Self::PLAN.handles.is_some();
 
     /// The object that a reference names.
     ///
     /// # Safety
     /// `reference` names an object of the heap.
-    unsafe fn object(cage: &Cage, reference: Reference) -> u32;
+    #[inline(always)]
+    unsafe fn object(cage: &Cage, reference: Reference) -> u32 {
+        // SAFETY: the plan's words of a reference to an object are aligned and accessible.
+        Self::PLAN.object(reference, |offset| unsafe { cage.read(offset) })
+    }
+
+    /// The type id in the header, read through the reference.
+    ///
+    /// # Safety
+    /// As for [`object`](Self::object).
+    #[inline(always)]
+    unsafe fn type_id(cage: &Cage, reference: Reference) -> TypeId {
+        // SAFETY: the plan's words of a reference to an object are aligned and accessible, and so is its header.
+        unsafe { TypeId(cage.read(Self::PLAN.type_id(reference, |offset| cage.read(offset)))) }
+    }
+
+    /// Whether two references are the same: both null, one immediate, or to one object.
+    ///
+    /// # Safety
+    /// Those that are neither null nor immediates name objects of the heap.
+    #[inline(always)]
+    unsafe fn same(cage: &Cage, left: Reference, right: Reference) -> bool {
+        // SAFETY: the plan's words of a reference to an object are aligned and accessible.
+        Self::PLAN.same(left, right, |offset| unsafe { cage.read(offset) })
+    }
 
     /// The reference that names an object.
     ///
     /// # Safety
     /// `object` is an allocated object of the heap.
-    unsafe fn reference(cage: &Cage, object: u32) -> Reference;
+    #[inline(always)]
+    unsafe fn reference(cage: &Cage, object: u32) -> Reference {
+        match Self::PLAN.collector_word {
+            CollectorWord::Zero => Reference(object),
+            // SAFETY: every object has a header.
+            CollectorWord::Reference => Reference(unsafe { cage.read(object + COLLECTOR_WORD_OFFSET) }),
+        }
+    }
 
-    /// Sees to it that [`bind`](Self::bind) can be called once. False where the pool has no memory for it.
-    fn prepare(&mut self, pool: &mut BlockPool, context: &mut Context) -> bool;
-
-    /// Gives a new object its identity, and writes its collector word.
+    /// Has an object that was copied from `from` to `to`, collector word and all, be found at `to`. Returns the
+    /// reference that leads there from now on: slots that hold another one are rewritten by the collector.
     ///
     /// # Safety
-    /// [`prepare`](Self::prepare) has returned true, and `object` is a free cell.
-    unsafe fn bind(&mut self, cage: &Cage, context: &mut Context, object: u32) -> Reference;
-
-    /// Takes the identity of a dead object back.
-    ///
-    /// # Safety
-    /// `object` has a header and is neither live nor released yet.
-    unsafe fn release(&mut self, pool: &mut BlockPool, object: u32);
-
-    /// Once the blocks have been swept: gives back the memory of what has no use any more, in steps. `left`, `None` at
-    /// first, is how much is to be looked at.
-    fn sweep(&mut self, pool: &mut BlockPool, left: &mut Option<usize>, budget: &mut Budget) -> Done;
-
-    /// Handles released since the last call.
-    fn take_released(&mut self) -> u64;
-
-    /// Bytes of blocks that the model occupies.
-    fn occupied_bytes(&self) -> u64;
+    /// Both are cells that hold the object, and its references are valid but for the move.
+    unsafe fn retarget(cage: &Cage, from: u32, to: u32) -> Reference;
 
     /// Checks `reference` without trusting it; returns the offset that it leads to.
     ///
@@ -95,10 +103,96 @@ pub(crate) trait ReferenceModel: Default + Send {
     /// A sentence that says what is wrong.
     fn check_reference(pool: &BlockPool, reference: Reference) -> Result<u32, String>;
 
+    // What follows is different for models that have handles alone.
+
+    /// Sees to it that [`bind`](Self::bind) can be called once. False where the pool has no memory for it.
+    #[inline(always)]
+    fn prepare(&mut self, _pool: &mut BlockPool, _context: &mut Context) -> bool {
+        true
+    }
+
+    /// Gives a new object its identity, and writes its collector word.
+    ///
+    /// # Safety
+    /// [`prepare`](Self::prepare) has returned true, and `object` is a free cell.
+    #[inline(always)]
+    unsafe fn bind(&mut self, cage: &Cage, _context: &mut Context, object: u32) {
+        let word = match Self::PLAN.collector_word {
+            CollectorWord::Zero => 0,
+            CollectorWord::Reference => object,
+        };
+        // SAFETY: the cell is the caller's.
+        unsafe { cage.write(object + COLLECTOR_WORD_OFFSET, word) };
+    }
+
+    /// Takes the identity of a dead object back.
+    ///
+    /// # Safety
+    /// `object` has a header and is neither live nor released yet.
+    #[inline(always)]
+    unsafe fn release(&mut self, _pool: &mut BlockPool, _object: u32) {}
+
+    /// Once the blocks have been swept: gives back the memory of what has no use any more, in steps. `left`, `None` at
+    /// first, is how much is to be looked at.
+    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<usize>, _budget: &mut Budget) -> Done {
+        Done::Yes
+    }
+
+    /// Handles released since the last call.
+    fn take_released(&mut self) -> u64 {
+        0
+    }
+
+    /// Bytes of blocks that the model occupies.
+    fn occupied_bytes(&self) -> u64 {
+        0
+    }
+
     /// Checks the model's own structures. `is_object` tells whether an offset is the start of an allocated or dead but
     /// unswept object.
     ///
     /// # Errors
     /// A sentence that says what is wrong.
-    fn check(&self, pool: &BlockPool, context: &Context, is_object: &dyn Fn(u32) -> bool) -> Result<(), String>;
+    fn check(&self, _pool: &BlockPool, _context: &Context, _is_object: &dyn Fn(u32) -> bool) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::direct::Direct;
+    use super::thin_handles::ThinHandles;
+    use super::*;
+    use crate::collector::Collect;
+    use crate::collector::mark_sweep::MarkSweep;
+    use crate::plan::ObjectAt;
+    use crate::{HeapConfig, NoRoots, TypeInfo, TypeShape, TypeTable};
+
+    fn check_moving<M: ReferenceModel>() {
+        let types = TypeTable::new().unwrap();
+        let id = types.register(TypeInfo { shape: TypeShape::Struct(vec![]), supertype: None }).unwrap();
+        let mut heap = MarkSweep::<M>::new(&HeapConfig::default(), types).unwrap();
+        let [before, other] = [(); 2].map(|()| heap.allocate_struct(id, &mut NoRoots).unwrap());
+        let to = heap.allocate_immortal(16).unwrap();
+        let cage = &heap.core.pool.cage;
+        // SAFETY: both are objects, and `to` has room for one.
+        unsafe {
+            assert!(M::same(cage, before, before) && !M::same(cage, before, other));
+            let from = M::object(cage, before);
+            (0..16).step_by(4).for_each(|word| cage.write(to + word, cage.read(from + word)));
+            let now = M::retarget(cage, from, to);
+            assert_eq!((M::object(cage, now), M::reference(cage, to), M::type_id(cage, now)), (to, now, id));
+            assert!(!M::same(cage, now, other));
+            if M::PLAN.object != ObjectAt::Itself {
+                assert_eq!(M::object(cage, before), to);
+                assert!(M::same(cage, before, now));
+            }
+        }
+    }
+
+    #[test]
+    fn an_object_that_has_moved_is_found_where_it_is() {
+        check_moving::<Direct>();
+        check_moving::<ThinHandles>();
+    }
 }

@@ -13,8 +13,10 @@ use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
-use crate::layout::COLLECTOR_WORD_OFFSET;
-use crate::plan::BumpRun;
+use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
+use crate::plan::{
+    BumpRun, CollectorWord, HandlePlan, HeaderWord, MutatorContext, ObjectAt, ReferencePlan, SameObject,
+};
 use crate::reference::Reference;
 use std::collections::VecDeque;
 
@@ -67,18 +69,23 @@ impl ThinHandles {
 }
 
 impl ReferenceModel for ThinHandles {
-    const HANDLES: bool = true;
+    const PLAN: ReferencePlan = ReferencePlan {
+        object: ObjectAt::Through { offset: 0 },
+        type_id: HeaderWord::InObject { offset: TYPE_ID_OFFSET },
+        array_length: HeaderWord::InObject { offset: ARRAY_LENGTH_OFFSET },
+        same: SameObject::Bits,
+        handles: Some(HandlePlan { bytes: HANDLE_BYTES, run_offset: MutatorContext::HANDLE_RUN_OFFSET }),
+        collector_word: CollectorWord::Reference,
+    };
 
     #[inline(always)]
-    unsafe fn object(cage: &Cage, reference: Reference) -> u32 {
-        // SAFETY: the reference names an object, so it is the offset of a handle.
-        unsafe { cage.read(reference.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn reference(cage: &Cage, object: u32) -> Reference {
-        // SAFETY: every object's collector word holds its handle.
-        Reference(unsafe { cage.read(object + COLLECTOR_WORD_OFFSET) })
+    unsafe fn retarget(cage: &Cage, _from: u32, to: u32) -> Reference {
+        // SAFETY: the collector word has been copied: the handle's offset, by the contract.
+        unsafe {
+            let handle = Self::reference(cage, to);
+            cage.write(handle.0, to);
+            handle
+        }
     }
 
     fn prepare(&mut self, pool: &mut BlockPool, context: &mut Context) -> bool {
@@ -111,7 +118,7 @@ impl ReferenceModel for ThinHandles {
     }
 
     #[inline(always)]
-    unsafe fn bind(&mut self, cage: &Cage, context: &mut Context, object: u32) -> Reference {
+    unsafe fn bind(&mut self, cage: &Cage, context: &mut Context, object: u32) {
         let run = context.handle_run();
         let handle = run.cursor;
         debug_assert!(handle < run.limit);
@@ -121,7 +128,6 @@ impl ReferenceModel for ThinHandles {
             cage.write(handle, object);
             cage.write(object + COLLECTOR_WORD_OFFSET, handle);
         }
-        Reference(handle)
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use legato_heap::layout::{
     ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, SpineLayout, StorageKind, TAINT,
     TYPE_ID_OFFSET, array_bytes, array_elements_offset,
 };
-use legato_heap::plan::{ArrayPlan, BufferWords, BumpRun, ReferencePlan, RememberedPlan};
+use legato_heap::plan::{ArrayPlan, BufferWords, BumpRun, CollectorWord, HeaderWord, ObjectAt, RememberedPlan};
 use legato_heap::views::DoubleMapParams;
 use legato_heap::{
     AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, NativeViews, Reference, References, TypeId,
@@ -188,21 +188,34 @@ pub fn allocate_inline(heap: &Heap, plan: &AccessPlan, id: TypeId, array_length:
             std::ptr::write_bytes(cage.add(object as usize), 0, bytes as usize);
         }
         let mut reference = Reference(object);
-        if plan.references == ReferencePlan::ThinHandles {
-            let handles = plan.allocation.handle_run_offset().unwrap() as usize;
-            let handles = &mut *context.add(handles).cast::<BumpRun>();
-            if handles.limit - handles.cursor < 4 {
+        let in_handle = |at: HeaderWord| match at {
+            HeaderWord::AtReference { offset } if plan.references.handles.is_some() => Some(offset),
+            _ => None,
+        };
+        if let Some(handle) = plan.references.handles {
+            let handles = &mut *context.add(handle.run_offset as usize).cast::<BumpRun>();
+            if handles.limit - handles.cursor < handle.bytes {
                 return None;
             }
             reference = Reference(handles.cursor);
-            word(handles.cursor).write(object);
-            word(object + COLLECTOR_WORD_OFFSET).write(handles.cursor);
-            handles.cursor += 4;
+            handles.cursor += handle.bytes;
+            if let ObjectAt::Through { offset } = plan.references.object {
+                word(reference.0 + offset).write(object);
+            }
+            if let Some(offset) = in_handle(plan.references.type_id) {
+                word(reference.0 + offset).write(id.0);
+            }
+        }
+        if plan.references.collector_word == CollectorWord::Reference {
+            word(object + COLLECTOR_WORD_OFFSET).write(reference.0);
         }
         run.cursor += inline.cell_bytes;
         word(object + TYPE_ID_OFFSET).write(id.0);
         if let Some(length) = array_length {
             word(object + ARRAY_LENGTH_OFFSET).write(length);
+            if let Some(offset) = in_handle(plan.references.array_length) {
+                word(reference.0 + offset).write(length);
+            }
             if let ArrayPlan::Spines(spines) = plan.arrays
                 && spines.layout.grows
             {

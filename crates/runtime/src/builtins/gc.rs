@@ -357,7 +357,7 @@ pub(super) unsafe extern "C" fn array_copy(
                 Some(false) => return Err(TrapCode::ArrayOutOfBounds.into()),
                 None => {}
             }
-            let backwards = destination == source && destination_start > source_start;
+            let backwards = destination_start > source_start && store.heap.same(destination, source);
             let mut pieces = pieces_of(store, destination, destination_start, length)?.backwards_if(backwards);
             if pieces.are_several() {
                 check_array(store, source, source_start, length)?;

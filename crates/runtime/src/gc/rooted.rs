@@ -85,7 +85,8 @@ impl<T> Rooted<T> {
     /// If a scope has ended, or the store is another.
     pub fn ref_eq(store: impl AsContext, a: &Rooted<T>, b: &Rooted<T>) -> Result<bool> {
         let store = store.as_context();
-        Ok(a.reference(&store.0.opaque)? == b.reference(&store.0.opaque)?)
+        let opaque = &store.0.opaque;
+        Ok(opaque.heap.same(a.reference(opaque)?, b.reference(opaque)?))
     }
 }
 

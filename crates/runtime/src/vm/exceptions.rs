@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use legato_compiler::abi::{CONTEXT_MAGIC, ContextHead};
+use legato_heap::Reference;
 use legato_heap::layout::HEADER_BYTES;
 use legato_heap::plan::ReferencePlan;
 
@@ -64,12 +65,7 @@ unsafe fn handler_in(frame: &Frame<'_>, exception: u32) -> Option<Continuation> 
 
 /// The tag id of an exception object: its first field.
 unsafe fn tag_of(cage: *const u8, references: ReferencePlan, exception: u32) -> u32 {
-    // SAFETY: the caller gives a live reference of this cage.
-    unsafe {
-        let object = match references {
-            ReferencePlan::Direct => exception,
-            ReferencePlan::ThinHandles => *cage.add(exception as usize).cast::<u32>(),
-        };
-        *cage.add(object as usize + HEADER_BYTES as usize).cast::<u32>()
-    }
+    // SAFETY: the caller gives a live reference of this cage, by whose plan words of it are read.
+    let word = |offset: u32| unsafe { *cage.add(offset as usize).cast::<u32>() };
+    word(references.object(Reference(exception), word) + HEADER_BYTES)
 }

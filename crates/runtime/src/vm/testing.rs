@@ -152,7 +152,6 @@ impl Assembler {
                     cell_bytes: vec![],
                     runs_offset: MutatorContext::RUNS_OFFSET,
                     sizes_offset: MutatorContext::SIZES_OFFSET,
-                    handle_run_offset: None,
                 },
                 fresh_memory_is_zero: true,
                 store_barrier: BarrierPlan::NONE,

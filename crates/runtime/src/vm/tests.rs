@@ -3,7 +3,8 @@
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
 use legato_compiler::artifact::{CompiledModule, TrapCode};
 use legato_heap::Reference;
-use legato_heap::plan::ReferencePlan;
+use legato_heap::plan::{ObjectAt, ReferencePlan};
+use legato_heap::references::References;
 
 use super::testing::{Assembler, Body, Host, Visit, World, trap};
 use super::{TrapRecord, Unwind, activation, frames};
@@ -89,7 +90,7 @@ fn names(record: &TrapRecord) -> Vec<String> {
 
 #[test]
 fn faults_become_traps_and_the_code_runs_on() {
-    let f = functions(ReferencePlan::Direct);
+    let f = functions(References::Direct.plan());
     let world = World::new(f.module, [no_host(), no_host()]);
     for _ in 0..3 {
         assert_eq!(world.call(f.add, 37).unwrap(), 42);
@@ -111,7 +112,7 @@ fn faults_become_traps_and_the_code_runs_on() {
 
 #[test]
 fn a_frame_larger_than_the_stack_is_a_trap_on_every_thread() {
-    let f = functions(ReferencePlan::Direct);
+    let f = functions(References::Direct.plan());
     let image = f.module.clone();
     let run = move || {
         let world = World::new(image.clone(), [no_host(), no_host()]);
@@ -126,7 +127,7 @@ fn a_frame_larger_than_the_stack_is_a_trap_on_every_thread() {
 
 #[test]
 fn errors_and_traps_pass_through_nested_calls() {
-    let f = functions(ReferencePlan::Direct);
+    let f = functions(References::Direct.plan());
     let (call, unreachable) = (f.call, f.unreachable);
     let (call_name, unreachable_name) = (format!("f{call}"), format!("f{unreachable}"));
     let host: Host = Box::new(move |world, argument| {
@@ -175,22 +176,22 @@ fn errors_and_traps_pass_through_nested_calls() {
 
 /// An exception object at this offset of the cage.
 const OBJECT: usize = 0x2000;
-/// Its handle, for thin handles.
+/// Its handle, where it has one.
 const HANDLE: usize = 0x3000;
 
 #[test]
 fn exceptions_find_the_handler_of_their_tag() {
-    for references in [ReferencePlan::Direct, ReferencePlan::ThinHandles] {
+    for references in References::ALL {
+        let references = references.plan();
         let f = functions(references);
-        let exception = match references {
-            ReferencePlan::Direct => OBJECT,
-            ReferencePlan::ThinHandles => HANDLE,
-        };
+        let exception = if references.handles.is_some() { HANDLE } else { OBJECT };
         let (call, catch, catch_one_tag) = (f.call, f.catch, f.catch_one_tag);
         let host: Host = Box::new(move |world, argument| match argument {
             // Throws from here.
             0..10 => {
-                world.poke(HANDLE, OBJECT as u32);
+                if let ObjectAt::Through { offset } = references.object {
+                    world.poke(exception + offset as usize, OBJECT as u32);
+                }
                 world.poke(OBJECT + 8, World::TAG_IDS[argument as usize % 2]);
                 Err(Unwind::Exception(exception as u32))
             }
@@ -229,7 +230,7 @@ fn exceptions_find_the_handler_of_their_tag() {
 
 #[test]
 fn references_in_frames_are_found_and_may_change() {
-    let f = functions(ReferencePlan::Direct);
+    let f = functions(References::Direct.plan());
     let keep = f.keep;
     let nest: Host = Box::new(move |world, argument| {
         if argument == 0 {
@@ -263,7 +264,7 @@ fn references_in_frames_are_found_and_may_change() {
 
 #[test]
 fn images_are_found_by_address_while_they_live() {
-    let f = functions(ReferencePlan::Direct);
+    let f = functions(References::Direct.plan());
     let bytes = f.module.code.clone();
     let image = super::CodeImage::publish(f.module).unwrap();
     assert_eq!(image.code(), bytes);
@@ -279,7 +280,7 @@ fn images_are_found_by_address_while_they_live() {
 
 #[test]
 fn damaged_modules_are_refused() {
-    let f = functions(ReferencePlan::Direct);
+    let f = functions(References::Direct.plan());
     let damage = |damage: &dyn Fn(&mut CompiledModule)| {
         let mut module = f.module.clone();
         damage(&mut module);
@@ -299,7 +300,7 @@ const DIE: &str = "LEGATO_TEST_HOST_FAULT";
 fn a_fault_of_the_host_still_kills_the_process() {
     use std::os::unix::process::ExitStatusExt;
     if std::env::var_os(DIE).is_some() {
-        let f = functions(ReferencePlan::Direct);
+        let f = functions(References::Direct.plan());
         let host: Host = Box::new(|_, argument| {
             // SAFETY: none: the process is to die of it.
             unsafe { Ok(*(argument as usize as *const i32)) }

@@ -1,21 +1,13 @@
 //! Contiguous arrays: header, length, elements.
 
-use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{ARRAY_LENGTH_OFFSET, array_elements_offset};
+use cranelift_codegen::ir::{self, InstBuilder};
+use legato_heap::layout::array_elements_offset;
 
 use super::Element;
-use crate::artifact::TrapCode;
 use crate::lower::Lowering;
-use crate::lower::access::Region;
 use crate::lower::barrier::Store;
 use crate::lower::env::POINTER;
 use crate::mir::Extension;
-
-pub(super) fn length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
-    let object = l.object(array, null, ARRAY_LENGTH_OFFSET + 4);
-    let flags = l.flags_trapping(Region::Lengths, object.null_trap).with_aligned();
-    l.b.ins().load(types::I32, flags, object.address, ARRAY_LENGTH_OFFSET as i32)
-}
 
 /// The address of an element less its constant offset from the array's start, and that offset.
 pub(super) fn address(l: &mut Lowering, element: Element) -> (ir::Value, i32) {
@@ -37,9 +29,10 @@ pub(super) fn store(l: &mut Lowering, element: Element, store: &Store) {
     l.store(store, flags, address, offset);
 }
 
-/// The cage offset (32 bits) of an element, where references are objects' offsets.
+/// The cage offset (32 bits) of an element.
 pub(super) fn cage_offset(l: &mut Lowering, element: Element) -> ir::Value {
+    let array = l.object_offset(element.array);
     let scaled = l.b.ins().ishl_imm_u(element.index, i64::from(element.kind.bytes().trailing_zeros()));
-    let start = l.b.ins().iadd(element.array, scaled);
+    let start = l.b.ins().iadd(array, scaled);
     l.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(element.kind)))
 }

@@ -10,7 +10,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{ARRAY_LENGTH_OFFSET, OBJECT_ALIGNMENT, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use legato_heap::layout::{OBJECT_ALIGNMENT, StorageKind, array_elements_offset};
 use legato_heap::plan::{AllocationPlan, ArrayPlan, MAX_TABLE_BYTES};
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
@@ -139,24 +139,14 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
         self.b.switch_to_block(fast);
-        let handles = self.prepare_handle(slow);
+        let handle = self.prepare_handle(slow);
         self.b.ins().istore32(flags, next, base, run);
-        let new = self.name_cell(cursor, handles);
+        let new = self.name_cell(cursor, handle);
         let address = new.address;
         self.note_reference(new.reference);
         self.note_reference(address);
-        if self.env.has_inline_lengths() {
-            self.write_inline_header(type_id, length, address);
-        } else {
-            let mut header = self.b.ins().uextend(types::I64, type_id);
-            if let Some(word) = new.collector_word {
-                header = self.b.ins().bor(header, word);
-            }
-            let flags = self.flags(Region::Headers).with_aligned();
-            self.b.ins().store(flags, header, address, TYPE_ID_OFFSET as i32);
-        }
-        let flags = self.flags(Region::Lengths).with_aligned();
-        self.b.ins().store(flags, length, address, ARRAY_LENGTH_OFFSET as i32);
+        self.write_header(type_id, &new, self.env.has_inline_lengths().then_some(length));
+        self.write_array_length(length, &new);
         let pattern = match element {
             Some(element) => {
                 let value = self.value(element);

@@ -87,7 +87,7 @@ impl Lowering<'_, '_> {
     fn compare_with_length(&mut self, guard: Guard, element: Element) -> ir::Value {
         let data = &self.mir.insts[guard.compare.index()];
         let Op::Compare(op) = data.op else { unreachable!("guards compare") };
-        let length = contiguous::length(self, element.array, None);
+        let length = self.array_length(element.array, None);
         let [left, right] = [0, 1].map(|position| match self.mir.resolve(data.args[position]) == guard.length {
             true => length,
             false => element.index,

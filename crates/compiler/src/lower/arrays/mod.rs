@@ -45,7 +45,7 @@ impl ModuleEnv<'_> {
 impl Lowering<'_, '_> {
     pub(super) fn array_len(&mut self, check: Check, reference: ir::Value) -> ir::Value {
         // Every layout begins with the header and the length.
-        contiguous::length(self, reference, null_trap(check))
+        self.array_length(reference, null_trap(check))
     }
 
     pub(super) fn array_inline_len(&mut self, check: Check, reference: ir::Value) -> ir::Value {

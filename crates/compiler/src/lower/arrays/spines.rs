@@ -131,7 +131,7 @@ fn divide(l: &mut Lowering, element: Element, near: Near) -> ir::Block {
         let inside = l.b.current_block().expect("the block where the element lies behind the header");
         l.b.switch_to_block(far);
         l.apart(|l| {
-            let length = contiguous::length(l, element.array, None);
+            let length = l.array_length(element.array, None);
             l.bounds_check(element.index, length);
         });
         l.b.switch_to_block(inside);
@@ -282,7 +282,7 @@ impl InLeaf {
         let mut base = object;
         if layout.grows {
             // The table lies behind the homes. In 64 bits, so that nothing wraps.
-            let length = contiguous::length(l, element.array, None);
+            let length = l.array_length(element.array, None);
             let length = l.b.ins().uextend(POINTER, length);
             let bytes = l.b.ins().ishl_imm_u(length, i64::from(size_log2));
             let leaf = i64::from(layout.leaf_bytes());

@@ -2,13 +2,12 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::{ARRAY_LENGTH_OFFSET, array_elements_offset};
+use legato_heap::layout::array_elements_offset;
 use legato_heap::plan::{ArrayPlan, SpinePlan};
 
 use super::Element;
 use super::spines;
 use crate::lower::Lowering;
-use crate::lower::access::Region;
 use crate::lower::barrier::Store;
 use crate::lower::env::{POINTER, element_type};
 use crate::lower::state::StripVariables;
@@ -114,8 +113,7 @@ impl Lowering<'_, '_> {
         let size_log2 = i64::from(element.kind.bytes().trailing_zeros());
         let is_downward = self.strips.strips[to.strip].is_downward;
         let object = self.object(element.array, None, 0).address;
-        let flags = self.flags(Region::Lengths).with_aligned();
-        let length = self.b.ins().load(types::I32, flags, object, ARRAY_LENGTH_OFFSET as i32);
+        let length = self.array_length(element.array, None);
         let found = self.b.create_block();
         let base = self.b.append_block_param(found, POINTER);
         let end = self.b.append_block_param(found, types::I32);

@@ -19,7 +19,7 @@ impl Attributes for GenerationalParams {
         Taken { values: Zeroing::ALL, because: "zeroes its nursery" }
     }
 
-    fn allocation(&self, _references: References) -> AllocationPlan {
+    fn allocation(&self) -> AllocationPlan {
         AllocationPlan::Bump { run_offset: MutatorContext::RUNS_OFFSET, max_bytes: MAX_SMALL_BYTES }
     }
 

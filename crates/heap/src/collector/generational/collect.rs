@@ -10,6 +10,7 @@ use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
 use crate::plan::BumpRun;
+use crate::reference::Reference;
 use crate::roots::Roots;
 use std::time::Instant;
 
@@ -185,11 +186,11 @@ impl Generational {
         let drained = Instant::now();
 
         let (pool, ages) = (&core.pool, &self.nursery.ages);
-        core.externals.nursery_collected(|object| {
+        core.externals.nursery_collected(|Reference(object)| {
             // SAFETY: the object was allocated before the collection; its header is there, or the record of its copy.
             let header = unsafe { pool.cage.read(object + TYPE_ID_OFFSET) };
             if header & FORWARDED != 0 {
-                Fate::Moved(header & !FORWARDED)
+                Fate::Moved(Reference(header & !FORWARDED))
             } else if ages.of(object) == Age::Kept && pool.marks.get(object) {
                 Fate::Young
             } else {

@@ -37,7 +37,6 @@ use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
 use crate::observer::{Cause, CollectionKind, HeapStats};
 use crate::plan::BumpRun;
 use crate::references::direct::Direct;
@@ -206,11 +205,8 @@ impl Collect for Generational {
         };
         self.core.stats.slow_allocations += 1;
         self.core.stats.large_allocations += (bytes > MAX_SMALL_BYTES) as u64;
-        // SAFETY: the memory is free and large enough.
-        unsafe {
-            self.core.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
-            self.core.pool.cage.write(object + COLLECTOR_WORD_OFFSET, 0);
-        }
+        // SAFETY: the memory is free and large enough, and there is nothing to prepare.
+        unsafe { self.core.start_object(object, id) };
         Ok(object)
     }
 

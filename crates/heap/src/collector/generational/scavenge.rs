@@ -23,6 +23,7 @@ use crate::core::object_bytes;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
+use crate::references::ReferenceModel;
 use crate::references::direct::Direct;
 use crate::roots::RootVisitor;
 use crate::size_classes::MAX_SIZE_CLASSES;
@@ -215,7 +216,8 @@ impl<'a> Scavenger<'a> {
         if record.reference_map != 0 {
             self.work.objects.push(copy);
         }
-        copy
+        // SAFETY: the object has been copied.
+        unsafe { Direct::retarget(&self.pool.cage, object, copy).0 }
     }
 
     /// Finds free cells of a class, if need be in blocks that the nursery can spare.

@@ -18,12 +18,11 @@ impl Attributes for MarkSweepAttributes {
         Taken { values: &[Zeroing::Bulk], because: "zeroes what it sweeps" }
     }
 
-    fn allocation(&self, references: References) -> AllocationPlan {
+    fn allocation(&self) -> AllocationPlan {
         AllocationPlan::SizeClasses {
             cell_bytes: size_classes::cell_bytes().to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
             sizes_offset: MutatorContext::SIZES_OFFSET,
-            handle_run_offset: references.handle_run_offset(),
         }
     }
 

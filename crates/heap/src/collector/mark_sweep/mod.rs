@@ -18,7 +18,6 @@ use crate::collector::Collect;
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
 use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes};
 use crate::plan::BumpRun;
 use crate::references::ReferenceModel;
@@ -121,11 +120,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
                 core.stats.slow_allocations += 1;
                 core.stats.large_allocations += class.is_none() as u64;
                 // SAFETY: the cell is free and large enough, and the model was prepared.
-                unsafe {
-                    core.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
-                    core.pool.cage.write(object + COLLECTOR_WORD_OFFSET, 0);
-                    core.model.bind(&core.pool.cage, &mut core.context, object);
-                }
+                unsafe { core.start_object(object, id) };
                 return Ok(object);
             }
             if !collected {

@@ -18,8 +18,8 @@ impl Attributes for SnapshotAttributes {
         MarkSweepAttributes.zeroing()
     }
 
-    fn allocation(&self, references: References) -> AllocationPlan {
-        MarkSweepAttributes.allocation(references)
+    fn allocation(&self) -> AllocationPlan {
+        MarkSweepAttributes.allocation()
     }
 
     fn store_barrier(&self) -> BarrierPlan {

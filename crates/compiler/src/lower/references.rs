@@ -1,0 +1,225 @@
+//! From a reference to its object (axis `references`), and from a new cell to its reference: by the data of the
+//! [`ReferencePlan`](legato_heap::plan::ReferencePlan), whichever model publishes it.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, types};
+use legato_heap::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFFSET};
+use legato_heap::plan::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, SameObject};
+
+use super::Lowering;
+use super::access::{Region, trap};
+use crate::artifact::TrapCode;
+
+/// An object's address, and the trap that an access to its first bytes raises where the reference was null.
+#[derive(Clone, Copy)]
+pub(super) struct Object {
+    pub(super) address: ir::Value,
+    pub(super) null_trap: Option<TrapCode>,
+}
+
+/// A free handle.
+pub(super) struct FreeHandle {
+    plan: HandlePlan,
+    /// Its cage offset, 64 bits.
+    handle: ir::Value,
+    /// The run's cursor behind it, 64 bits.
+    next: ir::Value,
+}
+
+/// A new cell.
+pub(super) struct NewCell {
+    pub(super) address: ir::Value,
+    pub(super) reference: ir::Value,
+    /// The address of its handle, where it has one.
+    handle: Option<ir::Value>,
+    /// The collector word of its header (64 bits, in the upper half; `None`: 0).
+    collector_word: Option<ir::Value>,
+}
+
+impl Lowering<'_, '_> {
+    /// The object of a reference. `null` is the trap to raise where the reference is null, `None` where it is known not
+    /// to be. `reach` is the offset just behind the bytes that the caller is about to access: where a null reference
+    /// makes that access fault, nothing else is checked.
+    pub(super) fn object(&mut self, reference: ir::Value, null: Option<TrapCode>, reach: u32) -> Object {
+        match self.env.plan.references.object {
+            ObjectAt::Itself => self.at_reference(reference, null, reach),
+            ObjectAt::Through { offset } => {
+                let offset = self.load_through(reference, null, offset);
+                Object { address: self.cage_address(offset), null_trap: None }
+            }
+        }
+    }
+
+    /// The cage offset (32 bits) of the object of a reference that is known not to be null.
+    pub(super) fn object_offset(&mut self, reference: ir::Value) -> ir::Value {
+        match self.env.plan.references.object {
+            ObjectAt::Itself => reference,
+            ObjectAt::Through { offset } => self.load_through(reference, None, offset),
+        }
+    }
+
+    /// Loads the type id of a reference's object. `null` as for [`object`](Self::object).
+    pub(super) fn object_type_id(&mut self, reference: ir::Value, null: Option<TrapCode>) -> ir::Value {
+        self.header_word(self.env.plan.references.type_id, Region::Headers, reference, null)
+    }
+
+    /// Loads the length of a reference's array. `null` as for [`object`](Self::object).
+    pub(super) fn array_length(&mut self, reference: ir::Value, null: Option<TrapCode>) -> ir::Value {
+        self.header_word(self.env.plan.references.array_length, Region::Lengths, reference, null)
+    }
+
+    /// Whether two references are the same, as a 32-bit 0 or 1.
+    pub(super) fn same_object(&mut self, left: ir::Value, right: ir::Value) -> ir::Value {
+        let equal = self.b.ins().icmp(IntCC::Equal, left, right);
+        let SameObject::Canonical { offset } = self.env.plan.references.same else { return self.boolean(equal) };
+        let [differ, join] = [(); 2].map(|()| self.b.create_block());
+        let same = self.b.append_block_param(join, types::I32);
+        let one = self.b.ins().iconst(types::I32, 1);
+        self.b.ins().brif(equal, join, &[one.into()], differ, &[]);
+        self.b.switch_to_block(differ);
+        self.apart(|l| {
+            let [left, right] = [left, right].map(|reference| l.canonical(reference, offset));
+            let equal = l.b.ins().icmp(IntCC::Equal, left, right);
+            let equal = l.boolean(equal);
+            l.b.ins().jump(join, &[equal.into()]);
+        });
+        self.b.switch_to_block(join);
+        same
+    }
+
+    /// The word that tells a reference's object from all others; of null and immediates, the reference.
+    fn canonical(&mut self, reference: ir::Value, offset: u32) -> ir::Value {
+        let [not_null, object, join] = [(); 3].map(|()| self.b.create_block());
+        let canonical = self.b.append_block_param(join, types::I32);
+        self.b.ins().brif(reference, not_null, &[], join, &[reference.into()]);
+        self.b.switch_to_block(not_null);
+        let immediate = self.b.ins().band_imm_u(reference, 1);
+        self.b.ins().brif(immediate, join, &[reference.into()], object, &[]);
+        self.b.switch_to_block(object);
+        let word = self.load_through(reference, None, offset);
+        self.b.ins().jump(join, &[word.into()]);
+        self.b.switch_to_block(join);
+        canonical
+    }
+
+    /// What a reference is the offset of. As for [`object`](Self::object).
+    fn at_reference(&mut self, reference: ir::Value, null: Option<TrapCode>, reach: u32) -> Object {
+        let mut null_trap = null;
+        if let Some(code) = null
+            && reach > self.env.plan.null_guard_bytes
+        {
+            self.trap_if_null(reference, code);
+            null_trap = None;
+        }
+        Object { address: self.cage_address(reference), null_trap }
+    }
+
+    /// Loads the word at `offset` from a reference that leads to the object.
+    fn load_through(&mut self, reference: ir::Value, null: Option<TrapCode>, offset: u32) -> ir::Value {
+        // Without handles, it is the collector word, which is written with the type id.
+        let region = if self.env.plan.references.handles.is_some() { Region::Handles } else { Region::Headers };
+        self.header_word(HeaderWord::AtReference { offset }, region, reference, null)
+    }
+
+    fn header_word(
+        &mut self,
+        word: HeaderWord,
+        region: Region,
+        reference: ir::Value,
+        null: Option<TrapCode>,
+    ) -> ir::Value {
+        let (base, offset) = match word {
+            HeaderWord::InObject { offset } => (self.object(reference, null, offset + 4), offset),
+            HeaderWord::AtReference { offset } => (self.at_reference(reference, null, offset + 4), offset),
+        };
+        let flags = self.flags_trapping(region, base.null_trap).with_aligned();
+        self.b.ins().load(types::I32, flags, base.address, offset as i32)
+    }
+
+    /// Checks, before a cell is taken, that a handle is free, where it needs one; otherwise goes to `slow`.
+    pub(super) fn prepare_handle(&mut self, slow: ir::Block) -> Option<FreeHandle> {
+        let plan = self.env.plan.references.handles?;
+        let run = plan.run_offset as i32;
+        let mutator = self.mutator();
+        let flags = self.flags(Region::Runs).with_aligned();
+        let handle = self.b.ins().uload32(flags, mutator, run);
+        let limit = self.b.ins().uload32(flags, mutator, run + 4);
+        let next = self.b.ins().iadd_imm_s(handle, i64::from(plan.bytes));
+        let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
+        let taken = self.b.create_block();
+        self.b.ins().brif(fits, taken, &[], slow, &[]);
+        self.b.switch_to_block(taken);
+        Some(FreeHandle { plan, handle, next })
+    }
+
+    /// Makes the reference of the cell at cage offset `cursor` (64 bits).
+    pub(super) fn name_cell(&mut self, cursor: ir::Value, handle: Option<FreeHandle>) -> NewCell {
+        let plan = self.env.plan.references;
+        let reference = handle.as_ref().map_or(cursor, |free| free.handle);
+        let handle = handle.map(|free| self.take_handle(free, cursor));
+        let cage = self.cage();
+        let address = self.b.ins().iadd(cage, cursor);
+        let collector_word = match plan.collector_word {
+            CollectorWord::Zero => None,
+            CollectorWord::Reference => Some(self.b.ins().ishl_imm_u(reference, 32)),
+        };
+        let reference = self.b.ins().ireduce(types::I32, reference);
+        self.note_reference(reference);
+        self.note_reference(address);
+        NewCell { address, reference, handle, collector_word }
+    }
+
+    /// Takes a handle for the object at cage offset `object` (64 bits). Returns the handle's address.
+    fn take_handle(&mut self, free: FreeHandle, object: ir::Value) -> ir::Value {
+        let mutator = self.mutator();
+        let flags = self.flags(Region::Runs).with_aligned();
+        self.b.ins().istore32(flags, free.next, mutator, free.plan.run_offset as i32);
+        let cage = self.cage();
+        let address = self.b.ins().iadd(cage, free.handle);
+        if let ObjectAt::Through { offset } = self.env.plan.references.object {
+            let flags = self.flags(Region::Handles).with_aligned();
+            self.b.ins().istore32(flags, object, address, offset as i32);
+        }
+        address
+    }
+
+    /// Writes the header of a new object: its type id, and its collector word, or what an array has in the place of it:
+    /// its inline length.
+    pub(super) fn write_header(&mut self, type_id: ir::Value, new: &NewCell, inline_length: Option<ir::Value>) {
+        let flags = self.flags(Region::Headers).with_aligned();
+        match inline_length {
+            // In two halves, which takes less than to put them together.
+            Some(length) => {
+                self.b.ins().store(flags, type_id, new.address, TYPE_ID_OFFSET as i32);
+                self.b.ins().store(flags, length, new.address, INLINE_LENGTH_OFFSET as i32);
+            }
+            None => {
+                let mut header = self.b.ins().uextend(types::I64, type_id);
+                if let Some(word) = new.collector_word {
+                    header = self.b.ins().bor(header, word);
+                }
+                self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
+            }
+        }
+        self.write_in_handle(self.env.plan.references.type_id, Region::Headers, new, type_id);
+    }
+
+    /// Writes the length of a new array.
+    pub(super) fn write_array_length(&mut self, length: ir::Value, new: &NewCell) {
+        let flags = self.flags(Region::Lengths).with_aligned();
+        self.b.ins().store(flags, length, new.address, ARRAY_LENGTH_OFFSET as i32);
+        self.write_in_handle(self.env.plan.references.array_length, Region::Lengths, new, length);
+    }
+
+    fn write_in_handle(&mut self, word: HeaderWord, region: Region, new: &NewCell, value: ir::Value) {
+        if let (HeaderWord::AtReference { offset }, Some(handle)) = (word, new.handle) {
+            let flags = self.flags(region).with_aligned();
+            self.b.ins().store(flags, value, handle, offset as i32);
+        }
+    }
+
+    /// An explicit check for null.
+    pub(super) fn trap_if_null(&mut self, reference: ir::Value, code: TrapCode) {
+        self.b.ins().trapz(reference, trap(code));
+    }
+}

@@ -1,0 +1,150 @@
+//! From a reference to its object, as data: what the models of axis `references` publish.
+
+use crate::reference::Reference;
+use serde::{Deserialize, Serialize};
+
+/// Where the parts of an object lie, seen from a reference that is neither null nor an immediate, and what a new object
+/// is referred to by. All offsets are in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct ReferencePlan {
+    /// Where the object lies, with its fields and elements.
+    pub object: ObjectAt,
+    /// Where its `u32` type id is read.
+    pub type_id: HeaderWord,
+    /// Where an array's `u32` length is read.
+    pub array_length: HeaderWord,
+    /// When two references are to one object.
+    pub same: SameObject,
+    /// The handle that each new object takes; `None` where it is referred to by its own offset.
+    pub handles: Option<HandlePlan>,
+    /// What the collector word of a new object holds.
+    pub collector_word: CollectorWord,
+}
+
+/// Where an object lies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum ObjectAt {
+    /// The reference is its offset in the cage.
+    Itself,
+    /// The reference is the offset in the cage of something that holds the object's, a `u32`: a handle, or a header
+    /// with a forwarding word (Handles Revisited, sections 3.1 and 5.2).
+    Through {
+        /// Where it holds it.
+        offset: u32,
+    },
+}
+
+/// Where a word of an object's header is read. It always lies in the object too, where the heap looks for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum HeaderWord {
+    /// In the object.
+    InObject {
+        /// From the object's start.
+        offset: u32,
+    },
+    /// In what the reference is the offset of, whatever that leads to.
+    AtReference {
+        /// From there.
+        offset: u32,
+    },
+}
+
+/// When two references with different bits are to one object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum SameObject {
+    /// Never.
+    Bits,
+    /// Where neither is null or an immediate, and the words at this offset from both are equal.
+    Canonical {
+        /// From the reference.
+        offset: u32,
+    },
+}
+
+/// The handle of a new object. Its word at the offset of [`ObjectAt::Through`] becomes the object's offset, and header
+/// words that are read [`AtReference`](HeaderWord::AtReference) are written there besides.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct HandlePlan {
+    /// Bytes of a handle.
+    pub bytes: u32,
+    /// Offset in the [`MutatorContext`](crate::MutatorContext) of the [`BumpRun`](super::BumpRun) of free handles,
+    /// which are taken as cells are.
+    pub run_offset: u32,
+}
+
+/// What the collector word of a new object holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum CollectorWord {
+    /// 0: the reference model leaves it to others.
+    Zero,
+    /// The object's reference.
+    Reference,
+}
+
+impl ReferencePlan {
+    /// The offset of the object that `reference` leads to. `read` reads the word at an offset of the cage.
+    #[inline(always)]
+    pub fn object(&self, reference: Reference, read: impl FnOnce(u32) -> u32) -> u32 {
+        match self.object {
+            ObjectAt::Itself => reference.0,
+            ObjectAt::Through { offset } => read(reference.0 + offset),
+        }
+    }
+
+    /// The offset of the word that holds the type id of `reference`'s object. `read` as for [`object`](Self::object).
+    #[inline(always)]
+    pub fn type_id(&self, reference: Reference, read: impl FnOnce(u32) -> u32) -> u32 {
+        match self.type_id {
+            HeaderWord::InObject { offset } => self.object(reference, read) + offset,
+            HeaderWord::AtReference { offset } => reference.0 + offset,
+        }
+    }
+
+    /// Whether two references are the same: both null, one immediate, or to one object. `read` as for
+    /// [`object`](Self::object).
+    #[inline(always)]
+    pub fn same(&self, left: Reference, right: Reference, read: impl Fn(u32) -> u32) -> bool {
+        left == right
+            || match self.same {
+                SameObject::Bits => false,
+                SameObject::Canonical { offset } => {
+                    left.is_object() && right.is_object() && read(left.0 + offset) == read(right.0 + offset)
+                }
+            }
+    }
+
+    /// How many bytes from a reference on are read to find the object and its type id.
+    #[inline(always)]
+    pub(crate) fn reach(&self) -> u32 {
+        let through = if let ObjectAt::Through { offset } = self.object { offset + 4 } else { 0 };
+        let type_id = if let HeaderWord::AtReference { offset } = self.type_id { offset + 4 } else { 0 };
+        through.max(type_id).max(4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::references::References;
+
+    #[test]
+    fn references_to_old_and_new_copies_are_the_same() {
+        // Two objects of 8 bytes, the first of which has moved to 24.
+        let words = [0, 0, 0, 24, 0, 16, 0, 24];
+        let read = |offset: u32| words[offset as usize / 4];
+        let [old, other, new] = [8, 16, 24].map(Reference);
+        let forwarding = ReferencePlan {
+            object: ObjectAt::Through { offset: 4 },
+            same: SameObject::Canonical { offset: 4 },
+            ..References::Direct.plan()
+        };
+        assert_eq!([old, other, new].map(|reference| forwarding.object(reference, read)), [24, 16, 24]);
+        assert!(forwarding.same(old, new, read) && forwarding.same(new, old, read));
+        assert!(forwarding.same(Reference::NULL, Reference::NULL, read));
+        for unlike in [other, Reference::NULL, Reference::from_i31(4)] {
+            assert!(!forwarding.same(old, unlike, read), "{unlike:?}");
+            assert!(!forwarding.same(unlike, new, read), "{unlike:?}");
+        }
+        assert!(!References::Direct.plan().same(old, new, read));
+    }
+}
