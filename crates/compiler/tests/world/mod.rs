@@ -2,8 +2,8 @@
 //! the stack by the stack maps, marks from what it finds, and overwrites everything else. Where references may change,
 //! it moves every object that it finds, and checks that each store of a reference into an older object has marked a
 //! card. Where there are cards, a snapshot is marked from each collection to the next: each reference that is
-//! overwritten meanwhile must have been recorded. A reference that a map forgets reads back as rubbish. Leaves are never
-//! used twice.
+//! overwritten meanwhile must have been recorded. A reference that a map forgets reads back as rubbish. Leaves are
+//! never used twice.
 //!
 //! Where the first N bytes grow, they do at any chance: when a leaf is asked for, sometimes by one leaf, sometimes to
 //! the array's end, and now and then at collections. What a leaf held before it was copied to its home is overwritten.
