@@ -1,5 +1,5 @@
 //! Passes over MIR: one file for each, and the order of those that optimise; what they find out for lowering
-//! ([`analysis`]).
+//! (`analysis`).
 //!
 //! Each pass takes and leaves a function without aliases among its operands
 //! ([`ValueDef::Alias`](crate::mir::ValueDef::Alias) serves within a pass alone). Each is near-linear in the function's
