@@ -37,7 +37,7 @@ pub const PROGRAMS: Suite = Suite {
     nursery: "nursery=8M",
     fixed: "sizing=fixed,max=64M",
     settings: "min=2M",
-    modes: &["verify=on", "verify=on,stress=60013"],
+    modes: &["verify=on,stress=60013", "verify=on"],
     first: &[],
 };
 
