@@ -1,12 +1,13 @@
 //! The configuration of a heap: one field for each axis, whose values carry their parameters, and what every heap has.
 
 mod field;
+mod given;
 mod keys;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use settings::Given;
+pub use given::Given;
 
 use crate::arrays::{Arrays, SpineMode};
 use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};

@@ -1,7 +1,7 @@
 //! The heap's own access to the [`MutatorContext`] that it shares with compiled code and with interrupting threads.
 
-use crate::plan::{AccessCounters, BufferWords, BumpRun, MutatorContext};
-use crate::size_classes::MAX_SIZE_CLASSES;
+use crate::plan::{AccessCounters, BufferWords, BumpRun, MutatorContext, SizeRun};
+use crate::size_classes::{MAX_SIZE_CLASSES, cell_bytes};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -24,6 +24,7 @@ impl Context {
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
+            sizes: SizeRun::table(cell_bytes()),
         });
         Context(NonNull::from(Box::leak(context)))
     }

@@ -7,7 +7,7 @@ mod references;
 
 pub use references::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 
-use crate::layout::SpineLayout;
+use crate::layout::{OBJECT_ALIGNMENT, SpineLayout};
 use crate::size_classes::MAX_SIZE_CLASSES;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +102,8 @@ pub enum AllocationPlan {
         cell_bytes: Vec<u32>,
         /// Offset in the [`MutatorContext`] of the first class's [`BumpRun`]; the others follow, 8 bytes each.
         runs_offset: u32,
+        /// Offset in the [`MutatorContext`] of the table of [`SizeRun`]s, for sizes known at run time only.
+        sizes_offset: u32,
     },
     /// Objects of every size are taken by bumping one cursor, rounded up to
     /// [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT).
@@ -123,11 +125,40 @@ impl AllocationPlan {
                 let run_offset = runs_offset + (class * size_of::<BumpRun>()) as u32;
                 cell_bytes.get(class).map(|&cell| InlineRun { run_offset, cell_bytes: cell })
             }
-            AllocationPlan::Bump { run_offset, max_bytes } => (bytes <= *max_bytes).then(|| InlineRun {
-                run_offset: *run_offset,
-                cell_bytes: bytes.next_multiple_of(crate::layout::OBJECT_ALIGNMENT),
-            }),
+            AllocationPlan::Bump { run_offset, max_bytes } => (bytes <= *max_bytes)
+                .then(|| InlineRun { run_offset: *run_offset, cell_bytes: bytes.next_multiple_of(OBJECT_ALIGNMENT) }),
         }
+    }
+}
+
+/// The largest size in the table of [`SizeRun`]s, in bytes. To allocate a larger object inline would gain nothing
+/// beside its contents.
+pub const MAX_TABLE_BYTES: u32 = 1 << 10;
+/// Entries of the table: one for each size, a multiple of [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT).
+pub const TABLE_SIZES: usize = (MAX_TABLE_BYTES / OBJECT_ALIGNMENT) as usize + 1;
+
+/// Where an object of a size known at run time only is allocated inline, under [`AllocationPlan::SizeClasses`]: entry
+/// `n` of the table in the [`MutatorContext`] is for `n` times
+/// [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT) bytes.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SizeRun {
+    /// Offset of the [`BumpRun`] in the [`MutatorContext`].
+    pub run_offset: u16,
+    /// Bytes to bump by. 0 where there is no class for the size: compiled code does not ask for it.
+    pub cell_bytes: u16,
+}
+
+impl SizeRun {
+    /// The table for size classes with these cells, ascending.
+    pub fn table(cell_bytes: &[u32]) -> [SizeRun; TABLE_SIZES] {
+        std::array::from_fn(|words| {
+            let class = cell_bytes.partition_point(|&cell| cell < words as u32 * OBJECT_ALIGNMENT);
+            cell_bytes.get(class).map_or(SizeRun::default(), |&cell| SizeRun {
+                run_offset: (MutatorContext::RUNS_OFFSET as usize + class * size_of::<BumpRun>()) as u16,
+                cell_bytes: cell as u16,
+            })
+        })
     }
 }
 
@@ -233,6 +264,8 @@ pub struct MutatorContext {
     pub runs: [BumpRun; MAX_SIZE_CLASSES],
     /// References that have been overwritten ([`SnapshotPlan`] only).
     pub overwritten: BufferWords,
+    /// Which of [`runs`](Self::runs) serves which size ([`AllocationPlan::SizeClasses`] only). Constant.
+    pub sizes: [SizeRun; TABLE_SIZES],
 }
 
 impl MutatorContext {
@@ -255,4 +288,6 @@ impl MutatorContext {
     pub const HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, handle_run) as u32;
     /// Offset of [`runs`](Self::runs).
     pub const RUNS_OFFSET: u32 = std::mem::offset_of!(MutatorContext, runs) as u32;
+    /// Offset of [`sizes`](Self::sizes).
+    pub const SIZES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, sizes) as u32;
 }

@@ -76,6 +76,7 @@ impl SizeClasses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::SizeRun;
 
     #[test]
     fn classes_ascend_and_waste_little() {
@@ -102,6 +103,10 @@ mod tests {
         for bytes in 8..=MAX_SMALL_BYTES + 8 {
             let inline = plan.inline_run(bytes).map(|run| run.cell_bytes);
             assert_eq!(classes.of(bytes).map(|class| classes.cell(class)), inline);
+        }
+        for (entry, words) in SizeRun::table(cell_bytes()).into_iter().zip(0..) {
+            let run = plan.inline_run(8 * words).unwrap();
+            assert_eq!((entry.run_offset.into(), entry.cell_bytes.into()), (run.run_offset, run.cell_bytes));
         }
     }
 }

@@ -121,8 +121,7 @@ pub static AXES: &[Axis] = &[
             measured_as("zeroing=adaptive", &[measure("adaptive", "zeroing=adaptive")]),
         ],
     ),
-    // A maximum that programs reach.
-    axis("sizing", &[value("sizing=gc-ratio"), value("sizing=fixed,max=64M")]),
+    axis("sizing", &[value("sizing=gc-ratio"), value("sizing=fixed")]),
     axis("nursery", &[value("nursery=64K"), value("nursery=appel")]),
     axis("barrier", &[value("barrier=store-buffer"), value("barrier=cards")]),
     axis("aging", &[value("aging=0"), value("aging=25")]),

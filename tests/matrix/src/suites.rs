@@ -9,9 +9,12 @@ use crate::row::Row;
 pub struct Suite {
     /// The nursery where its size is fixed.
     pub nursery: &'static str,
+    /// Sizing by a maximum, with one that it comes to.
+    pub fixed: &'static str,
     /// Settings of all rows.
     pub settings: &'static str,
-    /// What takes part in the pairs like the values of an axis: whether the heap is verified, and how often it collects.
+    /// What takes part in the pairs like the values of an axis: whether the heap is verified, and how often it
+    /// collects.
     pub modes: &'static [&'static str],
     /// Rows besides, with the parameters that a user has by default.
     pub first: &'static [&'static str],
@@ -20,6 +23,8 @@ pub struct Suite {
 /// The official suite: many modules that allocate little.
 pub const OFFICIAL: Suite = Suite {
     nursery: "nursery=64K",
+    // Verification walks the whole nursery, which may be half of the heap.
+    fixed: "sizing=fixed,max=4M",
     settings: "min=256K",
     modes: &["verify=on,stress=7", "verify=on,stress=5,stress-polls=on", "verify=on"],
     first: &["verify=on", "arrays=zrays,verify=on"],
@@ -28,27 +33,39 @@ pub const OFFICIAL: Suite = Suite {
 /// The example programs. Verification walks the whole heap at each collection: a smaller nursery, or collections more
 /// often, would make the tests slow, not sharper. The count of allocations is a prime, so that collections do not fall
 /// in step with a program's loops.
-pub const PROGRAMS: Suite =
-    Suite { nursery: "nursery=8M", settings: "min=2M", modes: &["verify=on,stress=60013", "verify=on"], first: &[] };
+pub const PROGRAMS: Suite = Suite {
+    nursery: "nursery=8M",
+    fixed: "sizing=fixed,max=64M",
+    settings: "min=2M",
+    modes: &["verify=on", "verify=on,stress=60013"],
+    first: &[],
+};
 
 /// Generated programs that allocate much in little time. Most run without verification: what they compute shows what
 /// went wrong.
 pub const FUZZ_COLLECTIONS: Suite = Suite {
     nursery: "nursery=64K",
+    fixed: "sizing=fixed,max=16M",
     settings: "min=256K",
     modes: &["", "stress=1", "stress=3", "stress=7", "stress=5,stress-polls=on", "verify=on", "verify=on,stress=29"],
     first: &["nursery=64K"],
 };
 
 /// Generated modules that another engine runs, too.
-pub const FUZZ: Suite =
-    Suite { nursery: "nursery=64K", settings: "min=256K", modes: &["verify=on,stress=5", "verify=on"], first: &[] };
+pub const FUZZ: Suite = Suite {
+    nursery: "nursery=64K",
+    fixed: "sizing=fixed,max=16M",
+    settings: "min=256K",
+    modes: &["verify=on,stress=5", "verify=on"],
+    first: &[],
+};
 
 impl Suite {
     /// The rows, those of [`first`](Suite::first) first.
     pub fn rows(&self) -> Vec<Row> {
         let sized = |axis: &Axis| match axis.name {
             "nursery" => own("nursery", &[self.nursery, "nursery=appel"]),
+            "sizing" => own("sizing", &["sizing=gc-ratio", self.fixed]),
             _ => axis.clone(),
         };
         let axes: Vec<Axis> = AXES.iter().map(sized).chain([own("mode", self.modes)]).collect();

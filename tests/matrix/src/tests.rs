@@ -38,8 +38,11 @@ fn every_value_that_the_heap_knows_is_in_every_suite() {
             assert!(has, "{key}={value} is in no row: add it to AXES");
         }
         for value in AXES.iter().flat_map(|axis| axis.values.iter()) {
-            // The suite has a nursery of its own.
-            let own = if value.settings == "nursery=64K" { suite.nursery } else { value.settings };
+            let own = match value.settings {
+                "nursery=64K" => suite.nursery,
+                "sizing=fixed" => suite.fixed,
+                settings => settings,
+            };
             assert!(rows.iter().any(|row| split(own).all(|setting| row.contains(&setting))), "{own}");
         }
     }
@@ -110,7 +113,9 @@ fn suites_are_small() {
 fn products_have_every_combination_that_is_a_heap() {
     let rows = product(&["collector", "references"]);
     let names: Vec<String> = rows.iter().map(Row::to_string).collect();
-    assert_eq!(names, ["default", "collector=mark-sweep", "collector=mark-sweep,references=thin-handles"]);
+    let mark_sweep = ["collector=mark-sweep", "collector=mark-sweep,references=thin-handles"];
+    let snapshot = ["collector=snapshot", "collector=snapshot,references=thin-handles"];
+    assert_eq!(names, [&["default"], &mark_sweep[..], &snapshot].concat());
     assert!(rows[0].and("nursery=64K").is_some() && rows[1].and("nursery=64K").is_none(), "which has no nursery");
     assert_eq!(rows[1].with("verify=on").with("verify=off").to_string(), "collector=mark-sweep");
     // A smaller list of axes, none of which is the collector.

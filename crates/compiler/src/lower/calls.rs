@@ -66,7 +66,7 @@ impl Lowering<'_, '_> {
         if !element.nullable {
             null = None;
         }
-        if !self.env.is_subtype(element.heap, HeapType::Concrete(ty)) {
+        if !self.env.info.is_heap_subtype(element.heap, HeapType::Concrete(ty)) {
             let id = self.func_ref_field(types::I32, reference, std::mem::offset_of!(FuncRef, type_id), null);
             null = None;
             self.check_signature(id, ty);

@@ -140,7 +140,7 @@ impl Lowering<'_, '_> {
 
     fn check_reference(&mut self, reference: ir::Value, source: RefType, target: RefType, outcome: &mut Outcome) {
         let is_null = |l: &mut Self| l.b.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-        if self.env.is_subtype(source.heap, target.heap) {
+        if self.env.info.is_heap_subtype(source.heap, target.heap) {
             // Only null can fail.
             if target.nullable || !source.nullable {
                 return self.finish_constant(true, outcome);

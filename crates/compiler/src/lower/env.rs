@@ -6,7 +6,7 @@ use legato_heap::layout::{StorageKind, StructLayout};
 use legato_heap::plan::{AccessPlan, ArrayPlan};
 
 use crate::abi::{AbiType, Builtin, COLD_CELLS, ContextLayout};
-use crate::module::{CompositeType, FuncType, HeapType, ModuleInfo, StorageType, TagIndex, TypeIndex, ValueType};
+use crate::module::{FuncType, ModuleInfo, StorageType, TagIndex, TypeIndex, ValueType};
 use crate::passes::HeapFacts;
 
 /// What lowering knows of the module, the heap and the target.
@@ -153,10 +153,7 @@ impl ModuleEnv<'_> {
 
     /// The storage of a struct's field.
     pub(crate) fn field_kind(&self, ty: TypeIndex, field: u32) -> StorageKind {
-        match &self.info.types[ty.index()].composite {
-            CompositeType::Struct(fields) => self.info.storage_kind(fields[field as usize].storage),
-            other => panic!("type {} is not a struct: {other:?}", ty.0),
-        }
+        self.info.storage_kind(self.info.struct_fields(ty)[field as usize].storage)
     }
 
     /// The storage of an array's elements.
@@ -172,39 +169,6 @@ impl ModuleEnv<'_> {
     /// Whether values of this type may be references that the collector must find.
     pub(crate) fn is_traced(&self, ty: ValueType) -> bool {
         self.info.is_traced(ty)
-    }
-
-    /// Whether everything that belongs to `sub` (null apart) belongs to `sup`.
-    pub(crate) fn is_subtype(&self, sub: HeapType, sup: HeapType) -> bool {
-        use HeapType::*;
-        if sub == sup {
-            return true;
-        }
-        match (sub, sup) {
-            (None, Any | Eq | I31 | Struct | Array) => true,
-            (NoFunc, Func) | (NoExtern, Extern) | (NoExn, Exn) => true,
-            (Eq | I31 | Struct | Array, Any) | (I31 | Struct | Array, Eq) => true,
-            (Concrete(_), Concrete(target)) => self.supertypes(sub).any(|ty| ty == target),
-            (None | NoFunc, Concrete(ty)) => {
-                matches!(self.info.types[ty.index()].composite, CompositeType::Func(_)) == (sub == NoFunc)
-            }
-            (Concrete(ty), _) => match self.info.types[ty.index()].composite {
-                CompositeType::Func(_) => sup == Func,
-                CompositeType::Struct(_) => matches!(sup, Any | Eq | Struct),
-                CompositeType::Array(_) => matches!(sup, Any | Eq | Array),
-            },
-            _ => false,
-        }
-    }
-
-    /// The concrete type and its supertypes, canonical.
-    fn supertypes(&self, heap: HeapType) -> impl Iterator<Item = TypeIndex> {
-        let canonical = |ty: TypeIndex| self.info.canonical_types.get(ty.index()).copied().unwrap_or(ty);
-        let start = match heap {
-            HeapType::Concrete(ty) => Some(canonical(ty)),
-            _ => None,
-        };
-        std::iter::successors(start, move |ty| self.info.types[ty.index()].supertype.map(canonical))
     }
 }
 

@@ -8,10 +8,11 @@ use smallvec::SmallVec;
 
 use super::ranges::Ranges;
 use super::support::{
-    Roots, become_constant, bottom, constant_i32, meet, origin, ref_type, replace, resolve_inst, resolve_terminator,
+    Homes, Roots, become_constant, bottom, constant_i32, meet, origin, ref_type, replace, resolve_inst,
+    resolve_terminator,
 };
 use crate::mir::{
-    BinaryOp, Block, Callee, Cfg, Check, Constant, Dominators, Function, Inst, Op, Terminator, UnaryOp, Value, ValueDef,
+    BinaryOp, Block, Callee, Cfg, Check, Constant, Dominators, Function, Inst, Op, Terminator, UnaryOp, Value,
 };
 use crate::module::{ModuleInfo, RefType};
 
@@ -25,12 +26,7 @@ const CONDITIONS: usize = 8;
 pub(super) fn facts(function: &mut Function, info: &ModuleInfo) {
     let cfg = Cfg::new(function);
     let dominators = Dominators::new(function, &cfg);
-    let mut homes = vec![function.entry; function.insts.len()];
-    for &block in &cfg.order {
-        for &inst in &function.blocks[block.index()].insts {
-            homes[inst.index()] = block;
-        }
-    }
+    let homes = Homes::new(function, &cfg);
     let mut pass = Facts {
         roots: Roots::new(function),
         types: vec![None; function.values.len()],
@@ -55,11 +51,7 @@ pub(super) fn facts(function: &mut Function, info: &ModuleInfo) {
         match cfg.predecessors(block) {
             &[(source, edge)] => pass.enter_by(source, edge),
             _ => {
-                let home = |value: Value| match pass.function.values[value.index()].def {
-                    ValueDef::Param(block, _) => block,
-                    ValueDef::Result(inst, _) => homes.get(inst.index()).copied().unwrap_or(block),
-                    ValueDef::Alias(_) => block,
-                };
+                let home = |value: Value| homes.get(pass.function, value).unwrap_or(block);
                 pass.ranges.enter_header(pass.function, info, &cfg, &dominators, block, home);
             }
         }

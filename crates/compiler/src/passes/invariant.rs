@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::effects::Effects;
-use super::support::{Roots, is_removable, origin, ref_type, resolve_inst, terminator};
+use super::support::{Homes, Roots, is_removable, origin, ref_type, resolve_inst, terminator};
 use crate::mir::{
-    Block, BlockData, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value, ValueDef,
+    Block, BlockData, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value,
 };
 use crate::module::{HeapType, ModuleInfo};
 
@@ -47,7 +47,7 @@ pub(super) fn invariant(function: &mut Function, info: &ModuleInfo) {
     let effects = Effects::of_loops(function, info, &cfg, &loops);
     let mut pass = Invariant {
         effects: &effects,
-        homes: homes(function, &cfg),
+        homes: Homes::new(function, &cfg),
         roots: Roots::new(function),
         evidence: FxHashMap::default(),
         dominators: &dominators,
@@ -62,17 +62,6 @@ pub(super) fn invariant(function: &mut Function, info: &ModuleInfo) {
             pass.block(block, number);
         }
     }
-}
-
-/// The block of each instruction.
-fn homes(function: &Function, cfg: &Cfg) -> Vec<Block> {
-    let mut homes = vec![function.entry; function.insts.len()];
-    for &block in &cfg.order {
-        for &inst in &function.blocks[block.index()].insts {
-            homes[inst.index()] = block;
-        }
-    }
-    homes
 }
 
 /// Gives every loop one block that alone enters it and leads nowhere else. Returns whether there are new blocks.
@@ -127,7 +116,7 @@ struct Invariant<'a> {
     loops: &'a Loops,
     preheaders: &'a [Option<Block>],
     effects: &'a [Effects],
-    homes: Vec<Block>,
+    homes: Homes,
     roots: Roots,
     /// By root: blocks at whose end the reference is known not to be null.
     evidence: FxHashMap<Value, SmallVec<[Block; 2]>>,
@@ -183,16 +172,8 @@ impl Invariant<'_> {
             .is_some_and(|blocks| blocks.iter().rev().take(EVIDENCE).any(|&block| self.dominators.dominates(block, at)))
     }
 
-    fn home(&self, value: Value) -> Block {
-        match self.function.values[value.index()].def {
-            ValueDef::Param(block, _) => block,
-            ValueDef::Result(inst, _) => self.homes[inst.index()],
-            ValueDef::Alias(_) => unreachable!("{value} is an alias"),
-        }
-    }
-
     fn is_outside(&self, value: Value, number: usize) -> bool {
-        !self.loops.contains(number, self.home(value))
+        !self.loops.contains(number, self.homes.of(self.function, value))
     }
 
     /// Goes through a block of which `number` is the innermost loop.
@@ -205,7 +186,7 @@ impl Invariant<'_> {
             match self.target(inst, number, first) {
                 Some(preheader) => {
                     self.function.blocks[preheader.index()].insts.push(inst);
-                    self.homes[inst.index()] = preheader;
+                    self.homes.moved(inst, preheader);
                     false
                 }
                 None => {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::mir::{Block, Constant, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, Cfg, Constant, Function, Inst, Op, Terminator, Value, ValueDef};
 use crate::module::{HeapType, ModuleInfo, RefType, ValueType};
 
 /// The instruction that defines a value.
@@ -116,6 +116,40 @@ pub(super) fn resolve_terminator(function: &mut Function, block: Block) {
 /// The block's terminator. Every reachable block has one.
 pub(super) fn terminator(function: &Function, block: Block) -> &Terminator {
     function.blocks[block.index()].terminator.as_ref().expect("reachable blocks are terminated")
+}
+
+/// The block of each instruction.
+pub(super) struct Homes(Vec<Block>);
+
+impl Homes {
+    pub(super) fn new(function: &Function, cfg: &Cfg) -> Homes {
+        let mut homes = vec![function.entry; function.insts.len()];
+        for &block in &cfg.order {
+            for &inst in &function.blocks[block.index()].insts {
+                homes[inst.index()] = block;
+            }
+        }
+        Homes(homes)
+    }
+
+    /// The block that defines a value. An instruction made since has none; neither has an alias.
+    pub(super) fn get(&self, function: &Function, value: Value) -> Option<Block> {
+        match function.values[value.index()].def {
+            ValueDef::Param(block, _) => Some(block),
+            ValueDef::Result(inst, _) => self.0.get(inst.index()).copied(),
+            ValueDef::Alias(_) => None,
+        }
+    }
+
+    /// The block that defines a value that is known to have one.
+    pub(super) fn of(&self, function: &Function, value: Value) -> Block {
+        self.get(function, value).unwrap_or_else(|| unreachable!("{value} is new, or an alias"))
+    }
+
+    /// Notes that an instruction has been moved.
+    pub(super) fn moved(&mut self, inst: Inst, block: Block) {
+        self.0[inst.index()] = block;
+    }
 }
 
 /// By value, how often it is used in these blocks.

@@ -13,6 +13,9 @@ use legato_heap::plan::{
 use legato_heap::references::References;
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
+/// The size classes of mark-sweep heaps.
+pub const CELL_BYTES: [u32; 8] = [16, 24, 32, 48, 64, 96, 128, 256];
+
 /// The plan of a mark-sweep heap.
 pub fn plan(references: References) -> AccessPlan {
     AccessPlan {
@@ -20,8 +23,9 @@ pub fn plan(references: References) -> AccessPlan {
         arrays: ArrayPlan::Contiguous,
         counting: None,
         allocation: AllocationPlan::SizeClasses {
-            cell_bytes: vec![16, 24, 32, 48, 64, 96, 128, 256],
+            cell_bytes: CELL_BYTES.to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
+            sizes_offset: MutatorContext::SIZES_OFFSET,
         },
         fresh_memory_is_zero: true,
         store_barrier: BarrierPlan::NONE,

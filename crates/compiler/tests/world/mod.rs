@@ -2,8 +2,8 @@
 //! the stack by the stack maps, marks from what it finds, and overwrites everything else. Where references may change,
 //! it moves every object that it finds, and checks that each store of a reference into an older object has marked a
 //! card. Where there are cards, a snapshot is marked from each collection to the next: each reference that is
-//! overwritten meanwhile must have been recorded. A reference that a map forgets reads back as rubbish. Leaves are never
-//! used twice.
+//! overwritten meanwhile must have been recorded. A reference that a map forgets reads back as rubbish. Leaves are
+//! never used twice.
 //!
 //! Where the first N bytes grow, they do at any chance: when a leaf is asked for, sometimes by one leaf, sometimes to
 //! the array's end, and now and then at collections. What a leaf held before it was copied to its home is overwritten.
@@ -23,7 +23,7 @@ use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun};
+use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun, SizeRun};
 use legato_heap::types::{TypeKind, TypeRecord};
 use rustc_hash::FxHashMap;
 
@@ -217,6 +217,7 @@ impl Instance {
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
+            sizes: SizeRun::table(&crate::support::CELL_BYTES),
         });
         // SAFETY: the context is as long as its layout says.
         unsafe {

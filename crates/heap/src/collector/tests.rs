@@ -1,23 +1,22 @@
 //! A collection in steps of one unit finds, frees and gives back what one without a limit does.
 
-use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
+use super::Collect;
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
-use crate::collector::Collect;
+use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::heap::{Heap, Inner, dispatch};
 use crate::layout::StorageKind;
-use crate::observer::{Cause, HeapStats};
+use crate::observer::{Cause, GcEvent, GcObserver, GcSlice, HeapStats, Phase};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
-use crate::references::{ReferenceModel, References};
+use crate::references::ReferenceModel;
 use crate::roots::{RootCursor, RootVisitor, Roots};
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeInfo, TypeShape};
-use crate::views::{DoubleMapParams, NativeViews};
-use crate::{Arrays, Collector, HeapConfig};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Half of the roots as frames, half as slots.
 struct Held {
@@ -179,28 +178,59 @@ fn collect<M: ReferenceModel>(
     (steps, left)
 }
 
+/// Notes the phases of slices, and for each collection how long its slices and itself took.
+#[derive(Default)]
+struct Notes {
+    phases: Vec<Phase>,
+    slices: Duration,
+}
+
+struct Noting(Arc<Mutex<Notes>>);
+
+impl GcObserver for Noting {
+    fn event(&mut self, event: &GcEvent) {
+        let slices = std::mem::take(&mut self.0.lock().unwrap().slices);
+        assert!(slices > Duration::ZERO && slices <= event.pause, "{slices:?} of {event}");
+    }
+
+    fn slice(&mut self, slice: &GcSlice) {
+        let mut notes = self.0.lock().unwrap();
+        notes.phases.push(slice.phase);
+        notes.slices += slice.wall;
+        // The two clocks are read one after the other.
+        assert!(slice.cpu <= slice.wall + Duration::from_millis(20), "{slice:?}");
+    }
+}
+
+#[test]
+fn an_observer_is_told_of_each_slice_before_its_collection() {
+    let full = [Phase::Roots, Phase::Mark, Phase::Sweep, Phase::Release];
+    let expected = [full.to_vec(), [&[Phase::Evacuate], &full[..]].concat()];
+    for (collector, expected) in ["mark-sweep", "generational"].into_iter().zip(expected) {
+        let mut config = HeapConfig::default();
+        config.set("collector", collector).unwrap();
+        let mut garden = Garden::new(&config);
+        let notes = Arc::<Mutex<Notes>>::default();
+        garden.heap.set_observer(Box::new(Noting(notes.clone())));
+        garden.heap.collect(Cause::Requested, &mut garden.roots);
+        assert_eq!(notes.lock().unwrap().phases, expected);
+    }
+}
+
 #[test]
 fn steps_of_one_unit_do_what_one_step_does() {
-    let base = HeapConfig {
-        collector: Collector::MarkSweep,
-        max_bytes: 512 << 20,
-        min_bytes: 512 << 20,
-        ..HeapConfig::default()
-    };
-    let mapped = Arrays::Mapped(MappedParams::DEFAULT);
-    let configs = [
-        base.clone(),
-        HeapConfig { references: References::ThinHandles, ..base.clone() },
-        HeapConfig { arrays: Arrays::ZRays(ZRayParams::DEFAULT), ..base.clone() },
-        HeapConfig { arrays: mapped, ..base.clone() },
-        HeapConfig { arrays: mapped, references: References::ThinHandles, ..base.clone() },
-        HeapConfig {
-            arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 4 << 10, lazy: false }),
-            native_views: NativeViews::DoubleMap(DoubleMapParams::DEFAULT),
-            ..base
-        },
+    let base = [("collector", "mark-sweep"), ("max", "512M"), ("min", "512M")];
+    let configs: [&[(&str, &str)]; 6] = [
+        &[],
+        &[("references", "thin-handles")],
+        &[("arrays", "zrays")],
+        &[("arrays", "mapped")],
+        &[("arrays", "mapped"), ("references", "thin-handles")],
+        &[("arrays", "arraylets"), ("native-views", "double-map"), ("leaf", "4K")],
     ];
-    for config in configs {
+    for settings in configs {
+        let mut config = HeapConfig::default();
+        base.iter().chain(settings).for_each(|(key, value)| config.set(key, value).unwrap());
         let mut gardens = [Garden::new(&config), Garden::new(&config)];
         for round in 0..3 {
             let [whole, stepped] = gardens.each_mut().map(|garden| {
@@ -212,9 +242,9 @@ fn steps_of_one_unit_do_what_one_step_does() {
             assert_eq!(few, 7, "a step for each machine");
             assert!(many > 2000, "{many} steps");
             for (left, by_steps) in left.iter().zip(&left_by_steps) {
-                assert!(left == by_steps, "{config:?}, round {round}:\n{left}\n{by_steps}");
+                assert!(left == by_steps, "{settings:?}, round {round}:\n{left}\n{by_steps}");
             }
-            assert_eq!(stats, stats_by_steps, "{config:?}");
+            assert_eq!(stats, stats_by_steps, "{settings:?}");
             let dropped = [&*whole, &*stepped].map(|garden| garden.dropped.load(Ordering::Relaxed));
             assert!(dropped[0] == dropped[1] && dropped[0] > 0, "{dropped:?}");
             // What is allocated next lies in the same places.

@@ -4,20 +4,14 @@ use super::HeapConfig;
 use super::keys::{AXES, Key, PARAMETERS};
 use crate::error::HeapError;
 
-/// The parameters of axis values that [`HeapConfig::set`] was given, by name: they come to their value when that is
-/// chosen, before or after. How a heap was described makes no difference to what it is: two of these are always equal.
-#[derive(Clone, Debug, Default)]
-pub struct Given(Vec<(&'static Key, String)>);
-
-impl PartialEq for Given {
-    fn eq(&self, _: &Given) -> bool {
-        true
-    }
-}
-
 /// Every key.
 fn keys() -> impl Iterator<Item = &'static Key> {
     AXES.iter().chain(PARAMETERS)
+}
+
+/// The key of this name.
+fn key(name: &str) -> Option<&'static Key> {
+    keys().find(|known| known.name == name)
 }
 
 impl HeapConfig {
@@ -27,21 +21,23 @@ impl HeapConfig {
     /// # Errors
     /// [`HeapError::InvalidConfig`] where the key or value is unknown. Ranges and combinations are left to
     /// [`validate`](Self::validate), parameters of values that are never chosen too.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), HeapError> {
-        let Some(found) = keys().find(|known| known.name == key) else {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), HeapError> {
+        let Some(found) = key(name) else {
             let known: Vec<_> = keys().map(|known| known.name).collect();
-            return Err(HeapError::invalid(format!("unknown key '{key}'; known are {}", known.join(", "))));
+            return Err(HeapError::invalid(format!("unknown key '{name}'; known are {}", known.join(", "))));
         };
         for (_, mut sample) in found.samples() {
             found.parse(&mut sample, value)?;
         }
         found.parse(self, value)?;
         if found.owners().is_some() {
-            self.given.0.retain(|(given, _)| given.name != key);
-            self.given.0.push((found, value.to_string()));
+            self.given.0.retain(|(given, _)| *given != name);
+            self.given.0.push((found.name, value.to_string()));
         }
-        for (parameter, value) in self.given.0.clone() {
-            if parameter.owners().is_some_and(|(axis, _)| axis.name == key) {
+        for (given, value) in self.given.0.clone() {
+            if let Some(parameter) = key(given)
+                && parameter.owners().is_some_and(|(axis, _)| axis.name == name)
+            {
                 parameter.parse(self, &value)?;
             }
         }
@@ -64,7 +60,7 @@ impl HeapConfig {
     /// # Errors
     /// [`HeapError::InvalidConfig`] with one sentence.
     pub(super) fn validate_keys(&self) -> Result<(), HeapError> {
-        for (key, value) in &self.given.0 {
+        for (key, value) in self.given.0.iter().filter_map(|(name, value)| Some((key(name)?, value))) {
             if let (None, Some((axis, owners))) = (key.text(self), key.owners()) {
                 let owners: Vec<_> = owners.iter().map(|owner| format!("{}={owner}", axis.name)).collect();
                 let (name, owners, chosen) = (key.name, owners.join(" or "), axis.text(self).unwrap_or_default());

@@ -150,16 +150,16 @@ impl Comparison {
 
     /// Z-rays that grow, with versions of loops, and other layouts beside them: over the same without versions.
     pub fn loop_versions(options: &Options) -> Comparison {
-        let versions =
-            |name: &str, value: &str| Configuration::new(name, &format!("{ZRAYS},{LOOP_VERSIONS}={value}"), options);
+        let new = |name: &str, own: &str| Configuration::new(name, own, options);
+        let versions = |name: &str, value: &str| new(name, &format!("{},{LOOP_VERSIONS}={value}", layout("zrays")));
         Comparison {
             experiment: "loop versions".into(),
             baseline: versions("no versions", "none"),
             others: vec![
                 versions("versions", "versions"),
                 versions("versions and outlining", "outlined"),
-                Configuration::new("mapped", "arrays=mapped", options),
-                Configuration::new("contiguous", "arrays=contiguous", options),
+                new("mapped", layout("mapped")),
+                new("contiguous", layout("contiguous")),
             ],
         }
     }

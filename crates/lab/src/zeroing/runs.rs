@@ -29,7 +29,8 @@ pub(super) struct Sample {
 }
 
 impl Contestant {
-    /// Every strategy of the test matrix, in the order of [`Zeroing::ALL`], under the generational collector with further heap options.
+    /// Every strategy of the test matrix, in the order of [`Zeroing::ALL`], under the generational collector with
+    /// further heap options.
     ///
     /// # Errors
     /// If an option is wrong, or this host is not supported.

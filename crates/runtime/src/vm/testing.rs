@@ -151,6 +151,7 @@ impl Assembler {
                 allocation: AllocationPlan::SizeClasses {
                     cell_bytes: vec![],
                     runs_offset: MutatorContext::RUNS_OFFSET,
+                    sizes_offset: MutatorContext::SIZES_OFFSET,
                 },
                 fresh_memory_is_zero: true,
                 store_barrier: BarrierPlan::NONE,

@@ -8,6 +8,7 @@ use legato::{
     Mutability, RefType, Result, RootScope, Rooted, StorageType, Store, StructRef, StructRefPre, StructType, Tag,
     TagType, ThrownException, Trap, Val, ValType,
 };
+use legato_test_matrix::product;
 
 use crate::{engine, engines, instance};
 
@@ -443,5 +444,52 @@ fn types_answer_subtyping() -> Result<()> {
     assert!(RefType::new(false, concrete).matches(&nullable) && !nullable.matches(&RefType::new(false, HeapType::Eq)));
     assert!(StructType::with_finality_and_supertype(engine, legato::Finality::Final, Some(&base), []).is_ok());
     assert_eq!(FuncType::new(engine, [ValType::I32], []), FuncType::new(engine, [ValType::I32], []));
+    Ok(())
+}
+
+#[test]
+fn arrays_whose_length_is_known_late_are_allocated_inline() -> Result<()> {
+    let text = r#"(module
+        (type $bytes (array (mut i8))) (type $words (array (mut i32))) (type $references (array (mut i31ref)))
+        (func (export "run") (param $longest i32) (param $rounds i32)
+            (local $length i32) (local $last i32)
+            (local $b (ref null $bytes)) (local $w (ref null $words)) (local $r (ref null $references))
+            (loop $round
+                (local.set $length (i32.const 0))
+                (loop $next
+                    (local.set $b (array.new $bytes (i32.const 7) (local.get $length)))
+                    (local.set $w (array.new_default $words (local.get $length)))
+                    (local.set $r (array.new $references (ref.i31 (i32.const 5)) (local.get $length)))
+                    (if (i32.or (i32.ne (array.len (local.get $b)) (local.get $length))
+                            (i32.or (i32.ne (array.len (local.get $w)) (local.get $length))
+                                (i32.ne (array.len (local.get $r)) (local.get $length))))
+                        (then unreachable))
+                    (if (local.get $length) (then
+                        (local.set $last (i32.sub (local.get $length) (i32.const 1)))
+                        (if (i32.ne (array.get_u $bytes (local.get $b) (local.get $last)) (i32.const 7))
+                            (then unreachable))
+                        (if (array.get $words (local.get $w) (local.get $last)) (then unreachable))
+                        (if (i32.ne (i31.get_u (array.get $references (local.get $r) (local.get $last))) (i32.const 5))
+                            (then unreachable))
+                        (array.fill $words (local.get $w) (i32.const 0) (i32.const -1) (local.get $length))))
+                    (local.set $length (i32.add (local.get $length) (i32.const 1)))
+                    (br_if $next (i32.le_u (local.get $length) (local.get $longest))))
+                (local.set $rounds (i32.sub (local.get $rounds) (i32.const 1)))
+                (br_if $round (local.get $rounds)))))"#;
+    for heap in product(&["collector", "references", "arrays"]) {
+        let engine = engine(&heap, "max=8M,min=1M");
+        let (mut store, instance) = instance(&engine, (), text)?;
+        let run = instance.get_typed_func::<(i32, i32), ()>(&mut store, "run")?;
+        run.call(&mut store, (120, 100))?;
+        store.verify_heap()?;
+        let stats = store.heap_stats();
+        assert!(stats.collections > 0);
+        // Arrays with leaves come from the runtime; and there are not many long ones to a run.
+        let (slow, has_leaves) = (stats.slow_allocations, stats.arrays.leaves_allocated + stats.arrays.leaves_lazy > 0);
+        assert!(has_leaves || slow < 120 * 100 / 2, "{heap}: {slow} of 36000 arrays");
+        // Longer ones, inline and not.
+        run.call(&mut store, (5000, 1))?;
+        store.verify_heap()?;
+    }
     Ok(())
 }

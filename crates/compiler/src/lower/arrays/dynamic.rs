@@ -1,4 +1,5 @@
-//! Inline allocation of arrays whose length is known at run time only, where every size is bumped from one cursor.
+//! Inline allocation of arrays whose length is known at run time only: by bumping the one cursor that there is, or that
+//! of the size class which a table names for the size.
 //!
 //! A short array is filled, or zeroed where its memory is not zero yet, by a loop of 8-byte stores; a longer one in the
 //! runtime. The loop may run over the padding behind the last element, which belongs to the object.
@@ -10,7 +11,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{OBJECT_ALIGNMENT, StorageKind, array_elements_offset};
-use legato_heap::plan::{AllocationPlan, ArrayPlan};
+use legato_heap::plan::{AllocationPlan, ArrayPlan, MAX_TABLE_BYTES};
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 use crate::lower::Lowering;
@@ -25,9 +26,18 @@ pub(super) const LONGEST_LOOP: u32 = 512;
 /// Where the loop starts: elements that begin before, right behind the length, fill the 4 bytes up to here.
 const LOOP_START: u32 = 16;
 
+/// Which cursor is bumped. Offsets in the mutator's context.
+#[derive(Clone, Copy)]
+enum Bump {
+    /// That of the run at this offset.
+    One(u32),
+    /// That of a size class, found in the table at this offset.
+    BySize(u32),
+}
+
 /// Where to allocate an array of any length.
 pub(in crate::lower) struct DynamicRun {
-    run_offset: u32,
+    bump: Bump,
     /// Offset of the first element.
     elements: u32,
     /// Offset of the pointer that leads to the elements, where one does. An empty array has none: it takes the slow
@@ -45,15 +55,19 @@ impl ModuleEnv<'_> {
         kind: StorageKind,
         default: bool,
     ) -> Option<DynamicRun> {
-        let AllocationPlan::Bump { run_offset, max_bytes } = self.plan.allocation else { return None };
+        let (bump, max_bytes) = match &self.plan.allocation {
+            &AllocationPlan::Bump { run_offset, max_bytes } => (Bump::One(run_offset), max_bytes),
+            AllocationPlan::SizeClasses { cell_bytes, sizes_offset, .. } => {
+                (Bump::BySize(*sizes_offset), MAX_TABLE_BYTES.min(*cell_bytes.last()?))
+            }
+        };
         // A counted build counts arrays where they are allocated: in the runtime.
         if !inline || kind == StorageKind::V128 || self.plan.counting.is_some() {
             return None;
         }
         let is_written = !(default && self.plan.fresh_memory_is_zero);
         let bytes = if is_written { max_bytes.min(LONGEST_LOOP) } else { max_bytes };
-        let mut run =
-            DynamicRun { run_offset, elements: array_elements_offset(kind), pointer: None, longest: u32::MAX };
+        let mut run = DynamicRun { bump, elements: array_elements_offset(kind), pointer: None, longest: u32::MAX };
         if let ArrayPlan::Spines(plan) = self.plan.arrays {
             if plan.layout.grows {
                 run.longest = (MAX_SMALL_BYTES - run.elements) / kind.bytes();
@@ -81,8 +95,7 @@ impl Lowering<'_, '_> {
         length: Value,
         key: SafepointKey,
     ) -> ir::Value {
-        let DynamicRun { run_offset, elements: elements_offset, pointer, longest } = run;
-        let run = run_offset as i32;
+        let DynamicRun { bump, elements: elements_offset, pointer, longest } = run;
         let length = self.value(length);
         let mutator = self.mutator();
         self.cage();
@@ -108,15 +121,26 @@ impl Lowering<'_, '_> {
         let bytes = self.b.ins().iadd_imm_s(elements, rounding);
         let bytes = self.b.ins().band_imm_s(bytes, -i64::from(OBJECT_ALIGNMENT));
         let flags = self.flags(Region::Runs).with_aligned();
-        let cursor = self.b.ins().uload32(flags, mutator, run);
-        let limit = self.b.ins().uload32(flags, mutator, run + 4);
-        let next = self.b.ins().iadd(cursor, bytes);
+        let (base, run, cell) = match bump {
+            Bump::One(run) => (mutator, run as i32, bytes),
+            Bump::BySize(table) => {
+                // An entry of 4 bytes for each 8 of the size.
+                let entry = self.b.ins().ushr_imm_u(bytes, 1);
+                let entry = self.b.ins().iadd(mutator, entry);
+                let run = self.b.ins().uload16(types::I64, flags, entry, table as i32);
+                let cell = self.b.ins().uload16(types::I64, flags, entry, table as i32 + 2);
+                (self.b.ins().iadd(mutator, run), 0, cell)
+            }
+        };
+        let cursor = self.b.ins().uload32(flags, base, run);
+        let limit = self.b.ins().uload32(flags, base, run + 4);
+        let next = self.b.ins().iadd(cursor, cell);
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
         self.b.switch_to_block(fast);
         let handle = self.prepare_handle(slow);
-        self.b.ins().istore32(flags, next, mutator, run);
+        self.b.ins().istore32(flags, next, base, run);
         let new = self.name_cell(cursor, handle);
         let address = new.address;
         self.write_header(type_id, &new, self.env.has_inline_lengths().then_some(length));

@@ -28,9 +28,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::roots::{Safepoints, Temperature};
-use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
+use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value};
 use crate::passes::heap::HeapFacts;
-use crate::passes::support::{constant_i32, origin, root};
+use crate::passes::support::{Homes, constant_i32, origin, root};
 
 /// No strip ends beyond this index: so far from the greatest that an index within a strip does not wrap when it makes a
 /// step.
@@ -117,7 +117,7 @@ pub(crate) fn plan_strips(heap: &HeapFacts, mir: &Function, cfg: &Cfg, safepoint
         }
     }
     let mut finder =
-        Finder { heap, mir, spines, cfg, dominators: &dominators, homes: None, plan: StripPlan::default() };
+        Finder { heap, mir, spines, cfg, dominators: &dominators, places: None, plan: StripPlan::default() };
     for (number, blocks) in blocks.iter().enumerate() {
         let calls = |&block: &Block| {
             let data = &mir.blocks[block.index()];
@@ -158,14 +158,13 @@ struct Finder<'a> {
     cfg: &'a Cfg,
     dominators: &'a Dominators,
     /// The block of each instruction, once needed.
-    homes: Option<Homes>,
+    places: Option<Places>,
     plan: StripPlan,
 }
 
 /// Where instructions are, and the lengths of arrays.
-struct Homes {
-    /// By instruction.
-    blocks: Vec<Block>,
+struct Places {
+    homes: Homes,
     /// By array: where its length is read.
     lengths: FxHashMap<Value, SmallVec<[Length; 1]>>,
 }
@@ -300,7 +299,7 @@ impl Finder<'_> {
 
     /// A length of an array that is read before the loop with this header.
     fn length_before(&mut self, array: Value, header: Block) -> Option<Value> {
-        let lengths = self.homes().lengths.get(&array)?.clone();
+        let lengths = self.places().lengths.get(&array)?.clone();
         let mut before = lengths.iter().filter(|length| length.block != header);
         let found = before.find(|length| self.dominators.dominates(length.block, header))?;
         Some(self.mir.insts[found.inst.index()].results[0])
@@ -408,27 +407,23 @@ impl Finder<'_> {
 
     /// The block that defines a value.
     fn home(&mut self, value: Value) -> Block {
-        match self.mir.values[self.mir.resolve(value).index()].def {
-            ValueDef::Param(block, _) => block,
-            ValueDef::Result(inst, _) => self.homes().blocks[inst.index()],
-            ValueDef::Alias(_) => unreachable!("aliases are resolved"),
-        }
+        let mir = self.mir;
+        self.places().homes.of(mir, mir.resolve(value))
     }
 
-    fn homes(&mut self) -> &Homes {
-        self.homes.get_or_insert_with(|| {
+    fn places(&mut self) -> &Places {
+        self.places.get_or_insert_with(|| {
             let mir = self.mir;
-            let mut homes = Homes { blocks: vec![mir.entry; mir.insts.len()], lengths: FxHashMap::default() };
+            let mut places = Places { homes: Homes::new(mir, self.cfg), lengths: FxHashMap::default() };
             for &block in &self.cfg.order {
                 for &inst in &mir.blocks[block.index()].insts {
-                    homes.blocks[inst.index()] = block;
                     let data = &mir.insts[inst.index()];
                     if let Op::ArrayLen(_) = data.op {
-                        homes.lengths.entry(root(mir, data.args[0])).or_default().push(Length { inst, block });
+                        places.lengths.entry(root(mir, data.args[0])).or_default().push(Length { inst, block });
                     }
                 }
             }
-            homes
+            places
         })
     }
 }

@@ -13,12 +13,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::abi::COLD_CELLS;
 use crate::mir::{
-    Block, Cfg, Check, Collects, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value, ValueDef,
+    Block, Cfg, Check, Collects, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value,
 };
 use crate::module::ValueType;
 use crate::passes::analysis::{Safepoints, plan_strips};
 use crate::passes::heap::HeapFacts;
-use crate::passes::support::{definition, root};
+use crate::passes::support::{Homes, definition, root};
 
 /// A loop with more instructions than this is not outlined.
 const MOST_INSTS: usize = 150;
@@ -53,7 +53,7 @@ pub(super) struct Outliner<'a> {
     mir: &'a Function,
     dominators: &'a Dominators,
     /// The block of each instruction.
-    homes: &'a [Block],
+    homes: &'a Homes,
     /// By value, whether it is used outside of the innermost loop that defines it.
     escapes: Vec<bool>,
 }
@@ -65,7 +65,7 @@ impl<'a> Outliner<'a> {
         cfg: &Cfg,
         dominators: &'a Dominators,
         loops: &Loops,
-        homes: &'a [Block],
+        homes: &'a Homes,
     ) -> Outliner<'a> {
         let mut outliner = Outliner { heap, mir, dominators, homes, escapes: vec![false; mir.values.len()] };
         for &block in &cfg.order {
@@ -90,11 +90,7 @@ impl<'a> Outliner<'a> {
     }
 
     fn home(&self, value: Value) -> Block {
-        match self.mir.values[value.index()].def {
-            ValueDef::Param(block, _) => block,
-            ValueDef::Result(inst, _) => self.homes[inst.index()],
-            ValueDef::Alias(_) => unreachable!("aliases are resolved"),
-        }
+        self.homes.of(self.mir, value)
     }
 
     /// The loop with these blocks, header first, in reverse post-order, as the piece of code of this number; `None`

@@ -6,12 +6,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::outline::Outlined;
-use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value, ValueDef};
+use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value};
 use crate::module::{CompositeType, HeapType, RefType, ValueType};
 use crate::passes::analysis::Comparison;
 use crate::passes::effects::Effects;
 use crate::passes::heap::HeapFacts;
-use crate::passes::support::{definition, is_length_of, root, use_counts};
+use crate::passes::support::{Homes, definition, is_length_of, root, use_counts};
 
 /// A loop, with the loops within, of which there are to be a fast path and a slow path.
 pub(super) struct VersionedLoop {
@@ -95,7 +95,7 @@ pub(super) struct Finder<'a> {
     /// By value, how often it is used.
     uses: Vec<u32>,
     /// The block of each instruction.
-    pub(super) homes: Vec<Block>,
+    pub(super) homes: Homes,
     /// By array, the blocks that read its length.
     lengths: FxHashMap<Value, SmallVec<[Block; 2]>>,
 }
@@ -109,12 +109,10 @@ impl<'a> Finder<'a> {
         dominators: &'a Dominators,
         loops: &'a Loops,
     ) -> Finder<'a> {
-        let mut homes = vec![mir.entry; mir.insts.len()];
         let mut lengths: FxHashMap<Value, SmallVec<[Block; 2]>> = FxHashMap::default();
         for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
             for &inst in &data.insts {
-                homes[inst.index()] = block;
                 let data = &mir.insts[inst.index()];
                 if let Op::ArrayLen(_) = data.op {
                     lengths.entry(root(mir, data.args[0])).or_default().push(block);
@@ -122,6 +120,7 @@ impl<'a> Finder<'a> {
             }
         }
         let uses = use_counts(mir, &cfg.order);
+        let homes = Homes::new(mir, cfg);
         let mut has_inner = vec![false; loops.loops.len()];
         loops.loops.iter().filter_map(|data| data.parent).for_each(|parent| has_inner[parent] = true);
         let effects = Effects::of_loops(mir, heap.info, cfg, loops);
@@ -352,12 +351,7 @@ impl<'a> Finder<'a> {
         if edge.block != inside || index != access.index || !is_length_of(mir, length, access.array) {
             return None;
         }
-        let is_before = |value: Value| match mir.values[value.index()].def {
-            ValueDef::Param(home, _) => home != inside,
-            ValueDef::Result(inst, _) => self.homes[inst.index()] != inside,
-            ValueDef::Alias(_) => unreachable!("aliases are resolved"),
-        };
-        if !is_before(access.array) {
+        if self.homes.of(mir, access.array) == inside {
             return None;
         }
         let end = data.insts.len();
@@ -437,12 +431,7 @@ impl<'a> Finder<'a> {
     /// Whether an array is the same in all iterations of a loop and known not to be null before the first.
     fn is_known_before(&self, array: Value, number: usize) -> bool {
         let header = self.loops.loops[number].header;
-        let home = match self.mir.values[array.index()].def {
-            ValueDef::Param(block, _) => block,
-            ValueDef::Result(inst, _) => self.homes[inst.index()],
-            ValueDef::Alias(_) => unreachable!("aliases are resolved"),
-        };
-        if self.loops.contains(number, home) {
+        if self.loops.contains(number, self.homes.of(self.mir, array)) {
             return false;
         }
         let is_read_before =

@@ -22,6 +22,7 @@ impl Attributes for MarkSweepAttributes {
         AllocationPlan::SizeClasses {
             cell_bytes: size_classes::cell_bytes().to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
+            sizes_offset: MutatorContext::SIZES_OFFSET,
         }
     }
 

@@ -19,8 +19,8 @@ const LEAST_RUN: u32 = 4;
 const FIRST_SEARCH: u32 = 4;
 /// Words that are looked at together for zeros.
 const LINE_WORDS: usize = 8;
-/// Where time is limited, the most pages that are looked at, those that are searched for zeros, and the most blocks that
-/// are given back at once.
+/// Where time is limited, the most pages that are looked at, and searched for zeros, and the most blocks that are given
+/// back at once.
 const MOST_PAGES: usize = 1024;
 const MOST_SEARCHED: usize = 16;
 const MOST_BLOCKS: u32 = 32;
@@ -38,6 +38,8 @@ pub(crate) struct MappedSweep {
     /// The array at hand, or the block from which on the next one is looked for.
     head: u32,
     stage: Stage,
+    /// What has been noted of its pages, between two steps.
+    residency: Vec<bool>,
     pub(crate) survivors: Survivors,
 }
 
@@ -72,11 +74,25 @@ enum Freeing {
 impl MappedSpace {
     /// Begins a sweep. With `thorough`, all arrays are searched for zeros.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> MappedSweep {
-        MappedSweep { thorough, head: 0, stage: Stage::Next, survivors: Survivors::default() }
+        MappedSweep { thorough, head: 0, stage: Stage::Next, residency: Vec::new(), survivors: Survivors::default() }
     }
 
     /// Goes on with a sweep.
     pub(crate) fn sweep<M: ReferenceModel>(
+        &mut self,
+        sweep: &mut MappedSweep,
+        pool: &mut BlockPool,
+        model: &mut M,
+        budget: &mut Budget,
+    ) -> Done {
+        // Between two steps others look at pages.
+        std::mem::swap(&mut self.residency, &mut sweep.residency);
+        let done = self.sweep_arrays(sweep, pool, model, budget);
+        std::mem::swap(&mut self.residency, &mut sweep.residency);
+        done
+    }
+
+    fn sweep_arrays<M: ReferenceModel>(
         &mut self,
         sweep: &mut MappedSweep,
         pool: &mut BlockPool,
