@@ -143,8 +143,6 @@ impl Lowering<'_, '_> {
         self.b.ins().istore32(flags, next, base, run);
         let new = self.name_cell(cursor, handle);
         let address = new.address;
-        self.note_reference(new.reference);
-        self.note_reference(address);
         self.write_header(type_id, &new, self.env.has_inline_lengths().then_some(length));
         self.write_array_length(length, &new);
         let pattern = match element {
