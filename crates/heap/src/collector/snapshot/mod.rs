@@ -32,9 +32,9 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 /// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for: later where
-/// there are more objects, so that a cycle's two traces cost each call between two cycles so many objects at most.
+/// there are more objects and roots, so that a cycle's two traces cost each call between two cycles so many at most.
 const BETWEEN_CYCLES: u32 = 4;
-const OBJECTS_A_CALL: u32 = 64;
+const OBJECTS_A_CALL: u32 = 16;
 
 /// A heap with this collector and reference model `M`.
 pub(crate) struct Snapshot<M> {
@@ -119,7 +119,7 @@ impl<M: ReferenceModel> Snapshot<M> {
         let core = &mut self.mark_sweep.core;
         core.context.set_marking(true);
         let reached = reach(core, &found.0);
-        self.calls = BETWEEN_CYCLES.max(reached.len() as u32 / OBJECTS_A_CALL);
+        self.calls = BETWEEN_CYCLES.max((found.0.len() + reached.len()) as u32 / OBJECTS_A_CALL);
         self.cycle = Some(Cycle { reached, roots: found.0 });
     }
 
