@@ -89,23 +89,21 @@ pub(crate) fn cover(axes: &[Axis]) -> Vec<Row> {
     }
 }
 
-/// Two values that a row has. A collector with a reference model counts as one value: a reference model under another
-/// collector is another heap. So there may be three, each a number that no other value of any axis has; 0 is none.
-type Pair = [u16; 3];
+/// Two values of a row, each a number that no other value of any axis has.
+type Pair = [u16; 2];
 
-/// The pairs of a row with these values, each a position among those of its axis.
+/// The pairs of a row with these values, each a position among those of its axis. A row of one value has it twice.
 fn pairs_in(axes: &[Axis], values: &[Option<usize>]) -> Vec<Pair> {
-    let named = |name: &str| axes.iter().position(|axis| axis.name == name).filter(|&at| values[at].is_some());
-    let number = |at: Option<usize>| at.map_or(0, |at| 1 + (at << 8 | values[at].unwrap_or_default()) as u16);
-    let (collector, references) = (named("collector"), named("references"));
-    let others: Vec<usize> =
-        (0..axes.len()).filter(|&at| values[at].is_some() && ![collector, references].contains(&Some(at))).collect();
-    let mut pairs = vec![[number(collector), number(references), 0]];
-    for (nth, &one) in others.iter().enumerate() {
-        let is_parameter = axes[one].is_parameter;
-        pairs.push([number(collector), number(references.filter(|_| !is_parameter)), number(Some(one))]);
-        let alike = others[nth + 1..].iter().filter(|&&other| axes[other].is_parameter == is_parameter);
-        pairs.extend(alike.map(|&other| [number(Some(one)), number(Some(other)), 0]));
+    let own: Vec<(&Axis, u16)> = (0u16..)
+        .zip(axes.iter().zip(values))
+        .filter_map(|(at, (axis, value))| Some((axis, at << 8 | (*value)? as u16)))
+        .collect();
+    let counts = |one: &Axis, other: &Axis| one.name == "collector" || one.is_parameter == other.is_parameter;
+    let mut pairs = Vec::new();
+    for (nth, (axis, value)) in own.iter().enumerate() {
+        pairs.push([*value, *value]);
+        let others = own[nth + 1..].iter().filter(|(other, _)| counts(axis, other));
+        pairs.extend(others.map(|(_, other)| [*value, *other]));
     }
     pairs
 }

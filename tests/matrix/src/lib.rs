@@ -8,8 +8,7 @@
 //!   settings has a say. Of an axis no value of which does (the leaves of contiguous arrays), a row has none.
 //! * [`product`] gives every combination of some axes.
 //! * [`pairs`] gives rows so that every two values of two axes that can stand in one row do, few in number and always
-//!   the same ones. A collector with a reference model counts as one value there: the same model under another
-//!   collector is another heap. A parameter of a value is paired with collectors and other parameters.
+//!   the same ones. A parameter of a value is paired with collectors and other parameters alone.
 //! * A [`Suite`] is all pairs of all axes and of its own *modes*: whether the heap is verified, and how often it
 //!   collects. The [official suite](OFFICIAL), the [programs](PROGRAMS) and [fuzzing](FUZZ) are suites.
 //!

@@ -31,13 +31,13 @@ pub const OFFICIAL: Suite = Suite {
 };
 
 /// The example programs. Verification walks the whole heap at each collection: a smaller nursery, or collections more
-/// often, would make the tests slow, not sharper. The count of allocations is a prime, so that collections do not fall
-/// in step with a program's loops.
+/// often, would make the tests slow, not sharper. The counts of allocations are primes, so that collections do not
+/// fall in step with a program's loops.
 pub const PROGRAMS: Suite = Suite {
     nursery: "nursery=8M",
     fixed: "sizing=fixed,max=64M",
     settings: "min=2M",
-    modes: &["verify=on,stress=60013", "verify=on"],
+    modes: &["verify=on", "verify=on,stress=60013", "verify=on,stress=20011"],
     first: &[],
 };
 
