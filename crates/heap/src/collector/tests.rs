@@ -146,7 +146,11 @@ fn collect<M: ReferenceModel>(
     let mut run = |step: &mut dyn FnMut(&mut Budget) -> Done| {
         loop {
             steps += 1;
-            if step(&mut budget()) == Done::Yes {
+            let mut budget = budget();
+            // Whoever comes before may have used the budget up.
+            let mut exhausted = Budget::units(1);
+            exhausted.spend(1);
+            if budget.is_limited() && step(&mut exhausted) == Done::Yes || step(&mut budget) == Done::Yes {
                 break;
             }
         }
