@@ -106,7 +106,7 @@ pub enum AllocationPlan {
         sizes_offset: u32,
     },
     /// Objects of every size are taken by bumping one cursor, rounded up to
-    /// [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT).
+    /// [`OBJECT_ALIGNMENT`].
     Bump {
         /// Offset in the [`MutatorContext`] of the [`BumpRun`].
         run_offset: u32,
@@ -134,12 +134,12 @@ impl AllocationPlan {
 /// The largest size in the table of [`SizeRun`]s, in bytes. To allocate a larger object inline would gain nothing
 /// beside its contents.
 pub const MAX_TABLE_BYTES: u32 = 1 << 10;
-/// Entries of the table: one for each size, a multiple of [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT).
+/// Entries of the table: one for each size, a multiple of [`OBJECT_ALIGNMENT`].
 pub const TABLE_SIZES: usize = (MAX_TABLE_BYTES / OBJECT_ALIGNMENT) as usize + 1;
 
 /// Where an object of a size known at run time only is allocated inline, under [`AllocationPlan::SizeClasses`]: entry
 /// `n` of the table in the [`MutatorContext`] is for `n` times
-/// [`OBJECT_ALIGNMENT`](crate::layout::OBJECT_ALIGNMENT) bytes.
+/// [`OBJECT_ALIGNMENT`] bytes.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SizeRun {

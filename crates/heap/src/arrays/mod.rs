@@ -7,7 +7,8 @@
 //! | `zrays` | the same behind the first N bytes, with lazy leaves, zero compression, fast copy and copy-on-write; N may grow | Z-Rays, sections 4.3 to 4.7 |
 //! | `mapped` | large arrays own address space of their own, whose pages come and go | - |
 //!
-//! `arraylets` is the layout of `zrays` with N = 0 and without its optimisations: both are a [`SpineLayout`].
+//! `arraylets` is the layout of `zrays` with N = 0 and without its optimisations: both are a
+//! [`SpineLayout`](crate::layout::SpineLayout).
 
 pub(crate) mod bulk;
 pub(crate) mod copy;

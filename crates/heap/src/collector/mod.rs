@@ -1,6 +1,6 @@
 //! Axis `collector`: when memory is reclaimed, and how.
 //!
-//! A collector is a folder here. What it says of itself are its [`Attributes`], what a heap asks of it is [`Collect`];
+//! A collector is a folder here. What it says of itself are its `Attributes`, what a heap asks of it is `Collect`;
 //! which heaps there are, by collector and reference model, says the table in `heap`.
 
 pub(crate) mod attributes;
