@@ -27,7 +27,12 @@ pub(super) struct Key {
 
 /// The axes.
 pub(super) const AXES: &[Key] = &[
-    key("collector", |c| choice(&mut c.collector), Range::Any, "when memory is reclaimed, and how"),
+    key(
+        "collector",
+        |c| choice(&mut c.collector),
+        Range::Any,
+        "when memory is reclaimed, and how; snapshot is for tests",
+    ),
     key("references", |c| choice(&mut c.references), Range::Any, "from a reference to its object"),
     key("arrays", |c| choice(&mut c.arrays), Range::Any, "where the elements of an array lie"),
     key("native-views", |c| choice(&mut c.native_views), Range::Any, "how host code sees an array in leaves"),
