@@ -57,8 +57,8 @@ pub(crate) struct Core<M> {
     /// How much may be allocated in leaves before a collection is asked for, in bytes.
     pub(crate) leaf_budget: u64,
     pub(crate) taken: TakenLeaves,
-    /// Spines whose leaves are to come home.
-    pub(crate) homecoming: Vec<u32>,
+    /// Spines whose leaves are being moved inline.
+    pub(crate) moving_inline: Vec<u32>,
     pub(crate) counted: CountedArrays,
     pub(crate) mapped: MappedSpace,
     /// The second mappings of leaves.
@@ -126,7 +126,7 @@ impl<M: ReferenceModel> Core<M> {
             leaves,
             leaf_budget: config.min_bytes.min(config.maximum()),
             taken: TakenLeaves::default(),
-            homecoming: Vec::new(),
+            moving_inline: Vec::new(),
             counted: CountedArrays::default(),
             mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
@@ -196,14 +196,14 @@ impl<M: ReferenceModel> Core<M> {
     /// small.
     pub(crate) fn large_size(&self, bytes: u32, contents: Contents) -> u64 {
         match contents {
-            Contents::Room => self.mapped.memory_of_room(bytes).into(),
+            Contents::Reserved => self.mapped.memory_of_reserved(bytes).into(),
             Contents::Zeroed | Contents::Unwritten => large::size_of(bytes),
         }
     }
 
     /// Refuses objects that an empty heap could not hold.
     pub(crate) fn check_size(&self, bytes: u32, contents: Contents) -> Result<(), AllocationError> {
-        let bytes = if contents == Contents::Room { self.large_size(bytes, contents) } else { bytes.into() };
+        let bytes = if contents == Contents::Reserved { self.large_size(bytes, contents) } else { bytes.into() };
         let maximum = self.config.maximum();
         if bytes > maximum { Err(AllocationError::TooLarge { bytes, maximum }) } else { Ok(()) }
     }
@@ -268,7 +268,7 @@ impl<M: ReferenceModel> Core<M> {
         match self.spines.map(|mode| mode.layout) {
             Some(layout) if layout.divides(self.types.record(id).bytes, length) => match contents {
                 _ if !layout.grows => Contents::Zeroed,
-                Contents::Zeroed if self.spines.is_some_and(|mode| mode.lazy) => Contents::Room,
+                Contents::Zeroed if self.spines.is_some_and(|mode| mode.lazy) => Contents::Reserved,
                 _ => Contents::Unwritten,
             },
             _ => contents,

@@ -51,7 +51,7 @@ impl Pacer {
     }
 
     /// How much the heap may grow before the next full collection, in bytes.
-    pub(crate) fn room(&self) -> u64 {
+    pub(crate) fn headroom(&self) -> u64 {
         self.limit().saturating_sub(self.size())
     }
 
@@ -95,7 +95,7 @@ mod tests {
         assert!(!pacer.is_due(5000), "an empty heap has nothing to collect");
         pacer.charge(900);
         assert!(!pacer.is_due(100) && pacer.is_due(101));
-        assert_eq!((pacer.size(), pacer.room()), (900, 100));
+        assert_eq!((pacer.size(), pacer.headroom()), (900, 100));
         pacer.paused(Duration::from_millis(1));
         pacer.collected(800, Duration::from_millis(1));
         assert!((1000..=1600).contains(&pacer.limit()), "{}", pacer.limit());

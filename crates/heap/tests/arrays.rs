@@ -74,14 +74,14 @@ impl Pair {
         u128::from(random.next()) & (u128::MAX >> (128 - 8 * self.kind.bytes()))
     }
 
-    fn make_room(&mut self, array: usize, start: usize, length: usize) {
+    fn reserve_leaves(&mut self, array: usize, start: usize, length: usize) {
         let mut kept = [self.roots[array]];
-        self.heap.make_room(start as u32, length as u32, &mut kept, &mut self.roots).unwrap();
+        self.heap.reserve_leaves(start as u32, length as u32, &mut kept, &mut self.roots).unwrap();
         assert_eq!(kept[0], self.roots[array]);
     }
 
     fn copy(&mut self, to: usize, start: usize, from: usize, source: usize, length: usize) {
-        self.make_room(to, start, length);
+        self.reserve_leaves(to, start, length);
         let (a, b) = (self.roots[to], self.roots[from]);
         // SAFETY: arrays of this heap, of one type.
         let quick = unsafe { self.heap.quick_array_copy(a, start as u32, b, source as u32, length as u32) };
@@ -97,13 +97,13 @@ impl Pair {
     }
 
     fn fill(&mut self, array: usize, start: usize, value: u128, length: usize) {
-        self.make_room(array, start, length);
+        self.reserve_leaves(array, start, length);
         self.heap.fill(self.roots[array], start as u32, value, length as u32).unwrap();
         self.models[array][start..start + length].fill(value);
     }
 
     fn write(&mut self, array: usize, start: usize, values: &[u128]) {
-        self.make_room(array, start, values.len());
+        self.reserve_leaves(array, start, values.len());
         if self.kind == StorageKind::Ref {
             let references: Vec<_> = values.iter().map(|&bits| Reference(bits as u32)).collect();
             self.heap.write_references(self.roots[array], start as u32, &references).unwrap();

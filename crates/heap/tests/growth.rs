@@ -87,7 +87,7 @@ fn a_sparse_array_keeps_its_leaves_until_a_quarter_of_them_is_in_use() {
         assert!(found == expected);
         heap.verify(Some(&mut roots)).unwrap();
         heap.collect(Cause::Requested, &mut roots);
-        assert_eq!(heap.stats().arrays.leaf_bytes, 0, "leaves that have come home are free");
+        assert_eq!(heap.stats().arrays.leaf_bytes, 0, "leaves that have been moved inline are free");
     }
 }
 
@@ -112,7 +112,7 @@ fn a_large_array_comes_home_in_steps() {
                 heap.collect(Cause::Requested, &mut roots);
             }
         }
-        assert_eq!(steps, 2, "the store that tips the scales, and the one that meets what has come home");
+        assert_eq!(steps, 2, "the store that tips the scales, and the one that meets what has been moved");
         while before < length {
             heap.poll(&mut roots);
             let now = inline_length(&heap, roots[0]);
@@ -215,7 +215,7 @@ fn copies_of_dense_arrays_are_dense_and_of_sparse_ones_sparse() {
 
 /// What follows the elements in one piece is zero however the memory was used before.
 #[test]
-fn room_that_others_have_used_is_zero() {
+fn space_that_others_have_used_is_zero() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I8);
         let mut random = Random(1);
@@ -242,7 +242,7 @@ fn room_that_others_have_used_is_zero() {
 /// A full collection gives back what a sparse array's room held before, and pages of zeros in what has grown.
 #[test]
 #[cfg(target_os = "linux")]
-fn unused_room_has_no_memory() {
+fn unused_space_has_no_memory() {
     for config in growing() {
         let (mut heap, id) = heap(&config, StorageKind::I8);
         let mut roots = Held::new();

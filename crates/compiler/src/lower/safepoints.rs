@@ -33,7 +33,7 @@ fn temperature(env: &ModuleEnv, mir: &mir::Function, inline: bool, op: &Op, args
         Collects::WhenDue => Some(Temperature::Cold),
         Collects::Allocating if allocates_inline(env, mir, inline, op, args) => Some(Temperature::Cold),
         Collects::Allocating | Collects::Calling => Some(Temperature::Hot),
-        Collects::MakingRoom => {
+        Collects::ReservingLeaves => {
             // Vectors are written by a loop, not by the runtime.
             let by_loop = matches!(op, Op::ArrayFill(ty) if env.element_kind(*ty) == StorageKind::V128);
             (env.bulk_collects() && !by_loop).then_some(Temperature::Hot)

@@ -51,7 +51,7 @@ pub enum Collects {
     /// Where there is no memory at hand for the object that it makes.
     Allocating,
     /// Where there is no memory at hand for leaves: not in every layout of arrays.
-    MakingRoom,
+    ReservingLeaves,
     /// In what it calls.
     Calling,
 }
@@ -176,17 +176,17 @@ impl Op {
             Op::ArrayFill(ty) => Properties {
                 reads: Memory::None,
                 writes: Memory::Elements(*ty),
-                collects: Collects::MakingRoom,
+                collects: Collects::ReservingLeaves,
                 ..RUNTIME
             },
             Op::ArrayCopy(to, from) => Properties {
                 reads: Memory::Elements(*from),
                 writes: Memory::Elements(*to),
-                collects: Collects::MakingRoom,
+                collects: Collects::ReservingLeaves,
                 ..RUNTIME
             },
             Op::ArrayInitData(ty, _) => {
-                Properties { writes: Memory::Elements(*ty), collects: Collects::MakingRoom, ..RUNTIME }
+                Properties { writes: Memory::Elements(*ty), collects: Collects::ReservingLeaves, ..RUNTIME }
             }
             Op::ArrayInitElem(ty, _) => {
                 Properties { writes: Memory::Elements(*ty), collects: Collects::Calling, ..RUNTIME }
@@ -288,8 +288,8 @@ mod tests {
             (Op::ArraySet(TYPE, Reach::Any), Collects::Never),
             (Op::Poll, Collects::WhenDue),
             (Op::StructNew(TYPE), Collects::Allocating),
-            (Op::ArrayFill(TYPE), Collects::MakingRoom),
-            (Op::ArrayCopy(TYPE, TYPE), Collects::MakingRoom),
+            (Op::ArrayFill(TYPE), Collects::ReservingLeaves),
+            (Op::ArrayCopy(TYPE, TYPE), Collects::ReservingLeaves),
             (Op::ArrayNewElem(TYPE, ElemIndex(0)), Collects::Calling),
         ] {
             assert_eq!(op.properties().collects, collects, "{op}");

@@ -49,15 +49,15 @@ impl World {
         }
     }
 
-    /// The home of a leaf.
-    pub(super) fn home(&self, ty: usize, object: u32, leaf: u32) -> u32 {
-        let layout = self.growing_layout().expect("leaves have homes");
+    /// Where a leaf lies once it is inline.
+    pub(super) fn inline_offset(&self, ty: usize, object: u32, leaf: u32) -> u32 {
+        let layout = self.growing_layout().expect("the first bytes grow");
         let spine = layout.spine(self.element_kind(ty).bytes(), self.read(object + 8));
         object + spine.elements + layout.first_n + (leaf << layout.leaf_log2)
     }
 
-    /// Whether the leaf that a slot leads to is at home.
-    pub(super) fn is_at_home(&self, object: u32, ty: usize, slot: u32) -> bool {
+    /// Whether the leaf that a slot leads to is inline.
+    pub(super) fn is_inline_leaf(&self, object: u32, ty: usize, slot: u32) -> bool {
         let at = self.read(slot) & !TAINT;
         self.growing_layout().is_some() && (object..object + self.size(ty, object)).contains(&at)
     }
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Makes the first `leaves` leaves of an array lie at home.
+    /// Makes the first `leaves` leaves of an array lie inline.
     fn grow(&mut self, ty: usize, object: u32, leaves: u32) {
         let layout = self.growing_layout().expect("arrays grow");
         let (kind, length) = (self.element_kind(ty), self.read(object + 8));
@@ -109,15 +109,15 @@ impl World {
         let ArrayPlan::Spines(plan) = self.module.plan.arrays else { unreachable!("arrays grow") };
         self.grown += 1;
         for number in self.first_leaf(ty, object)..leaves {
-            let (slot, home) = (object + spine.pointers + 4 * number, self.home(ty, object, number));
+            let (slot, inline) = (object + spine.pointers + 4 * number, self.inline_offset(ty, object, number));
             let pointer = self.read(slot);
             let leaf = pointer & !TAINT;
-            self.write(slot, home);
-            if leaf == home {
+            self.write(slot, inline);
+            if leaf == inline {
                 continue;
             }
             for offset in (0..layout.leaf_bytes()).step_by(4) {
-                let (from, to) = (leaf + offset, home + offset);
+                let (from, to) = (leaf + offset, inline + offset);
                 self.write(to, self.read(from));
                 if self.moving && kind == StorageKind::Ref {
                     self.move_element(object, from, to);

@@ -199,8 +199,8 @@ impl World {
         for number in 0..spine.leaves {
             let pointer = match plan.zero_leaf {
                 Some(zero_leaf) => zero_leaf | if plan.copy_on_write { TAINT } else { 0 },
-                // Some leaves are at home from the start.
-                None if plan.layout.grows && number % 2 == 0 => self.home(ty, object, number),
+                // Some leaves are inline from the start.
+                None if plan.layout.grows && number % 2 == 0 => self.inline_offset(ty, object, number),
                 None => self.new_leaf(plan),
             };
             self.write(object + spine.pointers + 4 * number, pointer);
@@ -252,7 +252,7 @@ impl World {
         }
         if plan.layout.grows && self.grow_for_store(ty, object, index) {
             let beyond = index * self.element_kind(ty).bytes() - plan.layout.first_n;
-            return self.home(ty, object, beyond >> plan.layout.leaf_log2);
+            return self.inline_offset(ty, object, beyond >> plan.layout.leaf_log2);
         }
         let new = self.new_leaf(plan);
         let bytes = plan.layout.leaf_bytes();
@@ -318,8 +318,8 @@ impl World {
             if let Some(((slot, 0), (from_slot, 0))) = slots
                 && plan.copy_on_write
                 && length - number >= in_leaf
-                && !self.is_at_home(to_object, ty, slot)
-                && !self.is_at_home(from_object, from_ty, from_slot)
+                && !self.is_inline_leaf(to_object, ty, slot)
+                && !self.is_inline_leaf(from_object, from_ty, from_slot)
             {
                 self.shared += 1;
                 let tainted = self.read(from_slot) | TAINT;

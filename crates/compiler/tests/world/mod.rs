@@ -6,7 +6,8 @@
 //! never used twice.
 //!
 //! Where the first N bytes grow, they do at any chance: when a leaf is asked for, sometimes by one leaf, sometimes to
-//! the array's end, and now and then at collections. What a leaf held before it was copied to its home is overwritten.
+//! the array's end, and now and then at collections. What a leaf held before it was copied into the spine is
+//! overwritten.
 #![allow(dead_code)]
 
 mod collector;

@@ -3,7 +3,7 @@
 //! [`copy`](super::copy).
 //!
 //! None of these operations collects. Where one needs leaves, the caller
-//! has made room for them; what is lacking all the same is `None`, and a part of the range may have been written then.
+//! has reserved them; what is lacking all the same is `None`, and a part of the range may have been written then.
 
 use super::elements::{Destination, Elements};
 use super::parts::{Part, Place};
@@ -261,7 +261,7 @@ impl<M: ReferenceModel> Core<M> {
         let position = u64::from(index) * u64::from(to.size);
         let part = to.parts.at(position);
         match part.place {
-            Place::Object(offset) => self.home_of(to, position).or(Some(offset)),
+            Place::Object(offset) => self.inline_offset_of(to, position).or(Some(offset)),
             place if is_zero && self.is_zero_part(place) => Some(leaf_of(ZERO_LEAF)),
             Place::Leaf(slot) => self.writable_leaf(to, slot, false),
         }

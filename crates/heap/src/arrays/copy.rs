@@ -271,11 +271,11 @@ impl<M: ReferenceModel> Core<M> {
                 return Some(());
             }
             let is_whole = bytes == u64::from(mode.layout.leaf_bytes());
-            let may_share = is_whole && mode.fast_copy && !self.is_at_home(to, slot);
+            let may_share = is_whole && mode.fast_copy && !self.is_inline_leaf(to, slot);
             if may_share && !self.has_view(to) && !self.has_view(from) {
                 match source.place {
                     // Within one array, the first N bytes may have grown over the source on the way.
-                    Place::Leaf(source) if mode.copy_on_write && !self.is_at_home(from, source) => {
+                    Place::Leaf(source) if mode.copy_on_write && !self.is_inline_leaf(from, source) => {
                         self.share_leaf(to, slot, source);
                         return Some(());
                     }

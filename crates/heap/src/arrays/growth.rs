@@ -1,22 +1,23 @@
 //! First bytes that grow.
 //!
 //! The first N bytes of a spine are quick to reach because most accesses go there (Z-Rays, section 4.3). In a large
-//! array in use they do not: so the first N grow. A spine has room for all its elements, where each leaf has a *home*,
-//! and the header says how many elements lie in one piece. What decides:
+//! array in use they do not: so the first N grow. A spine has reserved space for all its elements, in which each leaf
+//! has its offset, and the header says how many elements lie in one piece. What decides:
 //!
-//! - A leaf that is first written right behind the elements in one piece is made at home, as are those after it that
-//!   are in use already, and those whose home takes no further page. So an array that is filled from the left never has
-//!   leaves elsewhere.
-//! - Other leaves lie in the arraylet space, until one in [`DENSE`] of those not at home is in use: then all come home,
-//!   in steps, so that nothing takes long. The first step is the store's that needs the leaf, the others are made at
-//!   polls.
+//! - A leaf that is first written right behind the elements in one piece is made inline, as are those after it that
+//!   are in use already, and those whose place in the spine takes no further page. So an array that is filled from the
+//!   left never has leaves elsewhere.
+//! - Other leaves lie in the arraylet space, until one in [`DENSE`] of those not inline is in use: then all are moved
+//!   inline, in steps, so that nothing takes long. The first step is the store's that needs the leaf, the others are
+//!   made at polls.
 //!
 //! So dense arrays cost what contiguous ones do; sparse ones stay leaves, lazy, compressed and shared like those of the
-//! paper, but for the dense part at their beginning. Untouched room has no memory: the space is a mapped one, whose
+//! paper, but for the dense part at their beginning. Untouched space has no memory: the space is a mapped one, whose
 //! full collections give pages of zeros, and what is beyond the elements in one piece, back to the system.
 //!
 //! Limits: needs references to the object itself, as the inline length takes the place of the collector word. Leaves
-//! that have come home from an old spine are free after the next full collection. What has grown does not shrink.
+//! that have been moved inline from an old spine are free after the next full collection. What has grown does not
+//! shrink.
 
 use super::elements::{Destination, Elements};
 use super::pointers::{leaf_of, pointer_at};
@@ -34,12 +35,12 @@ use std::sync::atomic::Ordering;
 /// pages are in use then, and leaves elsewhere would save little.
 const DENSE: u32 = 4;
 
-/// The most bytes of leaves that come home at once, in some tens of microseconds.
+/// The most bytes of leaves that are moved inline at once, in some tens of microseconds.
 const MOST_AT_ONCE: u32 = 256 << 10;
 
 impl SpineLayout {
-    /// The offset in the object of a leaf's home, in a spine with room.
-    fn home(self, spine: &Spine, number: u32) -> u32 {
+    /// The offset in the object at which a leaf lies once it is inline.
+    fn inline_offset(self, spine: &Spine, number: u32) -> u32 {
         spine.elements + self.first_n + (number << self.leaf_log2)
     }
 }
@@ -56,10 +57,10 @@ impl<M: ReferenceModel> Core<M> {
         }
         let spine = layout.spine(element_bytes, length);
         let is_whole = contents != Contents::Zeroed || !mode.lazy;
-        let end = if is_whole { spine.pointers } else { layout.home(&spine, 0) };
-        self.mapped.set_room(object, end, spine.pointers);
+        let end = if is_whole { spine.pointers } else { layout.inline_offset(&spine, 0) };
+        self.mapped.set_reservation(object, end, spine.pointers);
         if contents == Contents::Zeroed {
-            self.zero_room(object + spine.elements, end - spine.elements);
+            self.zero_reserved(object + spine.elements, end - spine.elements);
         }
         self.set_inline_length(object, if is_whole { length } else { layout.first_n / element_bytes });
         if is_whole {
@@ -67,7 +68,7 @@ impl<M: ReferenceModel> Core<M> {
             for number in 0..spine.leaves {
                 let slot = object + spine.pointers + POINTER_BYTES * number;
                 // SAFETY: the object has been allocated with room for the pointers.
-                unsafe { memory.write(slot, object + layout.home(&spine, number)) };
+                unsafe { memory.write(slot, object + layout.inline_offset(&spine, number)) };
             }
         }
     }
@@ -78,19 +79,19 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Zeroes memory of a spine that nothing has been written to since its blocks were taken.
-    fn zero_room(&self, offset: u32, bytes: u32) {
+    fn zero_reserved(&self, offset: u32, bytes: u32) {
         let end = offset + bytes;
         for block in block_of(offset)..block_of(end - 1) + 1 {
             if self.pool.info(block).dirty {
                 let (first, last) = (offset.max(block_start(block)), end.min(block_start(block) + BLOCK_BYTES));
-                // SAFETY: the range lies in the spine's room, which is committed, and holds nothing yet.
+                // SAFETY: the range lies in the spine's reserved space, which is committed, and holds nothing yet.
                 unsafe { self.pool.cage.zero(first, (last - first) as usize) };
             }
         }
     }
 
-    /// The home of the leaf whose pointer is at `slot`, where that is, or has just been made, a part of the elements in
-    /// one piece. The array has room.
+    /// Where the leaf lies inline whose pointer is at `slot`, where that is, or has just been made, a part of the
+    /// elements in one piece. The array has reserved space.
     pub(super) fn grow_to<B: WriteBarrier>(&mut self, to: &Destination<B>, slot: u32) -> Option<u32> {
         let layout = self.spines?.layout;
         // The caller may have found its parts before the array grew.
@@ -98,16 +99,16 @@ impl<M: ReferenceModel> Core<M> {
         let (object, spine) = parts.spine()?;
         let number = (slot - object - spine.pointers) / POINTER_BYTES;
         let grown = parts.grown();
-        debug_assert!(number >= grown, "a leaf at home can be written");
+        debug_assert!(number >= grown, "a leaf that is inline can be written");
         let most = spine.leaves.min(grown + (MOST_AT_ONCE >> layout.leaf_log2).max(1));
         let end = if number == grown {
-            let page_end = (object + layout.home(&spine, number + 1)).next_multiple_of(page_bytes());
-            let is_free = |number| object + layout.home(&spine, number + 1) <= page_end;
+            let page_end = (object + layout.inline_offset(&spine, number + 1)).next_multiple_of(page_bytes());
+            let is_free = |number| object + layout.inline_offset(&spine, number + 1) <= page_end;
             let stays = |&next: &u32| self.leaf_in_use(object, &spine, next).is_none() && !is_free(next);
             (number + 1..most).find(stays).unwrap_or(most)
         } else {
             let rest = spine.leaves - grown;
-            if self.homecoming.contains(&object) {
+            if self.moving_inline.contains(&object) {
                 return None;
             }
             if DENSE * self.mapped.count_leaf(object) < rest {
@@ -120,43 +121,43 @@ impl<M: ReferenceModel> Core<M> {
                 return None;
             }
             if most < spine.leaves {
-                self.homecoming.push(object);
+                self.moving_inline.push(object);
                 self.context.raise_poll();
             }
             most
         };
-        let grows = self.bring_home(to, &spine, grown..end, 0..0);
+        let grows = self.move_inline(to, &spine, grown..end, 0..0);
         if !grows {
             // Without memory, it is not worth asking again soon.
             self.mapped.set_leaves(object, 0);
-            self.homecoming.retain(|&other| other != object);
+            self.moving_inline.retain(|&other| other != object);
         }
-        (grows && number < end).then(|| object + layout.home(&spine, number))
+        (grows && number < end).then(|| object + layout.inline_offset(&spine, number))
     }
 
-    /// At a poll: brings some leaves of the array at `object` home, the last one in the list of those that are to be in
-    /// one piece. Takes it from the list once all are, or there is no memory; asks for another poll otherwise.
-    pub(crate) fn bring_some_home<B: WriteBarrier>(&mut self, object: u32, barrier: B) {
+    /// At a poll: moves some leaves of the array at `object` inline, the last one in the list of those that are to be
+    /// in one piece. Takes it from the list once all are, or there is no memory; asks for another poll otherwise.
+    pub(crate) fn move_some_inline<B: WriteBarrier>(&mut self, object: u32, barrier: B) {
         // SAFETY: the list holds arrays, and only those that the last collection has found alive.
         let array = Destination::rearranged(unsafe { self.trusted_elements(object) }, barrier);
         let step = self.spines.zip(array.parts.spine()).is_some_and(|(mode, (_, spine))| {
             let grown = array.parts.grown();
             let end = spine.leaves.min(grown + (MOST_AT_ONCE >> mode.layout.leaf_log2).max(1));
-            self.bring_home(&array, &spine, grown..end, 0..0) && end < spine.leaves
+            self.move_inline(&array, &spine, grown..end, 0..0) && end < spine.leaves
         });
         if !step {
-            self.homecoming.pop();
+            self.moving_inline.pop();
         }
-        if !self.homecoming.is_empty() {
+        if !self.moving_inline.is_empty() {
             self.context.raise_poll();
         }
     }
 
     /// Ends a collection: forgets dead arrays that were to be in one piece.
-    pub(crate) fn forget_dead_homecomers(&mut self) {
+    pub(crate) fn forget_dead_moving(&mut self) {
         let marks = &self.pool.marks;
-        self.homecoming.retain(|&object| marks.get(object));
-        if !self.homecoming.is_empty() {
+        self.moving_inline.retain(|&object| marks.get(object));
+        if !self.moving_inline.is_empty() {
             self.context.raise_poll();
         }
     }
@@ -171,21 +172,21 @@ impl<M: ReferenceModel> Core<M> {
             return *array;
         }
         let end = (to - u64::from(layout.first_n)).div_ceil(u64::from(layout.leaf_bytes())) as u32;
-        self.bring_home(array, &spine, array.parts.grown()..end, from..to);
+        self.move_inline(array, &spine, array.parts.grown()..end, from..to);
         array.with_parts(self.parts(array.object, array.size, array.length))
     }
 
-    /// The home of the leaf with the byte at `position`, which is among the elements in one piece, behind the first N
-    /// bytes.
-    pub(super) fn home_of(&self, elements: &Elements, position: u64) -> Option<u32> {
+    /// The offset of the inline leaf with the byte at `position`, which is among the elements in one piece, behind the
+    /// first N bytes.
+    pub(super) fn inline_offset_of(&self, elements: &Elements, position: u64) -> Option<u32> {
         let layout = self.spines.map(|mode| mode.layout).filter(|layout| layout.grows)?;
         let beyond = position.checked_sub(layout.first_n.into())?;
         let spine = layout.spine(elements.size, elements.length);
-        Some(elements.object + layout.home(&spine, (beyond >> layout.leaf_log2) as u32))
+        Some(elements.object + layout.inline_offset(&spine, (beyond >> layout.leaf_log2) as u32))
     }
 
-    /// Whether the pointer at `slot` leads to a leaf at home.
-    pub(super) fn is_at_home(&self, elements: &Elements, slot: u32) -> bool {
+    /// Whether the pointer at `slot` leads to a leaf that is inline.
+    pub(super) fn is_inline_leaf(&self, elements: &Elements, slot: u32) -> bool {
         // SAFETY: a part in a leaf names its pointer.
         let leaf = leaf_of(unsafe { pointer_at(self.pool.cage.memory(), slot) }.load(Ordering::Relaxed));
         self.spines.is_some_and(|mode| mode.layout.grows) && (elements.object..slot).contains(&leaf)
@@ -200,7 +201,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Makes the leaves that follow the elements in one piece a part of these; false where there is no memory for that.
     /// What lies in `written`, byte positions, is going to be written by the caller, where it has no leaf.
-    fn bring_home<B: WriteBarrier>(
+    fn move_inline<B: WriteBarrier>(
         &mut self,
         array: &Destination<B>,
         spine: &Spine,
@@ -209,28 +210,28 @@ impl<M: ReferenceModel> Core<M> {
     ) -> bool {
         let layout = self.spines.expect("spines have leaves").layout;
         let (object, leaf_bytes) = (array.object, layout.leaf_bytes());
-        if !self.mapped.grow(&mut self.pool, object, layout.home(spine, numbers.end)) {
+        if !self.mapped.grow(&mut self.pool, object, layout.inline_offset(spine, numbers.end)) {
             return false;
         }
         let memory = self.pool.cage.memory();
         for number in numbers.clone() {
-            let home = object + layout.home(spine, number);
+            let inline = object + layout.inline_offset(spine, number);
             if let Some(leaf) = self.leaf_in_use(object, spine, number) {
-                self.store_elements(array, home, leaf_bytes, false, |home| {
-                    // SAFETY: a leaf and its home, which holds nothing yet, do not overlap.
-                    unsafe { std::ptr::copy_nonoverlapping(memory.address(leaf), home, leaf_bytes as usize) }
+                self.store_elements(array, inline, leaf_bytes, false, |inline| {
+                    // SAFETY: a leaf and its place in the spine, which holds nothing yet, do not overlap.
+                    unsafe { std::ptr::copy_nonoverlapping(memory.address(leaf), inline, leaf_bytes as usize) }
                 });
             } else {
                 self.taken.grown += 1;
                 let start = u64::from(layout.first_n) + (u64::from(number) << layout.leaf_log2);
                 let end = start + u64::from(leaf_bytes);
                 if !(written.start <= start && end <= written.end) {
-                    self.zero_room(home, leaf_bytes);
+                    self.zero_reserved(inline, leaf_bytes);
                 }
             }
             let slot = object + spine.pointers + POINTER_BYTES * number;
             // SAFETY: the spine has so many pointers.
-            unsafe { pointer_at(memory, slot) }.store(home, Ordering::Release);
+            unsafe { pointer_at(memory, slot) }.store(inline, Ordering::Release);
         }
         let inline = u64::from(layout.first_n) + (u64::from(numbers.end) << layout.leaf_log2);
         self.set_inline_length(object, u64::from(array.length).min(inline / u64::from(array.size)) as u32);
@@ -243,7 +244,7 @@ impl<M: ReferenceModel> Core<M> {
         true
     }
 
-    /// The inline length of an array is the length, or ends with a leaf, and the leaves before its end are at home.
+    /// The inline length of an array is the length, or ends with a leaf, and the leaves before its end are inline.
     pub(crate) fn check_inline_length(&self, object: u32, element_bytes: u32, length: u32) -> Result<(), String> {
         let Some(layout) = self.spines.map(|mode| mode.layout).filter(|layout| layout.grows) else { return Ok(()) };
         let inline_length = self.word(object + INLINE_LENGTH_OFFSET);
@@ -262,11 +263,12 @@ impl<M: ReferenceModel> Core<M> {
             return Err(format!("the spine at {object:#x} has {inline_length} of {length} elements in one piece"));
         }
         let grown = beyond.unwrap_or(0).div_ceil(layout.leaf_bytes().into()) as u32;
-        let astray = (0..grown)
-            .find(|&number| self.leaf_in_use(object, &spine, number) != Some(object + layout.home(&spine, number)));
+        let astray = (0..grown).find(|&number| {
+            self.leaf_in_use(object, &spine, number) != Some(object + layout.inline_offset(&spine, number))
+        });
         match astray {
             None => Ok(()),
-            Some(number) => Err(format!("leaf {number} of the spine at {object:#x} is not at home")),
+            Some(number) => Err(format!("leaf {number} of the spine at {object:#x} is not inline")),
         }
     }
 }

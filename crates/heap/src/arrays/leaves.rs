@@ -88,7 +88,7 @@ impl<M: ReferenceModel> Core<M> {
         Some(leaf)
     }
 
-    /// Counts leaves that have been made at home, and asks for a collection soon where enough has been taken.
+    /// Counts leaves that have been made inline, and asks for a collection soon where enough has been taken.
     pub(super) fn count_taken(&mut self, at_home: u32) {
         self.leaves.count(at_home);
         if self.leaves.allocated_bytes() > self.leaf_budget {
@@ -113,9 +113,9 @@ impl<M: ReferenceModel> Core<M> {
             return Some(seen);
         }
         if mode.layout.grows
-            && let Some(home) = self.grow_to(to, slot)
+            && let Some(inline) = self.grow_to(to, slot)
         {
-            return Some(home);
+            return Some(inline);
         }
         let old = leaf_of(seen);
         let is_copied = old != ZERO_LEAF && !overwritten;
@@ -184,7 +184,7 @@ impl<M: ReferenceModel> Core<M> {
             self.taken.lazy += u64::from(spine.leaves);
             return true;
         }
-        debug_assert!(!mode.layout.grows, "arrays with room are whole at once");
+        debug_assert!(!mode.layout.grows, "arrays with reserved space are whole at once");
         for number in 0..spine.leaves {
             let Some(leaf) = self.take_leaf(kind, contents) else { return false };
             // SAFETY: as above.

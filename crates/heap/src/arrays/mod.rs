@@ -45,7 +45,7 @@ pub(crate) struct TakenLeaves {
     pub(crate) lazy: u64,
     /// Allocated with their array.
     pub(crate) eager: u64,
-    /// Made at home, as the first N bytes have grown over them.
+    /// Made inline, as the first N bytes have grown over them.
     pub(crate) grown: u64,
     /// Allocated when something was stored.
     pub(crate) on_store: u64,

@@ -1,4 +1,4 @@
-//! What a heap does with elements, for hosts and for compiled code: one by one, in ranges, and making room for their
+//! What a heap does with elements, for hosts and for compiled code: one by one, in ranges, and reserving their
 //! leaves.
 
 use super::copy::QuickCopy;
@@ -72,7 +72,7 @@ impl Heap {
     ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`] where a full collection did not help.
-    pub unsafe fn array_make_room(
+    pub unsafe fn array_reserve_leaves(
         &mut self,
         start: u32,
         length: u32,
@@ -81,7 +81,7 @@ impl Heap {
     ) -> Result<(), AllocationError> {
         dispatch!(&mut self.0, heap => match heap.core.lacking_leaves(&heap.core.elements(kept[0]), start, length) {
             None => Ok(()),
-            Some((leaves, kind)) => heap.make_room(leaves, kind, &mut Kept { kept, roots }),
+            Some((leaves, kind)) => heap.reserve_leaves(leaves, kind, &mut Kept { kept, roots }),
         })
     }
 
@@ -95,7 +95,7 @@ impl Heap {
     ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`] where an array that does not lie in one piece needs memory and there is none:
-    /// see [`array_make_room`](Self::array_make_room). A part of the elements may have been written.
+    /// see [`array_reserve_leaves`](Self::array_reserve_leaves). A part of the elements may have been written.
     pub unsafe fn array_fill(
         &mut self,
         array: Reference,
@@ -257,7 +257,7 @@ impl Heap {
     }
 
     /// As [`trusted_array_copy`](Self::trusted_array_copy), for short copies between arrays that lie in one piece,
-    /// which need no room; `None`, with nothing done, for others.
+    /// which need no leaves; `None`, with nothing done, for others.
     ///
     /// # Safety
     /// As for [`trusted_array_copy`](Self::trusted_array_copy).
@@ -296,12 +296,12 @@ impl Heap {
     }
 
     /// Whether compiled code's store to `length` elements of an array from `start` on may need
-    /// [`array_make_room`](Self::array_make_room). Quick, and false where arrays lie in one piece.
+    /// [`array_reserve_leaves`](Self::array_reserve_leaves). Quick, and false where arrays lie in one piece.
     ///
     /// # Safety
     /// `array` refers to an array of this heap.
     #[inline]
-    pub unsafe fn lacks_room(&self, array: Reference, start: u32, length: u32) -> bool {
+    pub unsafe fn lacks_leaves(&self, array: Reference, start: u32, length: u32) -> bool {
         dispatch!(&self.0, heap => {
             let lacking = |elements| heap.core.lacking_leaves(&elements, start, length).is_some();
             // SAFETY: by the contract.

@@ -45,7 +45,7 @@ pub(crate) trait Collect {
     fn external_allocated(&mut self, _slot: u32) {}
 
     /// Collects, as much as is needed, until `leaves` leaves can be had.
-    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError>;
+    fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError>;
 
     /// Collects the whole heap.
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots);
@@ -92,7 +92,7 @@ pub(crate) trait Collect {
         let bytes = self.core().array_bytes(id, length)?;
         let (leaves, kind) = self.core().eager_leaves(id, length)?;
         if leaves > 0 {
-            self.make_room(leaves, kind, roots)?;
+            self.reserve_leaves(leaves, kind, roots)?;
         }
         let held = self.core().contents_of_array(id, length, contents);
         let array = self.allocate(id, bytes, held, roots)?;
@@ -114,9 +114,9 @@ pub(crate) trait Collect {
     /// As [`Heap::poll`](crate::Heap::poll).
     fn poll(&mut self, roots: &mut dyn Roots) {
         self.core_mut().context.lower_poll();
-        if let Some(&object) = self.core().homecoming.last() {
+        if let Some(&object) = self.core().moving_inline.last() {
             let barrier = self.barrier(object);
-            self.core_mut().bring_some_home(object, barrier);
+            self.core_mut().move_some_inline(object, barrier);
         }
         self.tick(roots);
         if self.core().leaves.allocated_bytes() > self.core().leaf_budget {

@@ -86,7 +86,7 @@ impl<M: ReferenceModel> Core<M> {
             Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),
             Part::Views => {
                 self.views.collected(&pool.marks);
-                self.forget_dead_homecomers();
+                self.forget_dead_moving();
                 self.views.unmap(budget)
             }
             Part::Leaves => {

@@ -12,14 +12,14 @@
 //! A pointer is a cage offset. That of the remainder leads into the spine itself and follows it when it moves. The
 //! lowest bit of a pointer is its *taint*: the leaf must not be written through it.
 //!
-//! Where the first N *grow*, a spine has room for all of its elements behind the first N bytes, address space first of
-//! all: each leaf has a *home* there, so that the elements in one piece can become more. Such spines are large objects,
-//! and never move; smaller arrays lie in one piece. Every array then says in its header how many elements lie in one
-//! piece ([`INLINE_LENGTH_OFFSET`](super::INLINE_LENGTH_OFFSET)). There is no remainder: the last home has the size of
-//! a leaf too.
+//! Where the first N *grow*, a spine has space for all of its elements behind the first N bytes, address space first of
+//! all: each leaf has its offset there, so that the elements in one piece can become more. Such spines are large
+//! objects, and never move; smaller arrays lie in one piece. Every array then says in its header how many elements lie
+//! in one piece ([`INLINE_LENGTH_OFFSET`](super::INLINE_LENGTH_OFFSET)). There is no remainder: the last leaf there has
+//! the size of a leaf too.
 //!
 //! ```text
-//! | header 8 | length 4 | (4) | first N bytes | homes, as many as leaves | pointers, 4 each |
+//! | header 8 | length 4 | (4) | first N bytes | space for all leaves | pointers, 4 each |
 //! ```
 
 use super::{OBJECT_ALIGNMENT, array_object_bytes, elements_offset};
@@ -41,7 +41,8 @@ pub struct SpineLayout {
     /// Whether the last elements take a leaf of their own instead of the remainder, so that all elements lie in leaves
     /// (A Guide to Double Map Arraylets, "Double Mapping").
     pub remainder_in_leaf: bool,
-    /// Whether the first N bytes grow: spines have room, and headers hold inline lengths. Then nothing is a remainder.
+    /// Whether the first N bytes grow: spines have space for all elements, and headers hold inline lengths. Then
+    /// nothing is a remainder.
     pub grows: bool,
 }
 
@@ -85,8 +86,8 @@ impl SpineLayout {
             false => (behind >> self.leaf_log2, behind & mask),
         };
         let elements = elements_offset(element_bytes);
-        let homes = if self.grows { leaves << self.leaf_log2 } else { 0 };
-        let pointers = elements as u64 + self.first_n as u64 + homes;
+        let inline = if self.grows { leaves << self.leaf_log2 } else { 0 };
+        let pointers = elements as u64 + self.first_n as u64 + inline;
         let end = pointers + POINTER_BYTES as u64 * (leaves + (rest > 0) as u64);
         let remainder = end.next_multiple_of(OBJECT_ALIGNMENT as u64);
         Spine {
@@ -159,7 +160,7 @@ mod tests {
         assert!(spine.bytes > 256 << 20);
     }
     #[test]
-    fn spines_with_room_have_a_home_for_each_leaf() {
+    fn spines_that_grow_have_space_for_each_leaf() {
         let growing = SpineLayout { grows: true, ..ZRAY };
         assert!(!growing.divides(4, 4000) && growing.divides(4, 5000));
         for (element, length) in [(1, 20_000), (4, 5_000), (4, 5_001), (8, 9_999), (16, 2_048)] {

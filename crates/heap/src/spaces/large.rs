@@ -34,7 +34,7 @@ pub(super) fn take(
     contents: Contents,
 ) -> Option<u32> {
     let head = match contents {
-        Contents::Room => pool.take_uncounted(count, first, rest)?,
+        Contents::Reserved => pool.take_uncounted(count, first, rest)?,
         Contents::Zeroed | Contents::Unwritten => pool.take(count, first, rest)?,
     };
     if contents == Contents::Zeroed {

@@ -12,8 +12,8 @@
 //! collection is due is another matter: for that an array counts whole until a full collection has counted its pages,
 //! so that address space is not filled with dead arrays of little memory.
 //!
-//! Spines with room (see [`growth`](crate::arrays), `zrays`) lie here too. What of their room is in use is known, so
-//! that they count exactly and need no look at their pages, but for what the blocks' last user has left: that counts
+//! Spines with reserved space (see [`growth`](crate::arrays), `zrays`) lie here too. What of that is in use is known,
+//! so that they count exactly and need no look at their pages, but for what the blocks' last user has left: that counts
 //! until a full collection gives it back.
 //!
 //! When an array dies, blocks with memory behind less than half of their pages go back to the system at once, with one
@@ -49,7 +49,7 @@ pub(crate) enum Mapped {
     Nothing,
     /// Arrays of at least so many bytes; copies share their pages where `sharing` says so.
     Arrays { from: u32, sharing: bool },
-    /// Large spines, with room in which their elements grow.
+    /// Large spines, with reserved space into which their elements grow.
     Spines(SpineLayout),
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct MappedSpace {
     extents: usize,
     /// Pages of all arrays that had no memory at the last count, less those touched since where that is known.
     untouched: u64,
-    /// How spines with room are divided, where there are such.
-    rooms: Option<SpineLayout>,
+    /// How spines with reserved space are divided, where there are such.
+    growing: Option<SpineLayout>,
     /// Pages that have been copied by sharing them.
     shared_pages: u64,
     /// Pages of zeros that have been given back.
@@ -84,8 +84,8 @@ pub(crate) struct MappedSpace {
 #[derive(Debug)]
 struct MappedArray {
     blocks: u32,
-    /// What of a spine with room is not in use. `None` for arrays in one piece.
-    room: Option<Room>,
+    /// What of a spine with reserved space is not in use. `None` for arrays in one piece.
+    reservation: Option<Reservation>,
     /// Pages that had memory of their own at the last count; all of them where there was none.
     pages: u32,
     /// Full collections that it has lived through.
@@ -100,9 +100,9 @@ struct MappedArray {
     patience: u32,
 }
 
-/// The unused room of a spine. Offsets in bytes from the object's start.
+/// The reserved space of a spine that is not in use. Offsets in bytes from the object's start.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct Reservation {
     /// Behind the elements in one piece.
     start: u32,
     /// The first pointer.
@@ -115,7 +115,7 @@ impl MappedSpace {
     /// An empty space.
     pub(crate) fn new(mapped: Mapped) -> MappedSpace {
         let pages = BLOCK_BYTES / page_bytes();
-        let (from, shares, rooms) = match mapped {
+        let (from, shares, growing) = match mapped {
             Mapped::Nothing => (None, false, None),
             Mapped::Arrays { from, sharing } => (Some(from), sharing && pages > 0, None),
             Mapped::Spines(layout) => (Some(MAX_SMALL_BYTES + 1), false, Some(layout)),
@@ -129,7 +129,7 @@ impl MappedSpace {
             shared: SharedPages::default(),
             extents: 0,
             untouched: 0,
-            rooms,
+            growing,
             shared_pages: 0,
             zero_pages: 0,
             residency: Vec::new(),
@@ -148,7 +148,7 @@ impl MappedSpace {
         let pages = self.pages_of(blocks);
         let mut array = MappedArray {
             blocks,
-            room: None,
+            reservation: None,
             pages,
             collections: 0,
             extents: Vec::new(),
@@ -156,10 +156,10 @@ impl MappedSpace {
             copies: 0,
             patience: 1,
         };
-        if contents == Contents::Room {
+        if contents == Contents::Reserved {
             // What the blocks' last user has left counts as touched.
             let clean = (head..head + blocks).filter(|&block| !pool.info(block).dirty).count() as u32;
-            let at_once = self.memory_of_room(bytes).div_ceil(self.page_size() as u32);
+            let at_once = self.memory_of_reserved(bytes).div_ceil(self.page_size() as u32);
             array.pages -= self.pages_of(clean).saturating_sub(at_once);
             self.untouched += u64::from(pages - array.pages);
             self.tell(pool);
@@ -174,24 +174,24 @@ impl MappedSpace {
         Some(block_start(head))
     }
 
-    /// Bytes of a spine with room that are touched when it is allocated: the first N, the pointers, the pages around
-    /// them.
-    pub(crate) fn memory_of_room(&self, bytes: u32) -> u32 {
-        let Some(layout) = self.rooms else { return bytes };
+    /// Bytes of a spine with reserved space that are touched when it is allocated: the first N, the pointers, the pages
+    /// around them.
+    pub(crate) fn memory_of_reserved(&self, bytes: u32) -> u32 {
+        let Some(layout) = self.growing else { return bytes };
         let pointers = (bytes >> layout.leaf_log2) * POINTER_BYTES;
         (layout.first_n + pointers + 2 * self.page_bytes).min(bytes)
     }
 
-    /// Notes that the new object at `object` is a spine whose room between two offsets is not in use.
-    pub(crate) fn set_room(&mut self, object: u32, start: u32, end: u32) {
-        self.array_mut(block_of(object)).room = Some(Room { start, end, leaves: 0 });
+    /// Notes that the new object at `object` is a spine whose space between two offsets is not in use.
+    pub(crate) fn set_reservation(&mut self, object: u32, start: u32, end: u32) {
+        self.array_mut(block_of(object)).reservation = Some(Reservation { start, end, leaves: 0 });
     }
 
-    /// Has the elements in one piece of a spine with room reach to an offset. Returns false, with nothing done, where
-    /// there is no memory for that.
+    /// Has the elements in one piece of a spine with reserved space reach to an offset. Returns false, with nothing
+    /// done, where there is no memory for that.
     pub(crate) fn grow(&mut self, pool: &mut BlockPool, object: u32, start: u32) -> bool {
         let size = self.page_bytes;
-        let before = self.room_mut(object).start;
+        let before = self.reservation_mut(object).start;
         let is_clean = |&page: &u32| !pool.info(block_of(object + page * size)).dirty;
         let pages = match self.pages_per_block {
             Some(_) => (before.div_ceil(size)..start.div_ceil(size)).filter(is_clean).count() as u32,
@@ -200,7 +200,7 @@ impl MappedSpace {
         if pages > self.pages_of(pool.available()) {
             return false;
         }
-        self.room_mut(object).start = start;
+        self.reservation_mut(object).start = start;
         let most = self.pages_of(self.arrays[&block_of(object)].blocks);
         let array = self.array_mut(block_of(object));
         let touched = pages.min(most - array.pages);
@@ -210,24 +210,24 @@ impl MappedSpace {
         true
     }
 
-    /// Counts a leaf that a spine with room gets elsewhere; returns how many there have been.
+    /// Counts a leaf that a spine with reserved space gets elsewhere; returns how many there have been.
     pub(crate) fn count_leaf(&mut self, object: u32) -> u32 {
-        let room = self.room_mut(object);
-        room.leaves += 1;
-        room.leaves
+        let reservation = self.reservation_mut(object);
+        reservation.leaves += 1;
+        reservation.leaves
     }
 
     /// Sets the count of a spine's leaves elsewhere.
     pub(crate) fn set_leaves(&mut self, object: u32, leaves: u32) {
-        self.room_mut(object).leaves = leaves;
+        self.reservation_mut(object).leaves = leaves;
     }
 
     fn array_mut(&mut self, head: u32) -> &mut MappedArray {
         self.arrays.get_mut(&head).expect("a mapped array starts at this block")
     }
 
-    fn room_mut(&mut self, object: u32) -> &mut Room {
-        self.array_mut(block_of(object)).room.as_mut().expect("the spine has room")
+    fn reservation_mut(&mut self, object: u32) -> &mut Reservation {
+        self.array_mut(block_of(object)).reservation.as_mut().expect("the spine has reserved space")
     }
 
     /// Tells the pool for how many of its blocks there is no memory.

@@ -16,8 +16,8 @@ pub(crate) enum Contents {
     Zeroed,
     /// Whatever the memory held: the caller writes all of it before the next safepoint.
     Unwritten,
-    /// Whatever the memory held, most of which is not going to be touched soon: a spine with room.
-    Room,
+    /// Whatever the memory held, most of which is not going to be touched soon: a spine with reserved space.
+    Reserved,
 }
 
 /// What a collection has found in a space.

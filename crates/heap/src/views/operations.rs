@@ -111,7 +111,7 @@ impl Heap {
             }
             let room = match heap.core.lacking_leaves(&elements, 0, elements.length) {
                 None => Ok(()),
-                Some((leaves, kind)) => heap.make_room(leaves, kind, &mut Kept { kept: &mut *kept, roots }),
+                Some((leaves, kind)) => heap.reserve_leaves(leaves, kind, &mut Kept { kept: &mut *kept, roots }),
             };
             let made = room.ok().and_then(|()| {
                 let elements = heap.core.elements(kept[0]);
@@ -151,7 +151,7 @@ impl Heap {
             let elements = heap.core.elements(kept[0]);
             let leaves = heap.core.changed_leaves(&elements, bytes);
             if heap.core.is_lacking(leaves, elements.kind) {
-                heap.make_room(leaves, elements.kind, &mut Kept { kept: &mut *kept, roots })?;
+                heap.reserve_leaves(leaves, elements.kind, &mut Kept { kept: &mut *kept, roots })?;
             }
             let elements = heap.core.elements(kept[0]);
             let barrier = heap.barrier(elements.object);

@@ -57,7 +57,7 @@ pub trait Trusting {
     fn write_references(&mut self, array: Reference, start: u32, all: &[Reference]) -> Result<(), AllocationError>;
     fn initialise_references(&mut self, array: Reference, start: u32, all: &[Reference])
     -> Result<(), AllocationError>;
-    fn make_room(
+    fn reserve_leaves(
         &mut self,
         start: u32,
         length: u32,
@@ -131,7 +131,7 @@ impl Trusting for Heap {
         unsafe { self.array_initialise_references(array, start, all) }
     }
 
-    fn make_room(
+    fn reserve_leaves(
         &mut self,
         start: u32,
         length: u32,
@@ -139,7 +139,7 @@ impl Trusting for Heap {
         roots: &mut dyn Roots,
     ) -> Result<(), AllocationError> {
         // SAFETY: see above.
-        unsafe { self.array_make_room(start, length, kept, roots) }
+        unsafe { self.array_reserve_leaves(start, length, kept, roots) }
     }
 
     fn view(&mut self, kept: &mut [Reference], writable: bool, roots: &mut dyn Roots) -> Option<NonNull<u8>> {

@@ -380,7 +380,7 @@ impl World {
         // The value may be moved by the collection that makes room.
         let filled = if matches!(value, Value::Object(_)) { Reference(bits as u32) } else { Reference::NULL };
         let mut kept = [a, b, filled];
-        let room = self.heap.make_room(start as u32, length as u32, &mut kept, &mut self.roots);
+        let room = self.heap.reserve_leaves(start as u32, length as u32, &mut kept, &mut self.roots);
         let [a, b, filled] = kept;
         if self.allocated(room.map(|()| a)).is_none() {
             return;

@@ -71,14 +71,14 @@ pub(super) unsafe extern "C" fn allocate_array(context: *mut u8, ty: u32, length
 /// `Builtin::ArrayNew`.
 pub(super) unsafe extern "C" fn array_new(context: *mut u8, ty: u32, bits: u64, length: u32) -> i64 {
     // SAFETY: a builtin; the elements are written at once. They are no references, as the builtin's contract says. The
-    // array is new, and `make_room` returns where it is then.
+    // array is new, and `reserve_leaves` returns where it is then.
     unsafe {
         run(context, |store, _| {
             let mut pieces = Pieces::of_array(length, element_kind(store, ty).bytes() as usize);
             let mut array = new_array(store, ty, length, &pieces)?;
             while let Some(piece) = pieces.next(&store.interrupt)? {
                 let (start, length) = (piece.start as u32, piece.len() as u32);
-                array = make_room(store, array, start, length, [])?.0;
+                array = reserve_leaves(store, array, start, length, [])?.0;
                 store.heap.array_fill(array, start, bits.into(), length)?;
             }
             Ok(array.0.into())
@@ -127,7 +127,7 @@ fn check_array(store: &StoreOpaque, array: Reference, start: u32, length: u32) -
 ///
 /// # Safety
 /// The array is live, and so are the others, unless they are null or immediates: compiled code has just named them.
-unsafe fn make_room<const N: usize>(
+unsafe fn reserve_leaves<const N: usize>(
     store: &mut StoreOpaque,
     array: Reference,
     start: u32,
@@ -135,13 +135,13 @@ unsafe fn make_room<const N: usize>(
     kept: [Reference; N],
 ) -> Result<(Reference, [Reference; N]), Failure> {
     // SAFETY: compiled code names arrays of its own heap.
-    if !unsafe { store.heap.lacks_room(array, start, length) } {
+    if !unsafe { store.heap.lacks_leaves(array, start, length) } {
         return Ok((array, kept));
     }
     let mut all: SmallVec<[Reference; 4]> = SmallVec::from_slice(&[array]);
     all.extend(kept);
     // SAFETY: passed on to the caller.
-    unsafe { store.heap.array_make_room(start, length, &mut all, &mut store.state)? };
+    unsafe { store.heap.array_reserve_leaves(start, length, &mut all, &mut store.state)? };
     Ok((all[0], std::array::from_fn(|index| all[index + 1])))
 }
 
@@ -168,7 +168,7 @@ unsafe fn write_data(
     while let Some(piece) = pieces.next(&store.interrupt)? {
         let start = start + piece.start as u32;
         // SAFETY: the array is live by the contract, and what is returned from here on is where it is then.
-        array = unsafe { make_room(store, array, start, piece.len() as u32, [])?.0 };
+        array = unsafe { reserve_leaves(store, array, start, piece.len() as u32, [])?.0 };
         // SAFETY: as above.
         unsafe { store.heap.array_write_bytes(array, start, &bytes[piece.start * size..piece.end * size])? };
     }
@@ -192,7 +192,7 @@ unsafe fn write_elements(
     while let Some(piece) = pieces.next(&store.interrupt)? {
         let start = start + piece.start as u32;
         // SAFETY: the array is live by the contract, and what is returned from here on is where it is then.
-        array = unsafe { make_room(store, array, start, piece.len() as u32, [])?.0 };
+        array = unsafe { reserve_leaves(store, array, start, piece.len() as u32, [])?.0 };
         let items = &store.state.instances[instance as usize].elements[segment as usize].items;
         let items = &items[range.start + piece.start..range.start + piece.end];
         // SAFETY: the array is live, and new where the caller says so; the items of a segment are roots.
@@ -322,11 +322,11 @@ unsafe fn fill_piece(
     length: u32,
 ) -> Result<(Reference, u64), Failure> {
     // SAFETY: passed on to the caller.
-    if unsafe { store.heap.lacks_room(array, start, length) } {
+    if unsafe { store.heap.lacks_leaves(array, start, length) } {
         let is_reference = store.heap.array_element_kind(array) == StorageKind::Ref;
         let value = Reference(if is_reference { bits as u32 } else { 0 });
         // SAFETY: passed on to the caller.
-        let (moved, [value]) = unsafe { make_room(store, array, start, length, [value])? };
+        let (moved, [value]) = unsafe { reserve_leaves(store, array, start, length, [value])? };
         array = moved;
         if is_reference {
             bits = value.0.into();
@@ -365,7 +365,7 @@ pub(super) unsafe extern "C" fn array_copy(
             while let Some(piece) = pieces.next(&store.interrupt)? {
                 let (to, from) = (destination_start + piece.start as u32, source_start + piece.start as u32);
                 let length = piece.len() as u32;
-                (destination, [source]) = make_room(store, destination, to, length, [source])?;
+                (destination, [source]) = reserve_leaves(store, destination, to, length, [source])?;
                 if !store.heap.trusted_array_copy(destination, to, source, from, length)? {
                     return Err(TrapCode::ArrayOutOfBounds.into());
                 }

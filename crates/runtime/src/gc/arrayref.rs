@@ -92,7 +92,7 @@ fn allocate(
     }
     let array = store.allocate_array(ty.id(), length)?;
     // SAFETY: the array has just been allocated.
-    Ok((unsafe { store.array_make_room(array, 0, length)? }, storage))
+    Ok((unsafe { store.array_reserve_leaves(array, 0, length)? }, storage))
 }
 
 impl Rooted<ArrayRef> {
@@ -197,7 +197,7 @@ impl Rooted<ArrayRef> {
             "the bytes end outside of an array of {length} elements"
         );
         // SAFETY: the array is rooted.
-        let object = unsafe { opaque.array_make_room(object, start, (bytes.len() / size) as u32)? };
+        let object = unsafe { opaque.array_reserve_leaves(object, start, (bytes.len() / size) as u32)? };
         // SAFETY: the array is rooted, and its reference has been updated by the only call since that may have
         // collected.
         unsafe { opaque.array_write_bytes(object, start, bytes) }

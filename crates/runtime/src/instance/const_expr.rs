@@ -57,7 +57,7 @@ fn step(store: &mut StoreOpaque, instance: u32, op: &ConstOp) -> Result<()> {
             let length = pop(store) as u32;
             let array = store.allocate_array(ty, length)?;
             // SAFETY: the array has just been allocated.
-            let array = unsafe { store.array_make_room(array, 0, length)? };
+            let array = unsafe { store.array_reserve_leaves(array, 0, length)? };
             let value = pop(store);
             // SAFETY: the array is new, and the value was a root until now.
             unsafe { store.array_fill(array, 0, value, length)? };
@@ -72,7 +72,7 @@ fn step(store: &mut StoreOpaque, instance: u32, op: &ConstOp) -> Result<()> {
         ConstOp::ArrayNewFixed(index, length) => {
             let array = store.allocate_array(type_id(store, instance, index.index()), length)?;
             // SAFETY: the array has just been allocated.
-            let array = unsafe { store.array_make_room(array, 0, length)? };
+            let array = unsafe { store.array_reserve_leaves(array, 0, length)? };
             for element in (0..length).rev() {
                 let bits = pop(store);
                 // SAFETY: the array is new, and the values were roots until nothing was left to allocate.

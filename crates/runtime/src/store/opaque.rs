@@ -121,10 +121,16 @@ impl StoreOpaque {
     ///
     /// # Safety
     /// The array is live.
-    pub(crate) unsafe fn array_make_room(&mut self, array: Reference, start: u32, length: u32) -> Result<Reference> {
+    pub(crate) unsafe fn array_reserve_leaves(
+        &mut self,
+        array: Reference,
+        start: u32,
+        length: u32,
+    ) -> Result<Reference> {
         let mut kept = [array];
         // SAFETY: passed on to the caller.
-        unsafe { self.heap.array_make_room(start, length, &mut kept, &mut self.state) }.map_err(allocation_error)?;
+        unsafe { self.heap.array_reserve_leaves(start, length, &mut kept, &mut self.state) }
+            .map_err(allocation_error)?;
         Ok(kept[0])
     }
 

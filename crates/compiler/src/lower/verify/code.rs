@@ -76,6 +76,6 @@ fn is_safepoint(env: &ModuleEnv, function: &ir::Function, inst: ir::Inst) -> boo
 }
 
 fn may_collect(env: &ModuleEnv, builtin: Builtin) -> bool {
-    let makes_room = matches!(builtin, Builtin::ArrayFill | Builtin::ArrayCopy | Builtin::ArrayInitData);
-    builtin.signature().safepoint || makes_room && env.bulk_collects()
+    let reserves_leaves = matches!(builtin, Builtin::ArrayFill | Builtin::ArrayCopy | Builtin::ArrayInitData);
+    builtin.signature().safepoint || reserves_leaves && env.bulk_collects()
 }

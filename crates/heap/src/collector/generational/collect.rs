@@ -42,7 +42,7 @@ impl Generational {
         let most = (self.core.config.maximum() / NURSERY_PART).max(LEAST_BYTES);
         match self.params.nursery {
             Nursery::Fixed(bytes) => bytes.min(most),
-            Nursery::Appel => (self.core.pacer.room() / 2).max(self.least_appel_bytes()),
+            Nursery::Appel => (self.core.pacer.headroom() / 2).max(self.least_appel_bytes()),
         }
     }
 
@@ -109,7 +109,7 @@ impl Generational {
         self.start_cycle();
         if kind == CollectionKind::Full {
             let slice = self.core.start_slice(Phase::Release);
-            let room = self.core.pacer.room();
+            let room = self.core.pacer.headroom();
             let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
             finish(|budget| self.core.pool.release_to_system(&mut release, budget));
             progress.phases.release = self.core.end_slice(slice);
@@ -201,7 +201,7 @@ impl Generational {
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
         core.views.collected(&core.pool.marks);
         finish(|budget| core.views.unmap(budget));
-        core.forget_dead_homecomers();
+        core.forget_dead_moving();
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;
         core.pacer.charge(leaf_bytes);

@@ -210,7 +210,7 @@ impl Collect for Generational {
         Ok(object)
     }
 
-    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
+    fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
         let bytes = leaves * u64::from(self.core.leaves.leaf_bytes());
         let young = self.young_bytes();
         if young > 0 && young + bytes > self.nursery_bytes() || self.is_full_due(bytes) {

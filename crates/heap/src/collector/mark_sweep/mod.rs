@@ -134,7 +134,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         }
     }
 
-    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
+    fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
         let core = &self.core;
         let bytes = leaves * u64::from(core.leaves.leaf_bytes());
         let young = core.leaves.allocated_bytes();
@@ -178,10 +178,10 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         let survivors = sweeping.survivors();
         let dropped_externals = core.externals.dead_count() as u64;
         core.pacer.collected(survivors.bytes, start.elapsed());
-        core.leaf_budget = core.pacer.room();
+        core.leaf_budget = core.pacer.headroom();
         phases.sweep = core.end_slice(slice);
         let slice = core.start_slice(Phase::Release);
-        let mut release = Release::new(core.pacer.room());
+        let mut release = Release::new(core.pacer.headroom());
         finish(|budget| core.pool.release_to_system(&mut release, budget));
         phases.release = core.end_slice(slice);
         let pause = start.elapsed();

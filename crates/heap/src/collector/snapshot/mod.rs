@@ -165,8 +165,8 @@ impl<M: ReferenceModel> Collect for Snapshot<M> {
         self.mark_sweep.allocate_immortal(bytes)
     }
 
-    fn make_room(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
-        self.between_cycles(roots, |heap, roots| heap.make_room(leaves, kind, roots))
+    fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
+        self.between_cycles(roots, |heap, roots| heap.reserve_leaves(leaves, kind, roots))
     }
 
     /// Begins a cycle behind the collection.

@@ -4,7 +4,7 @@
 //! Arrays are searched for zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one
 //! that has been dense stays so. A step with a limited budget handles some pages or blocks of one array at a time.
 
-use super::{MappedSpace, Room};
+use super::{MappedSpace, Reservation};
 use crate::blocks::{BLOCK_BYTES, BlockPool, block_of, block_start};
 use crate::budget::{Budget, Done, finish};
 use crate::os::page_bytes;
@@ -121,7 +121,7 @@ impl MappedSpace {
                 Stage::Look { searches } => match self.look_at(pool, head, budget) {
                     Done::No => return Done::No,
                     Done::Yes if searches => {
-                        self.give_room_back(pool, head);
+                        self.give_reserved_back(pool, head);
                         Stage::Search { page: 0 }
                     }
                     Done::Yes => Stage::Count { looked: true },
@@ -159,7 +159,7 @@ impl MappedSpace {
         let array = self.array_mut(head);
         array.collections += 1;
         let searches = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
-        match searches || array.room.is_none() {
+        match searches || array.reservation.is_none() {
             true => Stage::Look { searches },
             false => Stage::Count { looked: false },
         }
@@ -169,8 +169,8 @@ impl MappedSpace {
     /// full collection. To be followed by [`tell`](Self::tell).
     pub(crate) fn survived(&mut self, pool: &BlockPool, head: u32) -> u64 {
         let array = &self.arrays[&head];
-        // What of a room is touched is known.
-        if array.room.is_some() {
+        // What of reserved space is touched is known.
+        if array.reservation.is_some() {
             return array.pages as u64 * self.page_size();
         }
         let bytes = array.blocks as u64 * BLOCK_BYTES as u64;
@@ -190,7 +190,7 @@ impl MappedSpace {
 
     /// One piece of freeing a dead array; returns what is to be done next.
     fn free(&mut self, pool: &mut BlockPool, head: u32, freeing: Freeing, budget: &mut Budget) -> Option<Freeing> {
-        let (blocks, room) = (self.arrays[&head].blocks, self.arrays[&head].room);
+        let (blocks, reservation) = (self.arrays[&head].blocks, self.arrays[&head].reservation);
         match freeing {
             Freeing::Unshare { is_private } => {
                 if let Some(extent) = self.array_mut(head).extents.pop() {
@@ -201,13 +201,13 @@ impl MappedSpace {
                     budget.spend(1 + u64::from(extent.pages));
                     return Some(Freeing::Unshare { is_private: is_private && is_mapped });
                 }
-                if room.is_none() && !is_private {
+                if reservation.is_none() && !is_private {
                     self.forget_array(head);
                     pool.abandon(head, blocks);
                     return None;
                 }
-                match room {
-                    Some(room) => set_dirty_around(pool, head, blocks, room),
+                match reservation {
+                    Some(reservation) => set_dirty_around(pool, head, blocks, reservation),
                     None if blocks >= LEAST_RUN => return Some(Freeing::Look),
                     None => pool.set_dirty(head, blocks),
                 }
@@ -329,11 +329,12 @@ impl MappedSpace {
         self.untouched = self.untouched + u64::from(before) - u64::from(pages);
     }
 
-    /// Gives the memory of unused room back to the system, which whoever had the blocks before has left there.
-    fn give_room_back(&mut self, pool: &mut BlockPool, head: u32) {
-        let Some(room) = self.arrays[&head].room else { return };
+    /// Gives the memory of unused reserved space back to the system, which whoever had the blocks before has left
+    /// there.
+    fn give_reserved_back(&mut self, pool: &mut BlockPool, head: u32) {
+        let Some(reservation) = self.arrays[&head].reservation else { return };
         let (start, size) = (block_start(head), self.page_bytes);
-        let (first, end) = (room.start.div_ceil(size) as usize, (room.end / size) as usize);
+        let (first, end) = (reservation.start.div_ceil(size) as usize, (reservation.end / size) as usize);
         if self.pages_per_block.is_none() || first >= end || !self.residency[first..end].contains(&true) {
             return;
         }
@@ -387,11 +388,11 @@ impl MappedSpace {
     }
 }
 
-/// Notes what of a dead spine with room may hold old contents: all but the room.
-fn set_dirty_around(pool: &mut BlockPool, head: u32, blocks: u32, room: Room) {
+/// Notes what of a dead spine with reserved space may hold old contents: all but the reservation.
+fn set_dirty_around(pool: &mut BlockPool, head: u32, blocks: u32, reservation: Reservation) {
     let object = block_start(head);
-    let first = block_of(object + room.start - 1) + 1;
+    let first = block_of(object + reservation.start - 1) + 1;
     pool.set_dirty(head, first - head);
-    let pointers = block_of(object + room.end).max(first);
+    let pointers = block_of(object + reservation.end).max(first);
     pool.set_dirty(pointers, head + blocks - pointers);
 }
