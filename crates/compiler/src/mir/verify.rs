@@ -84,17 +84,17 @@ impl Verifier<'_> {
 
     /// Checks that a value is defined before a position in a block.
     fn used(&self, value: Value, block: Block, position: usize) -> Checked {
-        let (home, defined) = match self.function.values[value.index()].def {
+        let (def_block, defined) = match self.function.values[value.index()].def {
             ValueDef::Alias(_) => return Err(format!("{value} is an alias")),
-            ValueDef::Param(home, _) => (home, None),
+            ValueDef::Param(def_block, _) => (def_block, None),
             ValueDef::Result(inst, _) => match self.place[inst.index()] {
-                Some((home, position)) => (home, Some(position)),
+                Some((def_block, position)) => (def_block, Some(position)),
                 None => return Err(format!("{value} comes from a removed instruction")),
             },
         };
         let before = match defined {
-            Some(defined) if home == block => defined < position,
-            _ => self.dominators.dominates(home, block),
+            Some(defined) if def_block == block => defined < position,
+            _ => self.dominators.dominates(def_block, block),
         };
         if before { Ok(()) } else { Err(format!("{value} is used before its definition")) }
     }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::ranges::Ranges;
 use super::support::{
-    Homes, Roots, become_constant, bottom, constant_i32, meet, origin, ref_type, replace, resolve_inst,
+    DefBlocks, Roots, become_constant, bottom, constant_i32, meet, origin, ref_type, replace, resolve_inst,
     resolve_terminator,
 };
 use crate::mir::{
@@ -26,7 +26,7 @@ const CONDITIONS: usize = 8;
 pub(super) fn facts(function: &mut Function, info: &ModuleInfo) {
     let cfg = Cfg::new(function);
     let dominators = Dominators::new(function, &cfg);
-    let homes = Homes::new(function, &cfg);
+    let def_blocks = DefBlocks::new(function, &cfg);
     let mut pass = Facts {
         roots: Roots::new(function),
         types: vec![None; function.values.len()],
@@ -51,8 +51,8 @@ pub(super) fn facts(function: &mut Function, info: &ModuleInfo) {
         match cfg.predecessors(block) {
             &[(source, edge)] => pass.enter_by(source, edge),
             _ => {
-                let home = |value: Value| homes.get(pass.function, value).unwrap_or(block);
-                pass.ranges.enter_header(pass.function, info, &cfg, &dominators, block, home);
+                let def_block = |value: Value| def_blocks.get(pass.function, value).unwrap_or(block);
+                pass.ranges.enter_header(pass.function, info, &cfg, &dominators, block, def_block);
             }
         }
         pass.block(block);

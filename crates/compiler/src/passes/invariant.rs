@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::effects::Effects;
-use super::support::{Homes, Roots, is_removable, origin, ref_type, resolve_inst, terminator};
+use super::support::{DefBlocks, Roots, is_removable, origin, ref_type, resolve_inst, terminator};
 use crate::mir::{
     Block, BlockData, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value,
 };
@@ -47,7 +47,7 @@ pub(super) fn invariant(function: &mut Function, info: &ModuleInfo) {
     let effects = Effects::of_loops(function, info, &cfg, &loops);
     let mut pass = Invariant {
         effects: &effects,
-        homes: Homes::new(function, &cfg),
+        def_blocks: DefBlocks::new(function, &cfg),
         roots: Roots::new(function),
         evidence: FxHashMap::default(),
         dominators: &dominators,
@@ -116,7 +116,7 @@ struct Invariant<'a> {
     loops: &'a Loops,
     preheaders: &'a [Option<Block>],
     effects: &'a [Effects],
-    homes: Homes,
+    def_blocks: DefBlocks,
     roots: Roots,
     /// By root: blocks at whose end the reference is known not to be null.
     evidence: FxHashMap<Value, SmallVec<[Block; 2]>>,
@@ -173,7 +173,7 @@ impl Invariant<'_> {
     }
 
     fn is_outside(&self, value: Value, number: usize) -> bool {
-        !self.loops.contains(number, self.homes.of(self.function, value))
+        !self.loops.contains(number, self.def_blocks.of(self.function, value))
     }
 
     /// Goes through a block of which `number` is the innermost loop.
@@ -186,7 +186,7 @@ impl Invariant<'_> {
             match self.target(inst, number, first) {
                 Some(preheader) => {
                     self.function.blocks[preheader.index()].insts.push(inst);
-                    self.homes.moved(inst, preheader);
+                    self.def_blocks.moved(inst, preheader);
                     false
                 }
                 None => {

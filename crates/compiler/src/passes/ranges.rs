@@ -247,7 +247,7 @@ impl Ranges {
         cfg: &Cfg,
         dominators: &Dominators,
         header: Block,
-        home: impl Fn(Value) -> Block,
+        def_block: impl Fn(Value) -> Block,
     ) {
         let edges: SmallVec<[Incoming; 4]> = cfg
             .predecessors(header)
@@ -265,7 +265,7 @@ impl Ranges {
             let args: Option<SmallVec<[Value; 4]>> =
                 edges.iter().map(|edge| argument(function, edge, header, position)).collect();
             let Some(args) = args else { continue };
-            let less = self.inductive_less(function, info, dominators, &edges, &args, header, &home);
+            let less = self.inductive_less(function, info, dominators, &edges, &args, header, &def_block);
             if let Some(less) = less {
                 self.learn(Less { less: Number::Value(param), ..less });
             }
@@ -286,12 +286,12 @@ impl Ranges {
         edges: &[Incoming],
         args: &[Value],
         header: Block,
-        home: &impl Fn(Value) -> Block,
+        def_block: &impl Fn(Value) -> Block,
     ) -> Option<Less> {
         let first = edges.iter().position(|edge| edge.back)?;
         let less = self.known_on(function, info, dominators, &edges[first], args[first])?;
         if let Number::Value(bound) = less.greater {
-            let defined = home(bound);
+            let defined = def_block(bound);
             if defined == header || !dominators.dominates(defined, header) {
                 return None;
             }

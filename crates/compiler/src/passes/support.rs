@@ -119,17 +119,17 @@ pub(super) fn terminator(function: &Function, block: Block) -> &Terminator {
 }
 
 /// The block of each instruction.
-pub(super) struct Homes(Vec<Block>);
+pub(super) struct DefBlocks(Vec<Block>);
 
-impl Homes {
-    pub(super) fn new(function: &Function, cfg: &Cfg) -> Homes {
-        let mut homes = vec![function.entry; function.insts.len()];
+impl DefBlocks {
+    pub(super) fn new(function: &Function, cfg: &Cfg) -> DefBlocks {
+        let mut def_blocks = vec![function.entry; function.insts.len()];
         for &block in &cfg.order {
             for &inst in &function.blocks[block.index()].insts {
-                homes[inst.index()] = block;
+                def_blocks[inst.index()] = block;
             }
         }
-        Homes(homes)
+        DefBlocks(def_blocks)
     }
 
     /// The block that defines a value. An instruction made since has none; neither has an alias.

@@ -281,18 +281,18 @@ impl InLeaf {
         let mut table = array_elements_offset(element.kind) as i32;
         let mut base = object;
         if layout.grows {
-            // The table lies behind the homes. In 64 bits, so that nothing wraps.
+            // The table lies behind the space for all leaves. In 64 bits, so that nothing wraps.
             let length = l.array_length(element.array, None);
             let length = l.b.ins().uextend(POINTER, length);
             let bytes = l.b.ins().ishl_imm_u(length, i64::from(size_log2));
             let leaf = i64::from(layout.leaf_bytes());
-            // The first N bytes are rounded with the homes where they are a multiple of a leaf, and are added
+            // The first N bytes are rounded with that space where they are a multiple of a leaf, and are added
             // otherwise.
             let first = if is_aligned { 0 } else { layout.first_n };
             table += first as i32;
             let rounded_up = l.b.ins().iadd_imm_s(bytes, leaf - 1 - i64::from(first));
-            let homes = l.b.ins().band_imm_s(rounded_up, -leaf);
-            base = l.b.ins().iadd(object, homes);
+            let space = l.b.ins().band_imm_s(rounded_up, -leaf);
+            base = l.b.ins().iadd(object, space);
         } else {
             table += layout.first_n as i32;
         }

@@ -135,7 +135,7 @@ fn uses(code: &Code, values: &FxHashSet<ir::Value>) -> Uses {
 
 /// Explores from each use back to the definition, and looks at the safepoints on the way.
 fn check_value(code: &Code, value: ir::Value, uses: &[(ir::Block, u32)]) -> Result<(), String> {
-    let (home, defined) = match code.function.dfg.value_def(value) {
+    let (def_block, defined) = match code.function.dfg.value_def(value) {
         ir::ValueDef::Result(inst, _) => {
             (code.function.layout.inst_block(inst).expect("a definition in the function"), code.positions[&inst])
         }
@@ -145,14 +145,14 @@ fn check_value(code: &Code, value: ir::Value, uses: &[(ir::Block, u32)]) -> Resu
     let mut explored = FxHashSet::default();
     let mut work = uses.to_vec();
     while let Some((block, position)) = work.pop() {
-        let is_home = block == home && position >= defined;
+        let is_defining = block == def_block && position >= defined;
         for &safepoint in &code.safepoints[&block] {
             let at = code.positions[&safepoint];
-            if at <= position && !(is_home && at <= defined) {
+            if at <= position && !(is_defining && at <= defined) {
                 check_crossing(code, value, safepoint)?;
             }
         }
-        if is_home {
+        if is_defining {
             continue;
         }
         for predecessor in code.graph.pred_iter(block) {

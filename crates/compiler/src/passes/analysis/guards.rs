@@ -133,7 +133,7 @@ fn first_access(
         _ => return None,
     };
     let is_before = |value: Value| match mir.values[mir.resolve(value).index()].def {
-        ValueDef::Param(home, _) => home != edge.block,
+        ValueDef::Param(def_block, _) => def_block != edge.block,
         ValueDef::Result(inst, _) => !block.insts[..position].contains(&inst),
         ValueDef::Alias(_) => unreachable!("aliases are resolved"),
     };

@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 use super::roots::{Safepoints, Temperature};
 use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value};
 use crate::passes::heap::HeapFacts;
-use crate::passes::support::{Homes, constant_i32, origin, root};
+use crate::passes::support::{DefBlocks, constant_i32, origin, root};
 
 /// No strip ends beyond this index: so far from the greatest that an index within a strip does not wrap when it makes a
 /// step.
@@ -164,7 +164,7 @@ struct Finder<'a> {
 
 /// Where instructions are, and the lengths of arrays.
 struct Places {
-    homes: Homes,
+    def_blocks: DefBlocks,
     /// By array: where its length is read.
     lengths: FxHashMap<Value, SmallVec<[Length; 1]>>,
 }
@@ -203,7 +203,7 @@ impl Finder<'_> {
                 let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
                 let array = root(mir, data.args[0]);
                 let kind = self.heap.info.element_kind(ty);
-                if within.contains(&self.home(array))
+                if within.contains(&self.def_block(array))
                     || self.heap.lies_inline(mir, &self.spines, kind, array, data.args[1])
                 {
                     continue;
@@ -371,7 +371,7 @@ impl Finder<'_> {
                 if form.replace((from, 1)).is_some() {
                     return None;
                 }
-            } else if !within.contains(&self.home(from)) {
+            } else if !within.contains(&self.def_block(from)) {
                 fixed.push(from);
             } else {
                 let (Op::Binary(op), args) = origin(self.mir, from)? else { return None };
@@ -406,15 +406,15 @@ impl Finder<'_> {
     }
 
     /// The block that defines a value.
-    fn home(&mut self, value: Value) -> Block {
+    fn def_block(&mut self, value: Value) -> Block {
         let mir = self.mir;
-        self.places().homes.of(mir, mir.resolve(value))
+        self.places().def_blocks.of(mir, mir.resolve(value))
     }
 
     fn places(&mut self) -> &Places {
         self.places.get_or_insert_with(|| {
             let mir = self.mir;
-            let mut places = Places { homes: Homes::new(mir, self.cfg), lengths: FxHashMap::default() };
+            let mut places = Places { def_blocks: DefBlocks::new(mir, self.cfg), lengths: FxHashMap::default() };
             for &block in &self.cfg.order {
                 for &inst in &mir.blocks[block.index()].insts {
                     let data = &mir.insts[inst.index()];

@@ -228,7 +228,7 @@ impl<'a> Copies<'a> {
         let mut at = rest.next().expect("at least one piece");
         for &param in &original.params {
             let copy = function.add_param(at, function.value_type(param));
-            self.copied.insert(param, Copied { number, home: Some(block), copy, copy_home: at });
+            self.copied.insert(param, Copied { number, def_block: Some(block), copy, copy_def_block: at });
         }
         let mut resumes = own_side_exits(side_exits).map(|(_, side_exit)| side_exit.resume).peekable();
         for position in 0..=original.insts.len() {
@@ -245,7 +245,7 @@ impl<'a> Copies<'a> {
                 data.results.iter().map(|&result| function.value_type(result)).collect();
             let copy = function.push(at, data.op, &data.args, &types, data.source);
             for (&result, &copy) in data.results.iter().zip(&function.insts[copy.index()].results) {
-                self.copied.insert(result, Copied { number, home: Some(block), copy, copy_home: at });
+                self.copied.insert(result, Copied { number, def_block: Some(block), copy, copy_def_block: at });
             }
         }
         let mut terminator = original.terminator.expect("a finished block");
@@ -323,13 +323,13 @@ impl<'a> Copies<'a> {
             let Some(&inst) = insts.get(position) else { break };
             if omitted.contains(&inst) {
                 for result in &function.insts[inst.index()].results {
-                    self.copied.get_mut(result).expect("what a loop defines is copied").home = None;
+                    self.copied.get_mut(result).expect("what a loop defines is copied").def_block = None;
                 }
                 continue;
             }
             function.blocks[at.index()].insts.push(inst);
             for result in &function.insts[inst.index()].results {
-                self.copied.get_mut(result).expect("what a loop defines is copied").home = Some(at);
+                self.copied.get_mut(result).expect("what a loop defines is copied").def_block = Some(at);
             }
         }
         if let Some(terminator) = terminator {

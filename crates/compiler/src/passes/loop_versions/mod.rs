@@ -65,7 +65,7 @@ pub(crate) fn loop_versions(
     if found.is_empty() {
         return None;
     }
-    let outliner = Outliner::new(heap, mir, &cfg, &dominators, &loops, &finder.homes);
+    let outliner = Outliner::new(heap, mir, &cfg, &dominators, &loops, &finder.def_blocks);
     let mut outlined = Vec::new();
     let outlines = versions == LoopVersions::Outlined;
     for version in found.iter_mut().filter(|_| outlines) {

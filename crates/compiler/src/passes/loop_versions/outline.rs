@@ -18,7 +18,7 @@ use crate::mir::{
 use crate::module::ValueType;
 use crate::passes::analysis::{Safepoints, plan_strips};
 use crate::passes::heap::HeapFacts;
-use crate::passes::support::{Homes, definition, root};
+use crate::passes::support::{DefBlocks, definition, root};
 
 /// A loop with more instructions than this is not outlined.
 const MOST_INSTS: usize = 150;
@@ -53,7 +53,7 @@ pub(super) struct Outliner<'a> {
     mir: &'a Function,
     dominators: &'a Dominators,
     /// The block of each instruction.
-    homes: &'a Homes,
+    def_blocks: &'a DefBlocks,
     /// By value, whether it is used outside of the innermost loop that defines it.
     escapes: Vec<bool>,
 }
@@ -65,15 +65,15 @@ impl<'a> Outliner<'a> {
         cfg: &Cfg,
         dominators: &'a Dominators,
         loops: &Loops,
-        homes: &'a Homes,
+        def_blocks: &'a DefBlocks,
     ) -> Outliner<'a> {
-        let mut outliner = Outliner { heap, mir, dominators, homes, escapes: vec![false; mir.values.len()] };
+        let mut outliner = Outliner { heap, mir, dominators, def_blocks, escapes: vec![false; mir.values.len()] };
         for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
             let number = loops.innermost[block.index()];
             let mut note = |value: Value| {
                 let value = mir.resolve(value);
-                if loops.innermost[outliner.home(value).index()] != number {
+                if loops.innermost[outliner.def_block(value).index()] != number {
                     outliner.escapes[value.index()] = true;
                 }
             };
@@ -89,8 +89,8 @@ impl<'a> Outliner<'a> {
         outliner
     }
 
-    fn home(&self, value: Value) -> Block {
-        self.homes.of(self.mir, value)
+    fn def_block(&self, value: Value) -> Block {
+        self.def_blocks.of(self.mir, value)
     }
 
     /// The loop with these blocks, header first, in reverse post-order, as the piece of code of this number; `None`
@@ -135,7 +135,7 @@ impl<'a> Outliner<'a> {
         let mut seen = FxHashSet::default();
         let mut exported = Vec::new();
         while let Some(value) = work.pop() {
-            if !within.contains(&self.home(value)) || !seen.insert(value) {
+            if !within.contains(&self.def_block(value)) || !seen.insert(value) {
                 continue;
             }
             let data = definition(mir, value).map(|inst| &mir.insts[inst.index()]);
@@ -221,7 +221,7 @@ impl Copy<'_> {
                     edge.args.iter_mut().for_each(|arg| *arg = self.operand(*arg));
                 } else {
                     let is_defined =
-                        |&value: &Value| self.outliner.dominators.dominates(self.outliner.home(value), block);
+                        |&value: &Value| self.outliner.dominators.dominates(self.outliner.def_block(value), block);
                     let values: Vec<Value> = exported.iter().copied().filter(is_defined).collect();
                     let copies: Vec<Value> = values.iter().map(|&value| self.operand(value)).collect();
                     let left = self.leave(exits.len() as i32 + 1, &copies);

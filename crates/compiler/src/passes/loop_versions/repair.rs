@@ -30,11 +30,11 @@ pub(super) struct Copied {
     /// The loop.
     pub(super) number: u32,
     /// The block that defines it in the fast path, if one does.
-    pub(super) home: Option<Block>,
+    pub(super) def_block: Option<Block>,
     /// The copy in the slow path.
     pub(super) copy: Value,
     /// The block that defines that.
-    pub(super) copy_home: Block,
+    pub(super) copy_def_block: Block,
 }
 
 /// What outlined loops have left in cells: the values of the loop's fast path that are known in a
@@ -149,9 +149,9 @@ impl Repair<'_> {
         }
         // A fast path without loops within is entered at its start alone, where none of its values is defined.
         let is_fast = part == Part::Fast(copied.number);
-        if copied.home == Some(block) || is_fast && !self.is_nest[copied.number as usize] {
+        if copied.def_block == Some(block) || is_fast && !self.is_nest[copied.number as usize] {
             value
-        } else if copied.copy_home == block {
+        } else if copied.copy_def_block == block {
             copied.copy
         } else if let Some(op) = self.again(part, value) {
             self.computed_again(part, value, block, op)
@@ -175,7 +175,7 @@ impl Repair<'_> {
                 ValueType::Ref(ty) => Some(Op::Refine(ty)),
                 _ => None,
             },
-            Op::ArrayLen(_) if copied.home.is_none() => Some(Op::ArrayLen(Check::Elided)),
+            Op::ArrayLen(_) if copied.def_block.is_none() => Some(Op::ArrayLen(Check::Elided)),
             Op::Binary(op) if !op.can_trap() && data.args.iter().any(is_constant) => Some(Op::Binary(op)),
             _ => None,
         }
@@ -206,10 +206,10 @@ impl Repair<'_> {
     /// The definition in this block, if there is one.
     fn defined_in(&self, value: Value, block: Block) -> Option<Value> {
         let copied = &self.copied[&value];
-        if copied.home == Some(block) {
+        if copied.def_block == Some(block) {
             return Some(value);
         }
-        if copied.copy_home == block {
+        if copied.copy_def_block == block {
             return Some(copied.copy);
         }
         self.left.get(&(value, block)).copied()

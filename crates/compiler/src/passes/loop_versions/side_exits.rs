@@ -11,7 +11,7 @@ use crate::module::{CompositeType, HeapType, RefType, ValueType};
 use crate::passes::analysis::Comparison;
 use crate::passes::effects::Effects;
 use crate::passes::heap::HeapFacts;
-use crate::passes::support::{Homes, definition, is_length_of, root, use_counts};
+use crate::passes::support::{DefBlocks, definition, is_length_of, root, use_counts};
 
 /// A loop, with the loops within, of which there are to be a fast path and a slow path.
 pub(super) struct VersionedLoop {
@@ -95,7 +95,7 @@ pub(super) struct Finder<'a> {
     /// By value, how often it is used.
     uses: Vec<u32>,
     /// The block of each instruction.
-    pub(super) homes: Homes,
+    pub(super) def_blocks: DefBlocks,
     /// By array, the blocks that read its length.
     lengths: FxHashMap<Value, SmallVec<[Block; 2]>>,
 }
@@ -120,11 +120,11 @@ impl<'a> Finder<'a> {
             }
         }
         let uses = use_counts(mir, &cfg.order);
-        let homes = Homes::new(mir, cfg);
+        let def_blocks = DefBlocks::new(mir, cfg);
         let mut has_inner = vec![false; loops.loops.len()];
         loops.loops.iter().filter_map(|data| data.parent).for_each(|parent| has_inner[parent] = true);
         let effects = Effects::of_loops(mir, heap.info, cfg, loops);
-        Finder { heap, mir, spines, cfg, dominators, loops, effects, has_inner, uses, homes, lengths }
+        Finder { heap, mir, spines, cfg, dominators, loops, effects, has_inner, uses, def_blocks, lengths }
     }
 
     /// What becomes of a loop with these blocks, if there is anything to gain.
@@ -178,37 +178,40 @@ impl<'a> Finder<'a> {
                     continue;
                 }
                 let access = Access { inst, array, index };
-                let (home, mut side_exit, length) = self.side_exit(block, position, access, &within);
-                let number = version.side_exits.get(&home).map_or(0, Vec::len);
+                let (def_block, mut side_exit, length) = self.side_exit(block, position, access, &within);
+                let number = version.side_exits.get(&def_block).map_or(0, Vec::len);
                 if let Some(length) = length {
-                    checked.push((home, number, length));
+                    checked.push((def_block, number, length));
                 }
-                side_exit.limit = if let Some(outermost) = self.entered_with(array, kind, self.loop_of(home), &within) {
+                side_exit.limit = if let Some(outermost) =
+                    self.entered_with(array, kind, self.loop_of(def_block), &within)
+                {
                     let number = numbers[&outermost];
                     *entered.entry((number, array)).or_insert_with(|| {
                         let arrays = &mut version.loops[number].1;
                         arrays.push(array);
                         Limit::Entered(number, arrays.len() - 1)
                     })
-                } else if let Some(&(_, limit)) = self.known(&read, home, side_exit.at, |&(read, _)| read == array) {
+                } else if let Some(&(_, limit)) = self.known(&read, def_block, side_exit.at, |&(read, _)| read == array)
+                {
                     limit
                 } else {
-                    let what = (array, Limit::Again(home, number));
-                    read.push(Known { what, block: home, position: side_exit.at });
+                    let what = (array, Limit::Again(def_block, number));
+                    read.push(Known { what, block: def_block, position: side_exit.at });
                     Limit::Here(array, Check::Elided, side_exit.source)
                 };
-                side_exit.anchor = if home == block { anchor_before } else { anchors.get(&home).copied() };
+                side_exit.anchor = if def_block == block { anchor_before } else { anchors.get(&def_block).copied() };
                 if side_exit.anchor.is_none() {
-                    if home != block {
-                        anchors.insert(home, (home, number));
+                    if def_block != block {
+                        anchors.insert(def_block, (def_block, number));
                     }
                     if matches!(data.op, Op::ArrayGet(..)) {
-                        anchor = Some((home, number));
+                        anchor = Some((def_block, number));
                     }
                 }
-                let (from, position) = if home == block { (home, side_exit.at) } else { (block, 0) };
+                let (from, position) = if def_block == block { (def_block, side_exit.at) } else { (block, 0) };
                 reached.push(Known { what: (array, index), block: from, position });
-                version.side_exits.entry(home).or_default().push(side_exit);
+                version.side_exits.entry(def_block).or_default().push(side_exit);
             }
             // Calls with handlers and throws end blocks.
             let only_leads = |terminator: &Terminator| {
@@ -351,7 +354,7 @@ impl<'a> Finder<'a> {
         if edge.block != inside || index != access.index || !is_length_of(mir, length, access.array) {
             return None;
         }
-        if self.homes.of(mir, access.array) == inside {
+        if self.def_blocks.of(mir, access.array) == inside {
             return None;
         }
         let end = data.insts.len();
@@ -431,7 +434,7 @@ impl<'a> Finder<'a> {
     /// Whether an array is the same in all iterations of a loop and known not to be null before the first.
     fn is_known_before(&self, array: Value, number: usize) -> bool {
         let header = self.loops.loops[number].header;
-        if self.loops.contains(number, self.homes.of(self.mir, array)) {
+        if self.loops.contains(number, self.def_blocks.of(self.mir, array)) {
             return false;
         }
         let is_read_before =

@@ -59,16 +59,16 @@ impl Reloads {
         let mut explored = vec![NONE; mir.blocks.len()];
         let mut work = Vec::new();
         for (number, block, position) in uses {
-            let (_, home, defined) = references.values[number as usize];
+            let (_, def_block, defined) = references.values[number as usize];
             work.push((block, position));
             while let Some((block, position)) = work.pop() {
                 let before = hot[block.index()].partition_point(|&(at, _)| at <= position);
                 let nearest = hot[block.index()][..before].last();
                 match nearest {
-                    Some(&(at, key)) if block != home || at > defined => {
+                    Some(&(at, key)) if block != def_block || at > defined => {
                         needed.insert((key, number));
                     }
-                    _ if block == home => {}
+                    _ if block == def_block => {}
                     _ => {
                         for &(predecessor, _) in cfg.predecessors(block) {
                             if std::mem::replace(&mut explored[predecessor.index()], number) != number {
