@@ -57,7 +57,7 @@ fn churn(config: &HeapConfig, bytes: u32) -> Result<f64, Box<dyn Error>> {
             let array = heap.allocate_array(id, bytes, &mut roots)?;
             // SAFETY: it has just been allocated.
             unsafe { heap.array_fill(array, 0, 1, bytes)? };
-            // SAFETY: as above; the heap gets these roots in every call.
+            // SAFETY: it has just been allocated; the heap gets these roots in every call.
             unsafe { roots.set(round % 4, array) };
         }
         Ok(())

@@ -20,7 +20,7 @@
 //! let first = heap.allocate_struct(pair, &mut roots)?;
 //! // SAFETY: the object has just been allocated.
 //! unsafe { heap.store(first, 12, StorageKind::I32, 42) };
-//! // SAFETY: as above, and `heap` gets these roots in every call.
+//! // SAFETY: the object has just been allocated, and `heap` gets these roots in every call.
 //! unsafe { roots.push(first) };
 //! let second = heap.allocate_struct(pair, &mut roots)?;
 //! // SAFETY: the first is a root, and the second has just been allocated.

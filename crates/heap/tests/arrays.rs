@@ -89,7 +89,7 @@ impl Pair {
             self.heap.copy((a, start as u32), (b, source as u32), length as u32).unwrap();
         }
         assert_ne!(quick, Some(false), "the ranges lie in the arrays");
-        // SAFETY: as above.
+        // SAFETY: arrays of this heap, of one type.
         let beyond = unsafe { self.heap.quick_array_copy(a, start as u32, b, source as u32, u32::MAX) };
         assert_ne!(beyond, Some(true));
         let values = self.models[from][source..source + length].to_vec();

@@ -210,7 +210,7 @@ fn leaves_with_a_view_are_neither_compressed_nor_shared_nor_given_up() {
         // From it, then a change on either side; to it.
         native.heap.copy((copy, 0), (array, 0), bytes).unwrap();
         native.heap.set(copy, 9, 4).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the view of an array that lives.
         unsafe { address.add(7).write(5) };
         assert_eq!([array, copy].map(|of| native.heap.array_get(of, 9)), [3, 4]);
         assert_eq!([array, copy].map(|of| native.heap.array_get(of, 7)), [5, 3]);

@@ -50,7 +50,7 @@ pub fn process(command: &mut std::process::Command) -> anyhow::Result<Time> {
     #[allow(clippy::zombie_processes, reason = "wait4 reaps it: only that tells the child's own CPU time")]
     let child = command.spawn().with_context(|| format!("cannot start {describe}"))?;
     let mut status = 0;
-    // SAFETY: as above.
+    // SAFETY: zero is a value of this C struct.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointers are to variables of ours; the child is ours and not yet waited for.
     let waited = unsafe { libc::wait4(child.id() as libc::pid_t, &mut status, 0, &mut usage) };

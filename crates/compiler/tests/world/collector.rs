@@ -207,7 +207,7 @@ impl World {
         for &number in &staying {
             let (_, object, ty) = self.objects[number];
             let cards = (self.size(ty, object) / 512 + 1) as usize;
-            // SAFETY: as above.
+            // SAFETY: the card table lies below the cage.
             unsafe { self.card(object).write_bytes(0, cards) };
             marked[number] = true;
         }

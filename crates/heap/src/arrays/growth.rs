@@ -58,7 +58,7 @@ impl<M: ReferenceModel> Core<M> {
         let spine = layout.spine(element_bytes, length);
         let is_whole = contents != Contents::Zeroed || !mode.lazy;
         let end = if is_whole { spine.pointers } else { layout.inline_offset(&spine, 0) };
-        self.mapped.set_reservation(object, end, spine.pointers);
+        self.mapped.set_reserved(object, end, spine.pointers);
         if contents == Contents::Zeroed {
             self.zero_reserved(object + spine.elements, end - spine.elements);
         }

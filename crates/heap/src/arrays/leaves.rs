@@ -187,7 +187,7 @@ impl<M: ReferenceModel> Core<M> {
         debug_assert!(!mode.layout.grows, "arrays with reserved space are whole at once");
         for number in 0..spine.leaves {
             let Some(leaf) = self.take_leaf(kind, contents) else { return false };
-            // SAFETY: as above.
+            // SAFETY: the object has been allocated with room for the pointers.
             unsafe { memory.write(object + spine.pointers + 4 * number, leaf) };
         }
         self.taken.eager += u64::from(spine.leaves);

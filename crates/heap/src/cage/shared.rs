@@ -104,7 +104,7 @@ mod tests {
         let words: Vec<u32> = (0..8).map(|block| start + block * BLOCK_BYTES + 64).collect();
         // SAFETY: the range is committed.
         let write = |cage: &Cage| words.iter().for_each(|&word| unsafe { cage.write(word, 7) });
-        // SAFETY: as above.
+        // SAFETY: the range is committed.
         let read = |cage: &Cage| words.iter().map(|&word| unsafe { cage.read(word) }).collect::<Vec<_>>();
         cage.share(10, 8, |_| panic!("not allowed yet"));
         cage.allow_sharing().unwrap();

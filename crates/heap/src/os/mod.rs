@@ -35,7 +35,7 @@ pub(crate) struct Reservation {
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread; shared use only reads `base`.
 unsafe impl Send for Reservation {}
-// SAFETY: as above: every method that changes the mapping's state is safe to call from any thread.
+// SAFETY: every method that changes the mapping's state is safe to call from any thread.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {

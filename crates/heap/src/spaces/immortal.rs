@@ -57,7 +57,7 @@ mod tests {
             assert!(record >= end || bytes < 100, "records of different runs");
             // SAFETY: the record is ours.
             assert!((0..bytes / 4).all(|word| unsafe { pool.cage.read(record + word * 4) } == 0));
-            // SAFETY: as above.
+            // SAFETY: the record is ours.
             unsafe { std::ptr::write_bytes(pool.cage.address(record), 0xff, bytes as usize) };
             end = end.max(record + bytes);
         }

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(space.available(LeafKind::Numbers, &pool), 31 + 32);
         assert_eq!(take(&mut space, &mut pool), Some(leaves[3]));
         assert!(space.is_taken(leaves[3]) && !space.is_taken(leaves[5]));
-        // SAFETY: as above.
+        // SAFETY: the leaf is allocated.
         assert_eq!(unsafe { pool.cage.read(leaves[3] + 8) }, 0, "a leaf is zero when it is taken again");
         finish(|budget| pool.marks.clear(&mut 0, budget));
         pool.marks.set(leaves[40]);

@@ -85,7 +85,7 @@ pub(crate) struct MappedSpace {
 struct MappedArray {
     blocks: u32,
     /// What of a spine with reserved space is not in use. `None` for arrays in one piece.
-    reservation: Option<Reservation>,
+    reserved: Option<ReservedSpace>,
     /// Pages that had memory of their own at the last count; all of them where there was none.
     pages: u32,
     /// Full collections that it has lived through.
@@ -102,7 +102,7 @@ struct MappedArray {
 
 /// The reserved space of a spine that is not in use. Offsets in bytes from the object's start.
 #[derive(Clone, Copy, Debug)]
-struct Reservation {
+struct ReservedSpace {
     /// Behind the elements in one piece.
     start: u32,
     /// The first pointer.
@@ -148,7 +148,7 @@ impl MappedSpace {
         let pages = self.pages_of(blocks);
         let mut array = MappedArray {
             blocks,
-            reservation: None,
+            reserved: None,
             pages,
             collections: 0,
             extents: Vec::new(),
@@ -183,15 +183,15 @@ impl MappedSpace {
     }
 
     /// Notes that the new object at `object` is a spine whose space between two offsets is not in use.
-    pub(crate) fn set_reservation(&mut self, object: u32, start: u32, end: u32) {
-        self.array_mut(block_of(object)).reservation = Some(Reservation { start, end, leaves: 0 });
+    pub(crate) fn set_reserved(&mut self, object: u32, start: u32, end: u32) {
+        self.array_mut(block_of(object)).reserved = Some(ReservedSpace { start, end, leaves: 0 });
     }
 
     /// Has the elements in one piece of a spine with reserved space reach to an offset. Returns false, with nothing
     /// done, where there is no memory for that.
     pub(crate) fn grow(&mut self, pool: &mut BlockPool, object: u32, start: u32) -> bool {
         let size = self.page_bytes;
-        let before = self.reservation_mut(object).start;
+        let before = self.reserved_mut(object).start;
         let is_clean = |&page: &u32| !pool.info(block_of(object + page * size)).dirty;
         let pages = match self.pages_per_block {
             Some(_) => (before.div_ceil(size)..start.div_ceil(size)).filter(is_clean).count() as u32,
@@ -200,7 +200,7 @@ impl MappedSpace {
         if pages > self.pages_of(pool.available()) {
             return false;
         }
-        self.reservation_mut(object).start = start;
+        self.reserved_mut(object).start = start;
         let most = self.pages_of(self.arrays[&block_of(object)].blocks);
         let array = self.array_mut(block_of(object));
         let touched = pages.min(most - array.pages);
@@ -212,22 +212,22 @@ impl MappedSpace {
 
     /// Counts a leaf that a spine with reserved space gets elsewhere; returns how many there have been.
     pub(crate) fn count_leaf(&mut self, object: u32) -> u32 {
-        let reservation = self.reservation_mut(object);
-        reservation.leaves += 1;
-        reservation.leaves
+        let reserved = self.reserved_mut(object);
+        reserved.leaves += 1;
+        reserved.leaves
     }
 
     /// Sets the count of a spine's leaves elsewhere.
     pub(crate) fn set_leaves(&mut self, object: u32, leaves: u32) {
-        self.reservation_mut(object).leaves = leaves;
+        self.reserved_mut(object).leaves = leaves;
     }
 
     fn array_mut(&mut self, head: u32) -> &mut MappedArray {
         self.arrays.get_mut(&head).expect("a mapped array starts at this block")
     }
 
-    fn reservation_mut(&mut self, object: u32) -> &mut Reservation {
-        self.array_mut(block_of(object)).reservation.as_mut().expect("the spine has reserved space")
+    fn reserved_mut(&mut self, object: u32) -> &mut ReservedSpace {
+        self.array_mut(block_of(object)).reserved.as_mut().expect("the spine has reserved space")
     }
 
     /// Tells the pool for how many of its blocks there is no memory.

@@ -98,7 +98,8 @@ fn a_range_can_be_skipped() {
     let mut nursery = Nursery::new(4);
     every_zeroer(|mut zeroer, name| {
         (0..4).for_each(|block| nursery.dirty(block));
-        // SAFETY: as above.
+        // SAFETY: the nursery outlives the zeroer, and blocks are used only after they were waited for, or after a
+        // stop.
         unsafe { zeroer.start_cycle(nursery.ranges()) };
         zeroer.wait_for(2);
         zeroer.wait_for(2);
@@ -122,7 +123,7 @@ fn ranges_of_any_number_of_pages_are_zeroed() {
         let pages = [(0, 1), (2, 3), (5, 11), (16, 16)];
         let range =
             |&(page, pages): &(usize, usize)| ZeroRange { address: base.wrapping_add(page << 12), bytes: pages << 12 };
-        // SAFETY: as above.
+        // SAFETY: the memory is the nursery's, and nobody looks at it before the stop.
         unsafe { zeroer.start_cycle(pages.iter().map(range).collect()) };
         zeroer.wait_for(pages.len() - 1);
         zeroer.stop();
@@ -139,7 +140,7 @@ fn a_zeroer_is_dropped_at_any_time() {
     let mut nursery = Nursery::new(256);
     for taken in [0, 1, 100] {
         every_zeroer(|mut zeroer, _| {
-            // SAFETY: as above; a dropped zeroer writes no more.
+            // SAFETY: the nursery outlives the zeroer, and a dropped zeroer writes no more.
             unsafe { zeroer.start_cycle(nursery.ranges()) };
             (0..taken).for_each(|index| zeroer.wait_for(index));
             drop(zeroer);
@@ -165,7 +166,7 @@ fn an_empty_cycle_is_a_cycle() {
 fn the_helper_runs_ahead() {
     let mut nursery = Nursery::new(8);
     let mut zeroer = Zeroer::new(Zeroing::Concurrent(ConcurrentParams::DEFAULT));
-    // SAFETY: as above.
+    // SAFETY: the nursery outlives the zeroer, and is looked at after a stop alone.
     unsafe { zeroer.start_cycle(nursery.ranges()) };
     // The mutator takes nothing, but sooner or later everything is zero: only the helper can have done it. The cycle is
     // stopped and begun again, so that no byte is looked at while the helper may write it.
@@ -175,7 +176,7 @@ fn the_helper_runs_ahead() {
         if zeroer.zeroed(7) {
             break;
         }
-        // SAFETY: as above.
+        // SAFETY: the nursery outlives the zeroer, and is looked at after a stop alone.
         unsafe { zeroer.start_cycle(nursery.ranges()) };
     }
     assert!((0..8).all(|block| nursery.is_zero(block)));
@@ -191,7 +192,7 @@ fn a_zeroer_moves_between_threads() {
     for index in 0..8 {
         let ranges = nursery.ranges();
         zeroer = std::thread::spawn(move || {
-            // SAFETY: as above.
+            // SAFETY: the nursery outlives the zeroer, and is looked at after a stop alone.
             unsafe { zeroer.start_cycle(ranges) };
             (0..index).for_each(|index| zeroer.wait_for(index));
             zeroer

@@ -21,7 +21,7 @@ pub(crate) struct ZeroRange {
 
 // SAFETY: a range is only an address; whoever writes there has the contract of `Zeroer::start_cycle`.
 unsafe impl Send for ZeroRange {}
-// SAFETY: as above.
+// SAFETY: a range is only an address; whoever writes there has the contract of `Zeroer::start_cycle`.
 unsafe impl Sync for ZeroRange {}
 
 /// Time spent on zeroing.

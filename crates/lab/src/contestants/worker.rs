@@ -104,7 +104,7 @@ pub fn serve(options: &Options) -> anyhow::Result<()> {
         #[cfg(feature = "peers")]
         Name::Wasmtime => {
             let engine = Wasmtime::new()?;
-            // SAFETY: as above.
+            // SAFETY: the parent wrote the file a moment ago, with `save`, into a folder of its own.
             let module = unsafe { engine.load(&options.file)? };
             engine.start(&module, &options.arguments)?
         }

@@ -159,7 +159,7 @@ impl Simulation {
         }
         modify(&mut copy);
         for (leaf, &offset) in copy.chunks(self.leaf / 8).zip(&self.offsets) {
-            // SAFETY: as above.
+            // SAFETY: the heap is mapped, and this is its only use.
             unsafe { self.heap.words(offset, self.leaf) }.copy_from_slice(leaf);
         }
         self.rounds += 1;
@@ -171,7 +171,7 @@ impl Simulation {
         let (time, result) = Time::of(|| (0..iterations).try_for_each(|_| iterate(self)));
         result?;
         for &offset in &self.offsets {
-            // SAFETY: as above.
+            // SAFETY: the heap is mapped, and this is its only use.
             let words = unsafe { self.heap.words(offset, self.leaf) };
             ensure!([words[0], words[self.leaf / 8 - 1]] == [self.rounds; 2], "a leaf has not been modified");
         }

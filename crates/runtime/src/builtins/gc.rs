@@ -169,7 +169,7 @@ unsafe fn write_data(
         let start = start + piece.start as u32;
         // SAFETY: the array is live by the contract, and what is returned from here on is where it is then.
         array = unsafe { reserve_leaves(store, array, start, piece.len() as u32, [])?.0 };
-        // SAFETY: as above.
+        // SAFETY: the array is live by the contract, and what is returned from here on is where it is then.
         unsafe { store.heap.array_write_bytes(array, start, &bytes[piece.start * size..piece.end * size])? };
     }
     Ok(array)

@@ -64,7 +64,7 @@ impl HostFunction {
             // SAFETY: the store is a `T`'s: host functions are called in stores of their own data type.
             func(unsafe { Caller::new(store, instance) }, params, results)?;
             for (index, (value, &ty)) in results.iter().zip(&raw.results).enumerate() {
-                // SAFETY: as above; there is a cell for each result.
+                // SAFETY: the exit trampoline gives a cell for each result.
                 unsafe { (*cells.add(index)).set(value.to_bits(&*store, ty)?) };
             }
             Ok(())

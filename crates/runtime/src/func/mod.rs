@@ -153,7 +153,7 @@ impl Func {
         cells.iter_mut().zip(bits).for_each(|(cell, bits)| cell.set(bits));
         // SAFETY: the cells hold the parameters, checked against the function's type.
         unsafe { call_record(raw, &record, &mut cells)? };
-        // SAFETY: as above.
+        // SAFETY: exclusive through `store`, and the call's own borrow has ended.
         let opaque = unsafe { &mut *raw };
         for ((result, cell), &ty) in results.iter_mut().zip(&cells).zip(&ty.results) {
             *result = Val::from_bits(opaque, cell.u128(), ty);

@@ -276,7 +276,7 @@ impl<Params: WasmParams, Results: WasmResults> TypedFunc<Params, Results> {
         }
         // SAFETY: the types were checked when this was made, and just now.
         unsafe { call_record(raw, &record, &mut cells) }?;
-        // SAFETY: as above.
+        // SAFETY: exclusive through `store`, and the call's own borrow has ended.
         Ok(Results::load(unsafe { &mut *raw }, &cells))
     }
 }

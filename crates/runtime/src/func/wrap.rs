@@ -92,7 +92,7 @@ macro_rules! closures {
                         $(let $name = $name::from_bits(&mut *store, (*cells.add($index)).u128());)*
                         self(Caller::new(store, instance), $($name),*)
                     };
-                    // SAFETY: as above; there is a cell for each result, and the closure's borrow of the store has
+                    // SAFETY: the trampoline gives a cell for each result, and the closure's borrow of the store has
                     // ended.
                     let (store, cells) = unsafe { (&*store, std::slice::from_raw_parts_mut(cells, count)) };
                     result.store(store, cells)

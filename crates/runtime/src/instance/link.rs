@@ -183,7 +183,7 @@ impl Linking<'_> {
         for (index, &ty) in info.tables[info.imported_tables as usize..].iter().enumerate() {
             let head = self.part::<TableHead>(layout.tables).wrapping_add(index);
             let ty = wasm::TableType { element: map_ref_type(ty.element, &map), ..ty };
-            // SAFETY: as above.
+            // SAFETY: the context lives as long as the store, also where the instance cannot be made.
             linked.tables.push(unsafe { self.store.add_table(ty, 0, head)? });
         }
         for (index, &ty) in info.globals[info.imported_globals as usize..].iter().enumerate() {

@@ -34,7 +34,7 @@ impl Instance {
         let raw = store.raw();
         // SAFETY: the whole store, exclusively; `store` is not used otherwise below.
         let index = unsafe { instantiate(raw, module, imports)? };
-        // SAFETY: as above.
+        // SAFETY: the store is alive, and `instantiate` has returned its borrow.
         Ok(Instance::from_index(unsafe { &*raw }, index))
     }
 

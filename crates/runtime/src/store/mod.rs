@@ -68,7 +68,7 @@ pub struct Store<T: 'static> {
 // store, but for the atomic words behind an `InterruptHandle`. Host functions and values are required to be `Send +
 // Sync`.
 unsafe impl<T: Send> Send for Store<T> {}
-// SAFETY: as above; a shared borrow only reads.
+// SAFETY: a shared borrow of the store only reads what it owns.
 unsafe impl<T: Sync> Sync for Store<T> {}
 
 impl<T: 'static> Store<T> {
@@ -98,7 +98,7 @@ impl<T: 'static> Store<T> {
     }
 
     fn inner_mut(&mut self) -> &mut StoreInner<T> {
-        // SAFETY: as above, exclusively.
+        // SAFETY: valid as long as the store; an exclusive borrow of the store is one of all of it.
         unsafe { &mut *self.inner }
     }
 

@@ -166,9 +166,9 @@ pub unsafe fn enter(
     // SAFETY: by the caller's promise. The trampoline returns here in every case, as its landing belongs to this call.
     let unwound = unsafe { entry(context, code, values, activation.record.get()) };
     CURRENT.set(activation.outer);
-    // SAFETY: as above.
+    // SAFETY: the store's context is the caller's again: compiled code has returned.
     unsafe { ((*store).last_exit_pc, (*store).last_exit_fp) = outer_exit };
-    // SAFETY: as above; the activation's code does not run any more.
+    // SAFETY: the activation is in the list of the caller's store, and its code does not run any more.
     unsafe { watermark::left(&activation) };
     if unwound == 0 {
         return Ok(());

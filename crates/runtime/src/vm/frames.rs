@@ -89,7 +89,8 @@ pub(crate) unsafe fn walk(
     // next inner entry.
     while let Some(activation) = unsafe { next.as_ref() } {
         if ptr::eq(activation.store, store) {
-            // SAFETY: as above.
+            // SAFETY: activations in the list are alive; each was left where the exit says that was recorded before the
+            // store's next inner entry.
             unsafe { walk_activation(activation, start, visit)? };
             start = activation.outer_exit;
         }

@@ -398,9 +398,10 @@ pub(crate) struct World {
 unsafe extern "C" fn call_host(context: *mut HostContext, cells: *mut u8) -> u32 {
     // SAFETY: every host context of the tests is the start of a `TestHost` in a living world.
     let (host, cells) = unsafe { (&*context.cast::<TestHost>(), cells.cast::<i32>()) };
-    // SAFETY: as above; the cells are the exit trampoline's.
+    // SAFETY: every host context of the tests is the start of a `TestHost` in a living world; the cells are the exit
+    // trampoline's.
     match unsafe { (host.function)(&*host.world, *cells) } {
-        // SAFETY: as above.
+        // SAFETY: the exit trampoline's cells have a place for the result.
         Ok(result) => unsafe { *cells = result },
         Err(unwind) => {
             activation::set_pending(unwind);

@@ -241,8 +241,8 @@ impl Lowering<'_, '_> {
             if elements.is_empty() {
                 continue;
             }
-            // With `LeafForStore` the array may grow on the way: what is written already is moved with it, and where the
-            // leaf lies inline comes back.
+            // With `LeafForStore` the array may grow on the way: what is written already is moved with it, and where
+            // the leaf lies inline comes back.
             let (start, offset) = match part {
                 0 => (address, spine.elements),
                 leaf if leaf as u32 > spine.leaves => (address, spine.remainder),

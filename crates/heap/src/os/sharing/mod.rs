@@ -53,10 +53,10 @@ mod tests {
         assert!(back.iter().all(|&byte| byte == 7), "the file keeps what it had");
         // What is punched out of the file leaves the private page alone.
         assert!(file.punch(page as u64, 4 * page as u64));
-        // SAFETY: as above.
+        // SAFETY: the range is accessible.
         unsafe { assert_eq!((byte(2 * page).read(), byte(3 * page).read()), (0, 9)) };
         assert!(reservation.map_fresh(page, 4 * page));
-        // SAFETY: as above.
+        // SAFETY: the range is accessible.
         unsafe { assert_eq!((byte(0).read(), byte(3 * page).read()), (1, 0)) };
     }
 

@@ -229,7 +229,7 @@ impl MappedSpace {
 
     /// Moves pages of the source into the file, and has both arrays show them. Returns whether the target does.
     fn move_to_file(&mut self, pool: &BlockPool, copy: Copy, run: Range<u32>) -> bool {
-        // Reservation for both, and for what the source's new extent may split off.
+        // Mappings for both, and for what the source's new extent may split off.
         if self.extents + 4 > MOST_EXTENTS {
             return false;
         }

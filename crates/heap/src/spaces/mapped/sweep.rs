@@ -4,7 +4,7 @@
 //! Arrays are searched for zeros less and less often, in the fourth, eighth, sixteenth collection of their lives: one
 //! that has been dense stays so. A step with a limited budget handles some pages or blocks of one array at a time.
 
-use super::{MappedSpace, Reservation};
+use super::{MappedSpace, ReservedSpace};
 use crate::blocks::{BLOCK_BYTES, BlockPool, block_of, block_start};
 use crate::budget::{Budget, Done, finish};
 use crate::os::page_bytes;
@@ -159,7 +159,7 @@ impl MappedSpace {
         let array = self.array_mut(head);
         array.collections += 1;
         let searches = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
-        match searches || array.reservation.is_none() {
+        match searches || array.reserved.is_none() {
             true => Stage::Look { searches },
             false => Stage::Count { looked: false },
         }
@@ -170,7 +170,7 @@ impl MappedSpace {
     pub(crate) fn survived(&mut self, pool: &BlockPool, head: u32) -> u64 {
         let array = &self.arrays[&head];
         // What of reserved space is touched is known.
-        if array.reservation.is_some() {
+        if array.reserved.is_some() {
             return array.pages as u64 * self.page_size();
         }
         let bytes = array.blocks as u64 * BLOCK_BYTES as u64;
@@ -190,7 +190,7 @@ impl MappedSpace {
 
     /// One piece of freeing a dead array; returns what is to be done next.
     fn free(&mut self, pool: &mut BlockPool, head: u32, freeing: Freeing, budget: &mut Budget) -> Option<Freeing> {
-        let (blocks, reservation) = (self.arrays[&head].blocks, self.arrays[&head].reservation);
+        let (blocks, reserved) = (self.arrays[&head].blocks, self.arrays[&head].reserved);
         match freeing {
             Freeing::Unshare { is_private } => {
                 if let Some(extent) = self.array_mut(head).extents.pop() {
@@ -201,13 +201,13 @@ impl MappedSpace {
                     budget.spend(1 + u64::from(extent.pages));
                     return Some(Freeing::Unshare { is_private: is_private && is_mapped });
                 }
-                if reservation.is_none() && !is_private {
+                if reserved.is_none() && !is_private {
                     self.forget_array(head);
                     pool.abandon(head, blocks);
                     return None;
                 }
-                match reservation {
-                    Some(reservation) => set_dirty_around(pool, head, blocks, reservation),
+                match reserved {
+                    Some(reserved) => set_dirty_around(pool, head, blocks, reserved),
                     None if blocks >= LEAST_RUN => return Some(Freeing::Look),
                     None => pool.set_dirty(head, blocks),
                 }
@@ -332,9 +332,9 @@ impl MappedSpace {
     /// Gives the memory of unused reserved space back to the system, which whoever had the blocks before has left
     /// there.
     fn give_reserved_back(&mut self, pool: &mut BlockPool, head: u32) {
-        let Some(reservation) = self.arrays[&head].reservation else { return };
+        let Some(reserved) = self.arrays[&head].reserved else { return };
         let (start, size) = (block_start(head), self.page_bytes);
-        let (first, end) = (reservation.start.div_ceil(size) as usize, (reservation.end / size) as usize);
+        let (first, end) = (reserved.start.div_ceil(size) as usize, (reserved.end / size) as usize);
         if self.pages_per_block.is_none() || first >= end || !self.residency[first..end].contains(&true) {
             return;
         }
@@ -388,11 +388,11 @@ impl MappedSpace {
     }
 }
 
-/// Notes what of a dead spine with reserved space may hold old contents: all but the reservation.
-fn set_dirty_around(pool: &mut BlockPool, head: u32, blocks: u32, reservation: Reservation) {
+/// Notes what of a dead spine with reserved space may hold old contents: all but the reserved.
+fn set_dirty_around(pool: &mut BlockPool, head: u32, blocks: u32, reserved: ReservedSpace) {
     let object = block_start(head);
-    let first = block_of(object + reservation.start - 1) + 1;
+    let first = block_of(object + reserved.start - 1) + 1;
     pool.set_dirty(head, first - head);
-    let pointers = block_of(object + reservation.end).max(first);
+    let pointers = block_of(object + reserved.end).max(first);
     pool.set_dirty(pointers, head + blocks - pointers);
 }

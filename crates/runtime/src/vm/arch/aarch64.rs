@@ -41,7 +41,7 @@ pub(crate) fn synchronize_code(start: *const u8, bytes: usize) {
     // SAFETY: barriers.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     for line in (start / instruction_line * instruction_line..end).step_by(instruction_line) {
-        // SAFETY: as above.
+        // SAFETY: cache maintenance of an address within the mapping changes no data.
         unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
     // SAFETY: barriers.
