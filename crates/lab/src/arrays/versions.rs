@@ -25,7 +25,7 @@ pub(super) fn compare(
         let caption = format!("{caption} under {}; under the others over it", comparison.baseline.name);
         Table::new(&format!("{}: {what}", comparison.experiment), caption, columns)
     };
-    let mut times = table("compilation", "user CPU time of the compilation", Unit::Seconds);
+    let mut times = table("compilation", "time of the compilation, on all processors", Unit::Seconds);
     let mut sizes = table("code", "machine code", Unit::Megabytes);
     for program in programs {
         eprintln!("{}: compiles {} ...", comparison.experiment, program.title());
@@ -64,7 +64,7 @@ fn compile(program: &Program, engines: &[Legato], options: &Options) -> anyhow::
             let (time, module) = Time::of(|| engines[index].compile(&wasm));
             compiled[index].bytes = module?.code_size();
             if round > 0 {
-                compiled[index].seconds.push(time.user);
+                compiled[index].seconds.push(time.wall);
             }
         }
     }
