@@ -11,7 +11,8 @@ pub struct Suite {
     pub nursery: &'static str,
     /// Sizing by a maximum, with one that it comes to.
     pub fixed: &'static str,
-    /// Axes that make no difference to what the suite can see.
+    /// Axes, and values of axes, that make no difference to what the suite can see, or take more time than they are
+    /// worth there.
     pub without: &'static [&'static str],
     /// Settings of all rows.
     pub settings: &'static str,
@@ -39,11 +40,17 @@ pub const OFFICIAL: Suite = Suite {
 pub const PROGRAMS: Suite = Suite {
     nursery: "nursery=8M",
     fixed: "sizing=fixed,max=64M",
-    // No host looks at their arrays; and leaves of whole pages would be most of their memory.
-    without: &["native-views", "view-creation", "count-accesses"],
+    // No host looks at their arrays, and leaves of whole pages would be most of their memory. The snapshot collector
+    // traces the heap again and again.
+    without: &["native-views", "view-creation", "count-accesses", "collector=snapshot"],
     settings: "min=2M",
-    modes: &["verify=on", "verify=on,stress=60013", "verify=on,stress=20011"],
-    first: &[],
+    modes: &["verify=on", "verify=on,stress=60013"],
+    // Collections more often where each is cheap.
+    first: &[
+        "collector=mark-sweep,min=2M,verify=on,stress=20011",
+        "collector=mark-sweep,references=thin-handles,min=2M,verify=on,stress=20011",
+        "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,stress=20011",
+    ],
 };
 
 /// Generated programs that allocate much in little time. Most run without verification: what they compute shows what
@@ -68,14 +75,21 @@ pub const FUZZ: Suite = Suite {
 };
 
 impl Suite {
+    /// Whether an axis, or a value of one, takes part.
+    pub(crate) fn has(&self, what: &str) -> bool {
+        !self.without.contains(&what)
+    }
+
     /// The rows, those of [`first`](Suite::first) first.
     pub fn rows(&self) -> Vec<Row> {
         let sized = |axis: &Axis| match axis.name {
             "nursery" => own("nursery", &[self.nursery, "nursery=appel"]),
             "sizing" => own("sizing", &["sizing=gc-ratio", self.fixed]),
-            _ => axis.clone(),
+            _ => {
+                Axis { values: axis.values.iter().copied().filter(|value| self.has(value.settings)).collect(), ..*axis }
+            }
         };
-        let axes = AXES.iter().filter(|axis| !self.without.contains(&axis.name)).map(sized);
+        let axes = AXES.iter().filter(|axis| self.has(axis.name)).map(sized);
         let axes: Vec<Axis> = axes.chain([own("mode", self.modes)]).collect();
         let first = self.first.iter().map(|settings| Row::default().with(settings));
         first.chain(cover(&axes).iter().map(|row| row.with(self.settings))).collect()
