@@ -108,7 +108,8 @@ impl HeapConfig {
         if taken.values.contains(&references) {
             return Ok(());
         }
-        let others = Collector::ALL.iter().filter(|other| other.attributes().references().values.contains(&references));
+        let takes = |other: &&Collector| other.attributes().references().values.contains(&references);
+        let others = Collector::ALL.iter().filter(|other| !other.is_for_tests()).filter(takes);
         let others: Vec<_> = others.map(|other| other.name()).collect();
         Err(HeapError::invalid(format!(
             "collector={} {} and takes references={} alone: for {} add collector={}",

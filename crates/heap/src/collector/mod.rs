@@ -44,4 +44,9 @@ impl Collector {
             Collector::Snapshot => &SnapshotAttributes,
         }
     }
+
+    /// Whether it is of no use but to test others: nothing recommends it.
+    pub(crate) fn is_for_tests(self) -> bool {
+        self == Collector::Snapshot
+    }
 }

@@ -123,7 +123,7 @@ fn elsewhere(axis: &Key, name: &str) -> String {
     let Some(collector) = AXES.first().filter(|_| axis.with(name).validate().is_err()) else { return String::new() };
     let takes = |other: &&str| {
         let mut config = axis.with(name);
-        collector.parse(&mut config, other).is_ok() && config.validate().is_ok()
+        collector.parse(&mut config, other).is_ok() && !config.collector.is_for_tests() && config.validate().is_ok()
     };
     let others: Vec<_> = collector.names().into_iter().filter(takes).collect();
     format!(", {name} with {}", others.join(" or "))
