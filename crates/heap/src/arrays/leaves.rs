@@ -162,6 +162,8 @@ impl<M: ReferenceModel> Core<M> {
         self.store_elements(to, leaf, self.leaves.leaf_bytes(), false, |_| pointer.store(shared, Ordering::Release));
         if leaf != ZERO_LEAF {
             self.taken.shared += 1;
+            // The source may give it up before its turn to be marked comes.
+            self.pool.mark_born(leaf);
             if to.barrier.adopts_leaves() {
                 self.adopt(leaf);
             }

@@ -88,6 +88,11 @@ impl MarkStack {
         Done::Yes
     }
 
+    /// Forgets what is grey.
+    pub(crate) fn abandon(&mut self) {
+        *self = MarkStack::new();
+    }
+
     /// What has been found in spines since the last call.
     pub(crate) fn take_tally(&mut self) -> LeafTally {
         std::mem::take(&mut self.leaves)
@@ -115,7 +120,7 @@ impl<M: ReferenceModel> RootVisitor for Marker<'_, M> {
 impl<M: ReferenceModel> Marker<'_, M> {
     /// Marks the object that `reference` names, some turns later.
     #[inline(always)]
-    fn mark(&mut self, reference: Reference) {
+    pub(crate) fn mark(&mut self, reference: Reference) {
         if !reference.is_object() {
             return;
         }

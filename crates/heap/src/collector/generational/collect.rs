@@ -199,9 +199,9 @@ impl Generational {
         });
         let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
-        core.views.collected(&core.pool.marks);
+        core.views.collected(|leaf| core.pool.marks.get(leaf));
         finish(|budget| core.views.unmap(budget));
-        core.forget_dead_moving();
+        core.forget_dead_moving(|pool, object| pool.marks.get(object));
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;
         core.pacer.charge(leaf_bytes);
@@ -236,7 +236,7 @@ impl Generational {
         }
         let core = &mut self.core;
         let live = survivors.bytes + progress.promoted.bytes - promoted_before;
-        core.pacer.collected(live, collection.elapsed());
+        core.pacer.collected(live, core.pacer.allocated, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
     }
 }
