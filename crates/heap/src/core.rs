@@ -12,11 +12,11 @@ use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
-use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
-use crate::os::thread_time;
+use crate::observer::{ArrayStats, CountedArrays, GcObserver, HeapStats, Phase, PhaseTimes};
 use crate::pacing::Pacer;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
+use crate::reporting::CycleStops;
 use crate::roots::{RootCursor, Roots};
 use crate::spaces::Contents;
 use crate::spaces::immortal::ImmortalSpace;
@@ -29,7 +29,7 @@ use crate::types::{TypeId, TypeKind};
 use crate::views::DoubleMaps;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory,
 /// though the one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more
@@ -72,6 +72,8 @@ pub(crate) struct Core<M> {
     pub(crate) pacer: Pacer,
     pub(crate) observer: Option<Box<dyn GcObserver>>,
     pub(crate) stats: HeapStats,
+    /// The stops of the cycle under way.
+    pub(crate) cycle_stops: CycleStops,
     /// When the heap was made.
     pub(crate) made: Instant,
     pub(crate) marking: MarkStack,
@@ -81,14 +83,6 @@ pub(crate) struct Core<M> {
     stress_left: u32,
     /// A random number, for `stress-polls`.
     polls: u32,
-}
-
-/// A slice of a collection under way.
-pub(crate) struct Slice {
-    phase: Phase,
-    pub(crate) start: Instant,
-    /// The thread's time at its start; `None` where nobody asks.
-    cpu: Option<Duration>,
 }
 
 /// Bytes of the object of an array under a layout.
@@ -140,6 +134,7 @@ impl<M: ReferenceModel> Core<M> {
             pacer: Pacer::new(config),
             observer: None,
             stats: HeapStats::default(),
+            cycle_stops: CycleStops::default(),
             made: Instant::now(),
             marking: MarkStack::new(),
             is_sweeping: false,
@@ -407,12 +402,12 @@ impl<M: ReferenceModel> Core<M> {
         roots.visit_frames(&mut marker);
         let mut cursor = RootCursor::default();
         finish(|budget| roots.visit_slots(&mut marker, &mut cursor, budget));
-        phases.roots += self.end_slice(slice);
+        phases.add(Phase::Roots, self.end_slice(slice));
         let slice = self.start_slice(Phase::Mark);
         finish(|budget| self.marker().step(budget));
         finish(|budget| self.marking.trim(budget));
         self.taken.compressed += self.marking.take_tally().compressed;
-        phases.mark += self.end_slice(slice);
+        phases.add(Phase::Mark, self.end_slice(slice));
     }
 
     /// What marks, in steps: first what it is shown as roots, then what these reach.
@@ -432,35 +427,6 @@ impl<M: ReferenceModel> Core<M> {
         match self.mapped.takes(bytes) {
             true => self.mapped.allocate(&mut self.pool, bytes, contents),
             false => large::allocate(&mut self.pool, bytes, contents),
-        }
-    }
-
-    /// Begins a slice of a collection.
-    pub(crate) fn start_slice(&self, phase: Phase) -> Slice {
-        Slice { phase, start: Instant::now(), cpu: self.observer.as_ref().map(|_| thread_time()) }
-    }
-
-    /// Ends a slice, and tells the observer of it; returns how long it took.
-    pub(crate) fn end_slice(&mut self, slice: Slice) -> Duration {
-        let Slice { phase, start, cpu } = slice;
-        let wall = start.elapsed();
-        if let (Some(observer), Some(cpu)) = (&mut self.observer, cpu) {
-            let cpu = thread_time().saturating_sub(cpu);
-            observer.slice(&GcSlice { phase, start: start.duration_since(self.made), wall, cpu });
-        }
-        wall
-    }
-
-    /// Counts a finished collection, and tells the observer of it. The number of `event` is set here.
-    pub(crate) fn report(&mut self, mut event: GcEvent) {
-        let pause = event.pause.as_micros() as u64;
-        let stats = &mut self.stats;
-        stats.collections += 1;
-        stats.pause_total_us += pause;
-        stats.pause_max_us = stats.pause_max_us.max(pause);
-        event.number = stats.collections;
-        if let Some(observer) = &mut self.observer {
-            observer.event(&event);
         }
     }
 

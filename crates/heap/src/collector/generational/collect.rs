@@ -8,7 +8,7 @@ use crate::budget::finish;
 use crate::collector::Collect;
 use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
-use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes, StopKind};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::roots::Roots;
@@ -87,7 +87,8 @@ impl Generational {
         if self.core.config.verify && self.core.config.stress.is_some() {
             self.verify_or_panic("before", None);
         }
-        let start = Instant::now();
+        let stop = self.core.start_stop();
+        let start = stop.start;
         // Leaves are handed out apart from what the nursery and large objects count; those of old spines count as live.
         let before_bytes = self.live_bytes() + self.allocated + self.core.leaves.young_bytes();
         self.allocated += self.core.leaves.allocated_bytes();
@@ -114,14 +115,14 @@ impl Generational {
             finish(|budget| self.core.pool.release_to_system(&mut release, budget));
             progress.phases.release = self.core.end_slice(slice);
         }
-        let pause = start.elapsed();
+        let is_full = kind == CollectionKind::Full;
+        let pause = self.core.end_stop(stop, if is_full { StopKind::Full } else { StopKind::Nursery });
         let zeroing = self.nursery.take_zeroing_times();
 
         let core = &mut self.core;
-        if kind == CollectionKind::Nursery {
+        if !is_full {
             core.pacer.paused(pause);
         }
-        core.stats.full_collections += (kind == CollectionKind::Full) as u64;
         core.stats.promoted_bytes += progress.promoted.bytes;
         core.stats.zeroing_us += zeroing.mutator.as_micros() as u64;
         core.stats.concurrent_zeroing_us += zeroing.helper.as_micros() as u64;
@@ -136,6 +137,7 @@ impl Generational {
             allocated_bytes: self.allocated,
             committed_bytes: self.core.pool.committed_bytes(),
             pause,
+            cycle: None,
             phases: progress.phases,
             zeroing: zeroing.mutator,
             concurrent_zeroing: zeroing.helper,

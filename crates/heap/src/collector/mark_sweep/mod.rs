@@ -18,7 +18,7 @@ use crate::collector::Collect;
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes, StopKind};
 use crate::plan::BumpRun;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
@@ -28,7 +28,7 @@ use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A heap with this collector and reference model `M`.
 pub(crate) struct MarkSweep<M> {
@@ -164,8 +164,9 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         if self.core.config.verify && self.core.config.stress.is_some() {
             self.verify_or_panic("before", None);
         }
-        let start = Instant::now();
         let core = &mut self.core;
+        let stop = core.start_stop();
+        let start = stop.start;
         let mut phases = PhaseTimes::default();
         core.pacer.charge(core.leaves.allocated_bytes());
         let (before_bytes, allocated_bytes) = (core.pacer.size(), core.pacer.allocated);
@@ -185,9 +186,8 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         let mut release = Release::new(core.pacer.headroom());
         finish(|budget| core.pool.release_to_system(&mut release, budget));
         phases.release = core.end_slice(slice);
-        let pause = start.elapsed();
+        let pause = core.end_stop(stop, StopKind::Full);
 
-        core.stats.full_collections += 1;
         core.stats.live_objects = survivors.objects;
         let event = GcEvent {
             number: 0,
@@ -200,6 +200,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             allocated_bytes,
             committed_bytes: core.pool.committed_bytes(),
             pause,
+            cycle: None,
             phases,
             zeroing: Duration::ZERO,
             concurrent_zeroing: Duration::ZERO,
