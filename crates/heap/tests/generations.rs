@@ -151,6 +151,35 @@ fn the_young_die_without_a_full_collection() {
 }
 
 #[test]
+fn weak_references_to_the_young_follow_them_or_are_cleared() {
+    for aging in [0, 90] {
+        let mut watched = Watched::new(&fixed(aging, Barrier::Cards));
+        let mut roots = Held::new();
+        let old = watched.node(&mut roots);
+        roots.push(old);
+        watched.heap.collect(Cause::Requested, &mut roots);
+        let dead = [watched.node(&mut roots), watched.heap.allocate_array(watched.bytes, 60_000, &mut roots).unwrap()];
+        let large = watched.heap.allocate_array(watched.bytes, 60_000, &mut roots).unwrap();
+        let young = watched.node(&mut roots);
+        roots.extend([large, young]);
+        assert_eq!(watched.heap.stats().collections, 1, "nothing has moved");
+        // SAFETY: allocated since the last collection, or roots.
+        let mut weak = |object| unsafe { watched.heap.make_weak(object) };
+        let (dead, living) = (dead.map(&mut weak), [roots[0], large, young].map(&mut weak));
+        for round in 0..3 {
+            watched.collect_nursery(&mut roots);
+            assert_eq!(living.map(|weak| watched.heap.get_weak(weak).unwrap()), roots[..3], "round {round}");
+            assert_eq!(dead.map(|weak| watched.heap.get_weak(weak)), [None; 2]);
+        }
+        assert_ne!(roots[2], young, "it was moved, sooner or later");
+        assert_eq!(watched.heap.stats().full_collections, 1);
+        let mut told: Vec<_> = std::iter::from_fn(|| watched.heap.take_cleared()).collect();
+        told.sort_by_key(|weak| dead.iter().position(|dead| dead == weak));
+        assert_eq!(told, dead);
+    }
+}
+
+#[test]
 fn events_add_up() {
     for config in generational(&HeapConfig { min_bytes: 2 << 20, verify: true, ..HeapConfig::default() }) {
         let mut watched = Watched::new(&config);
