@@ -1,6 +1,7 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
 //! values, totals.
 
+use crate::ages::Ages;
 use crate::arrays::elements::Elements;
 use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
 use crate::barrier::Overwritten;
@@ -354,9 +355,14 @@ impl<M: ReferenceModel> Core<M> {
     /// Empties the buffer of overwritten references. Asks for a poll where many wait, so that they are marked.
     pub(crate) fn flush_overwritten(&mut self) {
         self.overwritten.flush(&mut self.context);
-        if self.overwritten.len() > MOST_OVERWRITTEN {
+        if self.is_flooded() {
             self.context.raise_poll();
         }
+    }
+
+    /// Whether so many overwritten references wait that some are to be marked, whatever the schedule says.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.overwritten.len() > MOST_OVERWRITTEN
     }
 
     /// Whether a sweep under way is going to free what lies at `object`, where an object has been.
@@ -364,7 +370,7 @@ impl<M: ReferenceModel> Core<M> {
         let block = block_of(object);
         let is_awaited = match self.pool.info(block).kind {
             BlockKind::Small => self.small.is_unclassified(&self.pool, block),
-            _ => !self.pool.is_fresh(block),
+            kind => kind.is_head() && !self.pool.is_fresh(block),
         };
         self.is_sweeping && is_awaited && !self.pool.marks.get(object)
     }
@@ -412,12 +418,18 @@ impl<M: ReferenceModel> Core<M> {
 
     /// What marks, in steps: first what it is shown as roots, then what these reach.
     pub(crate) fn marker(&mut self) -> Marker<'_, M> {
+        self.marker_of_old(None)
+    }
+
+    /// The same, where there may be young objects: these are left out.
+    pub(crate) fn marker_of_old<'a>(&'a mut self, ages: Option<&'a Ages>) -> Marker<'a, M> {
         Marker {
             pool: &mut self.pool,
             types: &self.types,
             stack: &mut self.marking,
             spines: self.spines,
             views: &self.views,
+            ages,
             model: PhantomData,
         }
     }

@@ -141,7 +141,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Lets a leaf that a spine has taken count as live.
     fn adopt(&mut self, leaf: u32) {
-        if self.pool.marks.set(leaf) {
+        if self.pool.mark_old(leaf) {
             self.leaves.adopt(1);
             self.pacer.charge(u64::from(self.leaves.leaf_bytes()));
         }

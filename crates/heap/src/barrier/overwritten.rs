@@ -60,6 +60,11 @@ impl Overwritten {
         self.list.len()
     }
 
+    /// Keeps some of them alone.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(Reference) -> bool) {
+        self.list.retain(|&reference| keeps(reference));
+    }
+
     /// Takes one of them.
     pub(crate) fn pop(&mut self) -> Option<Reference> {
         self.list.pop()

@@ -120,11 +120,6 @@ impl BlockPool {
         self.sweeps += 1;
     }
 
-    /// How many sweeps have begun.
-    pub(crate) fn sweeps(&self) -> u32 {
-        self.sweeps
-    }
-
     /// Whether a block has been taken since the last sweep began.
     #[inline]
     pub(crate) fn is_fresh(&self, block: u32) -> bool {

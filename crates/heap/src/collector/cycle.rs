@@ -20,11 +20,11 @@
 //! The collectors that work in cycles decide when each slice comes, and how long it may be.
 
 use super::sweeping::Sweeping;
+use crate::ages::{Age, Ages};
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
-use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::{RootCursor, Roots};
 use std::time::{Duration, Instant};
@@ -64,7 +64,8 @@ pub(crate) struct Cycle {
     phases: PhaseTimes,
     /// How long it has stopped the mutator.
     pub(crate) work: Duration,
-    pub(crate) slices: u64,
+    /// Whether the mutator has run since it began.
+    pub(crate) is_sliced: bool,
 }
 
 impl Cycle {
@@ -81,7 +82,7 @@ impl Cycle {
             dropped: 0,
             phases: PhaseTimes::default(),
             work: Duration::ZERO,
-            slices: 0,
+            is_sliced: false,
         }
     }
 
@@ -115,7 +116,7 @@ impl Cycle {
     ) {
         assert!(!self.is_running(), "a cycle begins when the last one is over");
         *self = Cycle { cause, before: core.pacer.size(), ..Cycle::new() };
-        let slice = core.start_slice(Phase::Roots);
+        let slice = core.start_slice(Phase::Snapshot);
         core.pool.start_marking(marks_births);
         core.overwritten.clear(&mut core.context);
         core.context.set_marking(true);
@@ -123,23 +124,23 @@ impl Cycle {
         roots.visit_frames(&mut core.marker());
         core.pool.swap_planes();
         self.state = State::Slots(RootCursor::default());
-        self.phases.roots += core.end_slice(slice);
+        self.phases.add(Phase::Snapshot, core.end_slice(slice));
     }
 
-    /// Goes on with marking, where that is under way. `in_snapshot` says of an overwritten reference whether its object
-    /// was there when the cycle began.
+    /// Goes on with marking, where that is under way. With `ages`, young objects are left out: they are newer than the
+    /// snapshot.
     pub(crate) fn mark<M: ReferenceModel>(
         &mut self,
         core: &mut Core<M>,
         roots: &mut dyn Roots,
-        in_snapshot: impl Fn(Reference) -> bool,
+        ages: Option<&Ages>,
         budget: &mut Budget,
     ) -> Done {
         if !self.is_marking() {
             return Done::Yes;
         }
         core.pool.swap_planes();
-        let done = self.mark_some(core, roots, in_snapshot, budget);
+        let done = self.mark_some(core, roots, ages, budget);
         core.pool.swap_planes();
         done
     }
@@ -148,13 +149,13 @@ impl Cycle {
         &mut self,
         core: &mut Core<M>,
         roots: &mut dyn Roots,
-        in_snapshot: impl Fn(Reference) -> bool,
+        ages: Option<&Ages>,
         budget: &mut Budget,
     ) -> Done {
         if let State::Slots(cursor) = &mut self.state {
-            let slice = core.start_slice(Phase::Roots);
-            let done = roots.visit_slots(&mut core.marker(), cursor, budget);
-            self.phases.roots += core.end_slice(slice);
+            let slice = core.start_slice(Phase::Slots);
+            let done = roots.visit_slots(&mut core.marker_of_old(ages), cursor, budget);
+            self.phases.add(Phase::Slots, core.end_slice(slice));
             if done == Done::No {
                 return Done::No;
             }
@@ -164,20 +165,29 @@ impl Cycle {
         core.overwritten.flush(&mut core.context);
         let mut done = Done::Yes;
         while core.overwritten.len() > 0 && done == Done::Yes {
-            done = core.mark_overwritten(&in_snapshot, budget);
+            done = core.mark_overwritten(ages, budget);
         }
         if done == Done::Yes {
-            done = core.marker().step(budget);
+            done = core.marker_of_old(ages).step(budget);
         }
         self.state = if done == Done::Yes { State::Marked } else { State::Mark };
-        self.phases.mark += core.end_slice(slice);
+        self.phases.add(Phase::Mark, core.end_slice(slice));
         done
+    }
+
+    /// Before young objects move: forgets overwritten references to them.
+    pub(crate) fn forget_young<M: ReferenceModel>(&self, core: &mut Core<M>, ages: &Ages) {
+        if self.is_marking() {
+            core.overwritten.flush(&mut core.context);
+            core.overwritten.retain(|reference| ages.of(reference.0) == Age::Old);
+        }
     }
 
     /// Ends marking, right behind a call of [`mark`](Self::mark) that has left nothing to do: what is not marked is
     /// dead.
     pub(crate) fn terminate<M: ReferenceModel>(&mut self, core: &mut Core<M>) {
         assert!(self.is_marked() && core.overwritten.len() == 0, "nothing is left to be marked");
+        let slice = core.start_slice(Phase::Terminate);
         core.context.set_marking(false);
         core.pool.end_marking();
         core.taken.compressed += core.marking.take_tally().compressed;
@@ -185,6 +195,7 @@ impl Cycle {
         self.allocated = core.pacer.allocated;
         self.state = State::Sweep(core.start_sweep(self.cause != Cause::Limit));
         core.is_sweeping = true;
+        self.phases.add(Phase::Terminate, core.end_slice(slice));
     }
 
     /// Gives the cycle up while it marks: another collection is going to do its work.
@@ -210,7 +221,11 @@ impl Cycle {
     }
 
     fn sweep_some<M: ReferenceModel>(&mut self, core: &mut Core<M>, budget: &mut Budget) -> Done {
-        let phase = if matches!(self.state, State::Release(_)) { Phase::Release } else { Phase::Sweep };
+        let phase = match self.state {
+            State::Values => Phase::Values,
+            State::Release(_) => Phase::Release,
+            _ => Phase::Sweep,
+        };
         let slice = core.start_slice(phase);
         let (done, next) = match &mut self.state {
             State::Waiting => (Done::Yes, State::Waiting),
@@ -237,11 +252,7 @@ impl Cycle {
         if done == Done::Yes {
             self.state = next;
         }
-        let spent = core.end_slice(slice);
-        match phase {
-            Phase::Release => self.phases.release += spent,
-            _ => self.phases.sweep += spent,
-        }
+        self.phases.add(phase, core.end_slice(slice));
         done
     }
 
@@ -250,7 +261,7 @@ impl Cycle {
         GcEvent {
             number: 0,
             cause: self.cause,
-            kind: CollectionKind::Full,
+            kind: if self.is_sliced { CollectionKind::Cycle } else { CollectionKind::Full },
             start: self.start.duration_since(core.made),
             before_bytes: self.before,
             after_bytes: core.pacer.live,
@@ -258,6 +269,7 @@ impl Cycle {
             allocated_bytes: self.allocated,
             committed_bytes: core.pool.committed_bytes(),
             pause: self.work,
+            cycle: None,
             phases: self.phases,
             zeroing: Duration::ZERO,
             concurrent_zeroing: Duration::ZERO,
@@ -273,12 +285,10 @@ impl Cycle {
 
 impl<M: ReferenceModel> Core<M> {
     /// Marks some of the objects whose references have been overwritten.
-    fn mark_overwritten(&mut self, in_snapshot: impl Fn(Reference) -> bool, budget: &mut Budget) -> Done {
+    fn mark_overwritten(&mut self, ages: Option<&Ages>, budget: &mut Budget) -> Done {
         for _ in 0..OVERWRITTEN_PER_UNIT {
             let Some(reference) = self.overwritten.pop() else { return Done::Yes };
-            if in_snapshot(reference) {
-                self.marker().mark(reference);
-            }
+            self.marker_of_old(ages).mark(reference);
         }
         budget.spend(1);
         if budget.is_exhausted() { Done::No } else { Done::Yes }

@@ -101,8 +101,6 @@ pub(crate) struct Scheduler {
     /// `work`: what had been allocated at the last slice, and the units due for each byte.
     taxed: u64,
     tax: f64,
-    /// Slices that came earlier than the schedule says.
-    pub(crate) early: u64,
 }
 
 impl Scheduler {
@@ -119,7 +117,6 @@ impl Scheduler {
             rate: 0.0,
             taxed: 0,
             tax: 0.0,
-            early: 0,
         }
     }
 
@@ -172,37 +169,49 @@ impl Scheduler {
         }
     }
 
-    /// What the next slice may do, if it is due now.
-    pub(crate) fn slice(&mut self, fill: Fill, now: Instant) -> Option<Budget> {
+    /// What may be done beside something else that stops the mutator.
+    pub(crate) fn quantum(&self, now: Instant) -> Budget {
         match self.params.schedule {
-            Schedule::Time(time) => self.is_slice_due(time, fill, now).then(|| Budget::until(now + time.quantum())),
+            Schedule::Time(time) => Budget::until(now + time.quantum()),
+            Schedule::Work => Budget::units(SLICE_UNITS),
+        }
+    }
+
+    /// What the next slice may do, if it is due now, and whether it is earlier than the schedule says, as memory would
+    /// run out otherwise.
+    pub(crate) fn slice(&mut self, fill: Fill, now: Instant) -> Option<(Budget, bool)> {
+        match self.params.schedule {
+            Schedule::Time(time) => {
+                let is_early = self.is_slice_due(time, fill, now)?;
+                Some((Budget::until(now + time.quantum()), is_early))
+            }
             Schedule::Work => {
                 let units = ((fill.allocated - self.taxed) as f64 * self.tax) as u64;
                 (units >= SLICE_UNITS).then(|| {
                     self.taxed = fill.allocated;
-                    Budget::units(units)
+                    (Budget::units(units), false)
                 })
             }
         }
     }
 
-    fn is_slice_due(&mut self, time: TimeParams, fill: Fill, now: Instant) -> bool {
+    /// Whether the slice that is due is early; `None` where none is.
+    fn is_slice_due(&mut self, time: TimeParams, fill: Fill, now: Instant) -> Option<bool> {
         let window = Duration::from_micros(time.window.into());
         while self.recent.front().is_some_and(|&(end, _)| now.duration_since(end) > window) {
             self.recent.pop_front();
         }
-        let Some(&(end, last)) = self.recent.back() else { return true };
+        let Some(&(end, last)) = self.recent.back() else { return Some(false) };
         let share = f64::from(100 - time.utilisation) / 100.0;
         let used: Duration = self.recent.iter().map(|&(_, took)| took).sum();
         // What leaves its share to the mutator behind a slice as long as the last one.
         let gap = last.mul_f64(1.0 / share - 1.0);
         let waited = now.duration_since(end);
         if waited >= gap && used + time.quantum() <= window.mul_f64(share).max(time.quantum()) {
-            return true;
+            return Some(false);
         }
-        let is_early = self.shrinking(fill, share).is_some_and(|part| waited >= gap.mul_f64(part));
-        self.early += u64::from(is_early);
-        is_early
+        let part = self.shrinking(fill, share)?;
+        (waited >= gap.mul_f64(part)).then_some(true)
     }
 
     /// What part of each gap is left to the mutator where memory would run out before the end of the cycle.

@@ -7,7 +7,7 @@ use super::field::{Field, Range};
 use super::{BLOCK_BYTES, HeapConfig, MAX_BYTES, MIN_MAX_BYTES, MIN_NURSERY_BYTES};
 use crate::arrays::{Arrays, FIRST_N, LEAF_BYTES, LEAST_MAPPED, MappedParams, ZRayParams};
 use crate::collector::Collector;
-use crate::collector::generational::params::GenerationalParams;
+use crate::collector::generational::params::{Full, GenerationalParams};
 use crate::collector::schedule::{CycleParams, Schedule, TimeParams};
 use crate::error::HeapError;
 use crate::sizing::Sizing;
@@ -56,6 +56,12 @@ pub(super) const PARAMETERS: &[Key] = &[
         "share of the nursery whose survivors stay young once",
     ),
     key("barrier", |c| choice(&mut generational(c)?.barrier), Range::Any, "how stores of young references are told"),
+    key(
+        "full",
+        |c| choice(&mut generational(c)?.full),
+        Range::Any,
+        "how everything is collected: in slices, or at once",
+    ),
     key(
         "schedule",
         |c| choice(&mut cycles(c)?.schedule),
@@ -195,6 +201,7 @@ fn generational(config: &mut HeapConfig) -> Option<&mut GenerationalParams> {
 fn cycles(config: &mut HeapConfig) -> Option<&mut CycleParams> {
     match &mut config.collector {
         Collector::Realtime(params) => Some(params),
+        Collector::Generational(GenerationalParams { full: Full::Incremental(params), .. }) => Some(params),
         _ => None,
     }
 }

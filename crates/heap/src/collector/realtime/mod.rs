@@ -10,7 +10,7 @@
 pub(crate) mod attributes;
 
 use crate::barrier::{Overwritten, Record};
-use crate::budget::{Budget, Done};
+use crate::budget::{Budget, Done, finish};
 use crate::collector::cycle::Cycle;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::collector::schedule::{Fill, Scheduler};
@@ -18,7 +18,7 @@ use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::observer::{Cause, HeapStats};
+use crate::observer::{Cause, HeapStats, StopKind};
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::Contents;
@@ -35,7 +35,6 @@ pub(crate) struct Realtime<M> {
     mark_sweep: MarkSweep<M>,
     cycle: Cycle,
     scheduler: Scheduler,
-    missed: u64,
 }
 
 /// What is not written here is mark-sweep's.
@@ -61,7 +60,7 @@ impl<M: ReferenceModel> Realtime<M> {
         let core = &mut mark_sweep.core;
         core.overwritten = Overwritten::new(&mut core.context);
         core.pool.add_plane();
-        Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params), missed: 0 })
+        Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params) })
     }
 
     fn fill(&self) -> Fill {
@@ -78,55 +77,51 @@ impl<M: ReferenceModel> Realtime<M> {
 
     /// Begins a cycle. What the mutator has been given and not used counts as born from now on.
     fn start_cycle(&mut self, cause: Cause, roots: &mut dyn Roots) {
-        if self.core.config.verify {
-            self.verify_or_panic("before", Some(roots));
-        }
         self.scheduler.start(self.fill(), Instant::now());
         let core = &mut self.mark_sweep.core;
         self.cycle.start(core, cause, true, roots);
         for class in 0..core.small.classes.count() {
             let (run, cell) = (*core.context.run(class), core.small.classes.cell(class));
-            core.pool.mark_born_cells(run.cursor as u32, run.limit as u32, cell);
+            core.pool.mark_born_cells(run.cursor, run.limit, cell);
         }
     }
 
     /// Ends marking. What the mutator has been given and not used is free.
-    fn terminate(&mut self, roots: &mut dyn Roots) {
+    fn terminate(&mut self) {
         let core = &mut self.mark_sweep.core;
         for class in 0..core.small.classes.count() {
             let run = std::mem::take(core.context.run(class));
-            core.pool.unmark_unborn(run.cursor as u32, run.limit as u32);
+            core.pool.unmark_unborn(run.cursor, run.limit);
         }
         self.cycle.terminate(core);
-        if self.core.config.verify {
-            // All that is reachable is marked, or this fails: what is not marked counts as free from now on.
-            self.verify_or_panic("in the midst of", Some(roots));
-        }
     }
 
     /// Goes on with the cycle under way.
     fn step(&mut self, roots: &mut dyn Roots, budget: &mut Budget) -> Done {
         if self.cycle.is_marking() {
-            if self.cycle.mark(&mut self.mark_sweep.core, roots, |_| true, budget) == Done::No {
+            if self.cycle.mark(&mut self.mark_sweep.core, roots, None, budget) == Done::No {
                 return Done::No;
             }
-            self.terminate(roots);
+            self.terminate();
         }
         self.cycle.sweep(&mut self.mark_sweep.core, budget)
     }
 
-    /// One stop of the mutator for a part of a cycle.
-    fn stop(&mut self, roots: &mut dyn Roots, mut budget: Budget) {
-        let start = Instant::now();
-        let done = self.step(roots, &mut budget);
-        let end = Instant::now();
-        self.scheduler.stopped(start, end);
-        self.cycle.work += end - start;
-        self.cycle.slices += 1;
-        if done == Done::Yes {
-            self.end_cycle(roots);
-        } else if self.core.config.verify && self.core.config.stress.is_some() {
-            self.verify_or_panic("in the midst of", None);
+    /// One stop of the mutator, in which `act` goes on with a cycle.
+    fn stop(&mut self, kind: StopKind, roots: &mut dyn Roots, act: impl FnOnce(&mut Self, &mut dyn Roots)) {
+        let (stop, marked) = (self.core.start_stop(), self.cycle.is_marking());
+        self.cycle.is_sliced |= self.cycle.is_running();
+        act(self, roots);
+        let (start, wall) = (stop.start, self.core.end_stop(stop, kind));
+        self.scheduler.stopped(start, start + wall);
+        self.cycle.work += wall;
+        if !self.cycle.is_running() {
+            return self.end_cycle(roots);
+        }
+        // All that is reachable is marked when marking has ended: what is not counts as free from then on.
+        let has_marked = marked && !self.cycle.is_marking();
+        if self.core.config.verify && (has_marked || self.core.config.stress.is_some()) {
+            self.verify_or_panic("in the midst of", has_marked.then_some(roots));
         }
     }
 
@@ -134,7 +129,6 @@ impl<M: ReferenceModel> Realtime<M> {
         let fill = self.fill();
         self.scheduler.end(fill.size, fill.allocated, Instant::now());
         let core = &mut self.mark_sweep.core;
-        core.stats.full_collections += 1;
         core.stats.live_objects = self.cycle.objects();
         let event = self.cycle.event(core);
         if self.core.config.verify {
@@ -143,25 +137,27 @@ impl<M: ReferenceModel> Realtime<M> {
         self.core.report(event);
     }
 
-    /// Finishes the cycle under way at once.
-    fn finish_cycle(&mut self, roots: &mut dyn Roots) {
-        while self.cycle.is_running() {
-            self.stop(roots, Budget::unlimited());
-        }
+    /// Goes on to the end of the cycle.
+    fn run_to_end(&mut self, roots: &mut dyn Roots) {
+        finish(|budget| self.step(roots, budget));
     }
 
     /// A slice, or the beginning of a cycle, if it is time.
     fn keep_schedule(&mut self, roots: &mut dyn Roots) {
         let (fill, now) = (self.fill(), Instant::now());
-        if self.cycle.is_running() {
-            if let Some(budget) = self.scheduler.slice(fill, now) {
-                self.stop(roots, budget);
+        if !self.cycle.is_running() {
+            if self.scheduler.is_cycle_due(fill, now) {
+                self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Limit, roots));
             }
-        } else if self.scheduler.is_cycle_due(fill, now) {
-            self.start_cycle(Cause::Limit, roots);
-            let end = Instant::now();
-            self.scheduler.stopped(now, end);
-            self.cycle.work += end - now;
+            return;
+        }
+        let due = self.scheduler.slice(fill, now);
+        let due = due.or_else(|| self.core.is_flooded().then(|| (self.scheduler.quantum(now), false)));
+        if let Some((mut budget, is_early)) = due {
+            let kind = if is_early { StopKind::ShrunkGap } else { StopKind::Slice };
+            self.stop(kind, roots, |heap, roots| {
+                let _ = heap.step(roots, &mut budget);
+            });
         }
     }
 
@@ -175,8 +171,7 @@ impl<M: ReferenceModel> Realtime<M> {
             return Some(found);
         }
         if self.cycle.is_running() {
-            self.missed += 1;
-            self.finish_cycle(roots);
+            self.stop(StopKind::MissedDeadline, roots, Self::run_to_end);
             if let Some(found) = take(&mut self.mark_sweep) {
                 return Some(found);
             }
@@ -247,17 +242,23 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
 
     /// Finishes the cycle under way, then makes a whole one at once.
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
-        self.finish_cycle(roots);
-        self.start_cycle(cause, roots);
-        self.finish_cycle(roots);
+        if self.cycle.is_running() {
+            self.stop(StopKind::Full, roots, Self::run_to_end);
+        }
+        self.stop(StopKind::Full, roots, |heap, roots| {
+            heap.start_cycle(cause, roots);
+            heap.run_to_end(roots);
+        });
     }
 
     /// One unit of a cycle.
     fn collect_stressed(&mut self, roots: &mut dyn Roots) {
-        if !self.cycle.is_running() {
-            self.start_cycle(Cause::Stress, roots);
-        }
-        self.stop(roots, Budget::units(1));
+        self.stop(StopKind::Slice, roots, |heap, roots| {
+            if !heap.cycle.is_running() {
+                heap.start_cycle(Cause::Stress, roots);
+            }
+            let _ = heap.step(roots, &mut Budget::units(1));
+        });
     }
 
     fn collect_leaves(&mut self, roots: &mut dyn Roots) {
