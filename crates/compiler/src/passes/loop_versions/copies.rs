@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::outline::Outlined;
 use super::repair::{self, Copied, Left, Part};
 use super::side_exits::{Limit, SideExit, VersionedLoop};
-use crate::mir::{Block, Cfg, Check, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value};
+use crate::mir::{Block, Cfg, CompareOp, Edge, Function, Inst, NullCheck, Op, Reach, Terminator, Value};
 use crate::module::ValueType;
 
 /// A function whose loops get slow paths.
@@ -118,7 +118,8 @@ impl<'a> Copies<'a> {
         }
         let source = function.blocks[header.index()].terminator_source;
         let reads = arrays.iter().map(|&array| {
-            let inst = function.push(before, Op::ArrayInlineLen(Check::Elided), &[array], &[ValueType::I32], source);
+            let inst =
+                function.push(before, Op::ArrayInlineLen(NullCheck::Elided), &[array], &[ValueType::I32], source);
             function.insts[inst.index()].results[0]
         });
         let limits = reads.collect();

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::abi::COLD_CELLS;
 use crate::mir::{
-    Block, Cfg, Check, Collects, Constant, Dominators, Edge, Function, Inst, Loops, Op, Terminator, Value,
+    Block, Cfg, Collects, Constant, Dominators, Edge, Function, Inst, Loops, NullCheck, Op, Terminator, Value,
 };
 use crate::module::ValueType;
 use crate::passes::analysis::{Safepoints, plan_strips};
@@ -328,7 +328,7 @@ impl Copy<'_> {
             }
             (Some((Op::ArrayLen(_), args)), _) => {
                 let array = self.operand(args[0]);
-                self.add(entry, Op::ArrayLen(Check::Elided), &[array], ty)
+                self.add(entry, Op::ArrayLen(NullCheck::Elided), &[array], ty)
             }
             _ => {
                 let params = mir.blocks[self.header.index()].params.len();

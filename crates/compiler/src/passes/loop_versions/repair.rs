@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::mir::{Block, Cfg, Check, Function, Inst, InstData, Op, Value};
+use crate::mir::{Block, Cfg, Function, Inst, InstData, NullCheck, Op, Value};
 use crate::module::ValueType;
 use crate::passes::support::{definition, origin};
 
@@ -175,7 +175,7 @@ impl Repair<'_> {
                 ValueType::Ref(ty) => Some(Op::Refine(ty)),
                 _ => None,
             },
-            Op::ArrayLen(_) if copied.def_block.is_none() => Some(Op::ArrayLen(Check::Elided)),
+            Op::ArrayLen(_) if copied.def_block.is_none() => Some(Op::ArrayLen(NullCheck::Elided)),
             Op::Binary(op) if !op.can_trap() && data.args.iter().any(is_constant) => Some(Op::Binary(op)),
             _ => None,
         }

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::outline::Outlined;
-use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value};
+use crate::mir::{Block, Cfg, Dominators, Function, Inst, Loops, NullCheck, Op, Reach, Terminator, Value};
 use crate::module::{CompositeType, HeapType, RefType, ValueType};
 use crate::passes::analysis::Comparison;
 use crate::passes::effects::Effects;
@@ -56,7 +56,7 @@ pub(super) enum Limit {
     /// The array's of the second number among those read before the loop of the first.
     Entered(usize, usize),
     /// This array's, read here. With what check for null, and the offset in the module of that.
-    Here(Value, Check, u32),
+    Here(Value, NullCheck, u32),
     /// As read for another side exit: block, and number among its side exits.
     Again(Block, usize),
 }
@@ -198,7 +198,7 @@ impl<'a> Finder<'a> {
                 } else {
                     let what = (array, Limit::Again(def_block, number));
                     read.push(Known { what, block: def_block, position: side_exit.at });
-                    Limit::Here(array, Check::Elided, side_exit.source)
+                    Limit::Here(array, NullCheck::Elided, side_exit.source)
                 };
                 side_exit.anchor = if def_block == block { anchor_before } else { anchors.get(&def_block).copied() };
                 if side_exit.anchor.is_none() {
