@@ -74,6 +74,15 @@ fn log_figures_and_page_agree() {
         assert!((0.0..=lines.len() as f64).contains(&sums), "{outcome:?}");
         let ascending = ["p50_us", "p90_us", "p99_us", "p99_9_us", "max_us"].map(|name| number(&pauses[name]));
         assert!(ascending[0] > 0.0 && ascending.is_sorted(), "{outcome:?}");
+        let longest = number(&pauses["max_us"]) - number(&heap["longest_stop_us"]);
+        assert!((0.0..1.0).contains(&longest), "{outcome:?}");
+        assert!(number(&pauses["cpu"]["total_us"]) > 0.0, "{outcome:?}");
+        // Each collection is one stop.
+        assert_eq!(stats["cycles"]["slices"], 0, "{outcome:?}");
+        assert_eq!(number(&stats["phase_slices"]["mark"]["count"]), number(&heap["full_collections"]), "{outcome:?}");
+        let windows: Vec<_> =
+            stats["mmu"].as_array().unwrap().iter().map(|point| number(&point["window_ms"])).collect();
+        assert_eq!(windows, [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
         let share = number(&stats["gc_share"]);
         assert!(share > 0.0 && share < 1.0, "{outcome:?}");
         assert!(number(&stats["allocation"]["bytes"]) >= number(&heap["allocated_bytes"]), "{outcome:?}");
