@@ -1,10 +1,11 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
 //! values, totals.
 
+use crate::ages::Ages;
 use crate::arrays::elements::Elements;
 use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
 use crate::barrier::Overwritten;
-use crate::blocks::BlockPool;
+use crate::blocks::{BlockKind, BlockPool, block_of};
 use crate::budget::finish;
 use crate::collector::marking::{MarkStack, Marker};
 use crate::config::HeapConfig;
@@ -40,6 +41,8 @@ const LEAST_LEAF_LOG2: u8 = 8;
 /// The part of the heap that is set aside for leaves that stores need: a store cannot collect, and polls ask for a
 /// collection before the reserve is used up.
 const LEAF_RESERVE: u32 = 64;
+/// Overwritten references that may wait to be marked before a poll is asked for.
+const MOST_OVERWRITTEN: usize = 1 << 13;
 /// The most that is set aside, in blocks.
 const MOST_LEAF_RESERVE: u32 = 32;
 
@@ -75,6 +78,8 @@ pub(crate) struct Core<M> {
     /// When the heap was made.
     pub(crate) made: Instant,
     pub(crate) marking: MarkStack,
+    /// Whether a sweep has begun and not ended.
+    pub(crate) is_sweeping: bool,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
     /// A random number, for `stress-polls`.
@@ -133,6 +138,7 @@ impl<M: ReferenceModel> Core<M> {
             cycle_stops: CycleStops::default(),
             made: Instant::now(),
             marking: MarkStack::new(),
+            is_sweeping: false,
             stress_left: config.stress.unwrap_or(0),
             polls: 1,
         };
@@ -346,9 +352,27 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Empties the buffer of overwritten references.
+    /// Empties the buffer of overwritten references. Asks for a poll where many wait, so that they are marked.
     pub(crate) fn flush_overwritten(&mut self) {
         self.overwritten.flush(&mut self.context);
+        if self.is_flooded() {
+            self.context.raise_poll();
+        }
+    }
+
+    /// Whether so many overwritten references wait that some are to be marked, whatever the schedule says.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.overwritten.len() > MOST_OVERWRITTEN
+    }
+
+    /// Whether a sweep under way is going to free what lies at `object`, where an object has been.
+    pub(crate) fn is_condemned(&self, object: u32) -> bool {
+        let block = block_of(object);
+        let is_awaited = match self.pool.info(block).kind {
+            BlockKind::Small => self.small.is_unclassified(&self.pool, block),
+            kind => kind.is_head() && !self.pool.is_fresh(block),
+        };
+        self.is_sweeping && is_awaited && !self.pool.marks.get(object)
     }
 
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code
@@ -394,12 +418,18 @@ impl<M: ReferenceModel> Core<M> {
 
     /// What marks, in steps: first what it is shown as roots, then what these reach.
     pub(crate) fn marker(&mut self) -> Marker<'_, M> {
+        self.marker_of_old(None)
+    }
+
+    /// The same, where there may be young objects: these are left out.
+    pub(crate) fn marker_of_old<'a>(&'a mut self, ages: Option<&'a Ages>) -> Marker<'a, M> {
         Marker {
             pool: &mut self.pool,
             types: &self.types,
             stack: &mut self.marking,
             spines: self.spines,
             views: &self.views,
+            ages,
             model: PhantomData,
         }
     }

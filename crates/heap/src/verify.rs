@@ -91,7 +91,7 @@ impl<M: ReferenceModel> Core<M> {
         }
         for block in 0..self.pool.frontier() {
             let info = self.pool.info(block);
-            if info.kind == BlockKind::Small {
+            if info.kind == BlockKind::Small && !self.small.is_unclassified(&self.pool, block) {
                 let cell = self.small.classes.cell(info.class as usize);
                 let unfinished = info.swept + cell <= BLOCK_BYTES;
                 if unfinished && !queued.contains_key(&block) {
@@ -143,7 +143,9 @@ impl<M: ReferenceModel> Core<M> {
 impl<'a, M: ReferenceModel> Walk<'a, M> {
     /// A walk that takes for allocated what `is_allocated` says.
     pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
-        let externals = core.externals.iter().map(|(slot, reference)| (reference, slot)).collect();
+        // Of objects that a sweep under way is going to free, the values are still there.
+        let is_live = |&(_, reference): &(u32, Reference)| !core.is_condemned(core.object(reference));
+        let externals = core.externals.iter().filter(is_live).map(|(slot, reference)| (reference, slot)).collect();
         Walk { core, is_allocated, externals, leaves: HashMap::new() }
     }
 

@@ -42,7 +42,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     /// Whether the object will need memory beyond the current runs.
-    fn needs_memory(&mut self, class: Option<usize>) -> bool {
+    pub(crate) fn needs_memory(&mut self, class: Option<usize>) -> bool {
         class.is_none_or(|class| {
             let run = self.core.context.run(class);
             run.cursor == run.limit
@@ -50,7 +50,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     /// What an allocation counts for the threshold: large objects whole, others a cell.
-    fn charge_for(&self, class: Option<usize>, bytes: u32, contents: Contents) -> u64 {
+    pub(crate) fn charge_for(&self, class: Option<usize>, bytes: u32, contents: Contents) -> u64 {
         match class {
             Some(class) => self.core.small.classes.cell(class) as u64,
             None => self.core.large_size(bytes, contents),
@@ -58,7 +58,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     /// Takes a free cell, with the model prepared; `None` where there is no memory for one of them.
-    fn try_take(&mut self, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
+    pub(crate) fn try_take(&mut self, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
         let core = &mut self.core;
         if !core.model.prepare(&mut core.pool, &mut core.context) {
             // Dead objects that have not been swept still own handles.
@@ -78,6 +78,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         if run.cursor == run.limit {
             *run = core.small.next_run(class, &mut core.pool, &mut core.model, Contents::Zeroed)?;
             core.pacer.charge((run.limit - run.cursor) as u64);
+            core.pool.mark_born_cells(run.cursor, run.limit, cell);
         }
         let object = run.cursor;
         run.cursor += cell;
@@ -178,7 +179,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         finish(|budget| core.sweep(&mut sweeping, budget));
         let survivors = sweeping.survivors();
         let dropped_externals = core.externals.dead_count() as u64;
-        core.pacer.collected(survivors.bytes, start.elapsed());
+        core.pacer.collected(survivors.bytes, core.pacer.allocated, start.elapsed());
         core.leaf_budget = core.pacer.headroom();
         phases.sweep = core.end_slice(slice);
         let slice = core.start_slice(Phase::Release);
