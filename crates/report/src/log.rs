@@ -11,8 +11,8 @@ use crate::page::units::percent;
 /// The window of a cycle's utilisation, in milliseconds.
 const WINDOW_MS: u64 = 10;
 
-/// Writes one line per collection: `gc ` and the event's [`Display`](std::fmt::Display). For a cycle with what was left
-/// to the program in the worst 10 ms of it, other stops counted too.
+/// Writes one line per collection: `gc ` and the event's [`Display`](std::fmt::Display). Where slices of a cycle were
+/// among its stops, with what was left to the program in the worst 10 ms of it, other stops counted too.
 ///
 /// ```text
 /// gc #12 nursery (nursery) at 0.345 s: 36864K -> 33120K (limit 65536K, committed 45056K), promoted 352K, zeroing 0.120 ms, pause 0.834 ms
@@ -43,7 +43,7 @@ impl<W: Write + Send> GcObserver for GcLog<W> {
         self.line.clear();
         // Writing to memory does not fail.
         let _ = write!(self.line, "gc {event}");
-        if event.kind == CollectionKind::Cycle {
+        if event.cycle.is_some() {
             let utilisation = percent(self.window.utilisation());
             let _ = write!(self.line, ", utilisation {utilisation} in the worst {WINDOW_MS} ms");
         }
