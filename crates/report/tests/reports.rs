@@ -335,6 +335,31 @@ fn the_log_has_a_line_for_each_cycle() {
     assert!(lines[3].contains(missed), "{log}");
 }
 
+#[test]
+fn a_cycle_that_a_full_collection_breaks_off_is_not_hidden() {
+    let (log, recorder) = (Shared::default(), GcRecorder::with_events());
+    let mut observer = Fanout::new().with(GcLog::new(log.clone())).with(recorder.clone());
+    let at = |ms| BEGIN + Duration::from_millis(ms);
+    for (ms, wall, kind) in [(0, us(500), StopKind::Slice), (5, us(4000), StopKind::MissedDeadline)] {
+        observer.stop(&GcStop { start: at(ms), wall, cpu: wall, kind });
+    }
+    let totals = CycleTotals {
+        slices: 2,
+        elapsed: Duration::from_millis(9),
+        longest_stop: us(4000),
+        shrunk_gaps: 0,
+        missed_deadline: true,
+    };
+    observer.event(&GcEvent { cycle: Some(totals), ..event(1, CollectionKind::Full, BEGIN, us(4500)) });
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.starts_with("gc #1 full (limit)"), "{log}");
+    assert!(log.ends_with("deadline missed, utilisation 55.0 % in the worst 10 ms\n"), "{log}");
+    let report = report(&recorder, None);
+    assert_eq!(report.statistics.cycles, Cycles { total: 0, slices: 2, shrunk_gaps: 0, missed_deadlines: 1 });
+    assert!(report.to_string().contains("missed deadlines 1"), "{report}");
+    assert_eq!(texts(&parsed(&report.html()), ".tiles .behind"), ["missed deadlines1"]);
+}
+
 /// The rare long one is not lost among them.
 #[test]
 fn millions_of_stops_fit_on_a_page() {
