@@ -388,6 +388,8 @@ pub struct HeapStats {
     pub mapped_shared_bytes: u64,
     /// Host values alive.
     pub externals: u64,
+    /// Weak references that have not been dropped.
+    pub weak_references: u64,
     /// All stops together, each in whole microseconds.
     pub pause_total_us: u64,
     /// The longest stop, in microseconds.
