@@ -55,6 +55,7 @@ mod pacing;
 pub mod plan;
 pub mod reference;
 pub mod references;
+mod reporting;
 mod roots;
 pub mod size_classes;
 pub mod sizing;
@@ -74,7 +75,8 @@ pub use config::{Given, HeapConfig};
 pub use error::{AllocationError, HeapError};
 pub use heap::Heap;
 pub use observer::{
-    ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes,
+    ArrayStats, Cause, CollectionKind, CountedArrays, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapStats,
+    Phase, PhaseTimes, StopKind,
 };
 pub use plan::{AccessPlan, MutatorContext};
 pub use reference::Reference;

@@ -92,7 +92,7 @@ impl<M: ReferenceModel> Core<M> {
         }
         for block in 0..self.pool.frontier() {
             let info = self.pool.info(block);
-            if info.kind == BlockKind::Small {
+            if info.kind == BlockKind::Small && !self.small.is_unclassified(&self.pool, block) {
                 let cell = self.small.classes.cell(info.class as usize);
                 let unfinished = info.swept + cell <= BLOCK_BYTES;
                 if unfinished && !queued.contains_key(&block) {
@@ -144,7 +144,9 @@ impl<M: ReferenceModel> Core<M> {
 impl<'a, M: ReferenceModel> Walk<'a, M> {
     /// A walk that takes for allocated what `is_allocated` says.
     pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
-        let externals = core.externals.iter().map(|(slot, reference)| (reference, slot)).collect();
+        // Of objects that a sweep under way is going to free, the values are still there.
+        let is_live = |&(_, reference): &(u32, Reference)| !core.is_condemned(core.object(reference));
+        let externals = core.externals.iter().filter(is_live).map(|(slot, reference)| (reference, slot)).collect();
         Walk { core, is_allocated, externals, leaves: HashMap::new() }
     }
 
@@ -307,7 +309,9 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         if let Some((reference, slot)) = self.externals.iter().next() {
             return Err(format!("host slot {slot} belongs to {reference:?}, which is no allocated external"));
         }
-        for reference in self.core.weak.iter() {
+        let core = self.core;
+        let left = |reference: &Reference| !reference.is_object() || !core.is_condemned(core.object(*reference));
+        for reference in core.weak.iter().filter(left) {
             self.check_reference(reference).map_err(|problem| format!("a weak reference: {problem}"))?;
         }
         let Some(roots) = roots else { return Ok(()) };

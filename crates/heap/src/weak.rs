@@ -193,7 +193,7 @@ impl Slot {
 
 impl<M: ReferenceModel> Core<M> {
     /// Whether the object of a slot has been found dead, though the slot has not been cleared yet.
-    fn is_condemned(&self, weak: WeakId) -> bool {
+    fn is_slot_condemned(&self, weak: WeakId) -> bool {
         // SAFETY: the slot has not been cleared, so that the object has not been swept.
         let object = |reference| unsafe { M::object(&self.pool.cage, reference) };
         self.weak.unswept(weak).is_some_and(|reference| !self.pool.marks.get(object(reference)))
@@ -202,7 +202,7 @@ impl<M: ReferenceModel> Core<M> {
     /// As [`Heap::get_weak`].
     fn get_weak(&mut self, weak: WeakId) -> Option<Reference> {
         match self.weak.state(weak) {
-            Some(State::Leads { object, .. }) if !self.is_condemned(weak) => {
+            Some(State::Leads { object, .. }) if !self.is_slot_condemned(weak) => {
                 self.before_root_store(once(object));
                 Some(object)
             }

@@ -59,7 +59,12 @@ impl Watched {
 
 fn fixed(aging: u32, barrier: Barrier) -> HeapConfig {
     HeapConfig {
-        collector: Collector::Generational(GenerationalParams { nursery: Nursery::Fixed(256 << 10), aging, barrier }),
+        collector: Collector::Generational(GenerationalParams {
+            nursery: Nursery::Fixed(256 << 10),
+            aging,
+            barrier,
+            ..GenerationalParams::DEFAULT
+        }),
         verify: true,
         ..HeapConfig::default()
     }

@@ -27,6 +27,7 @@ fn event(number: u64, kind: CollectionKind, start: Duration, pause: Duration) ->
         allocated_bytes: 4 * MIB,
         committed_bytes: 32 * MIB + number,
         pause,
+        cycle: None,
         phases: PhaseTimes { roots: pause / 10, evacuate: pause / 2, ..PhaseTimes::default() },
         zeroing: us(50),
         concurrent_zeroing: us(20),

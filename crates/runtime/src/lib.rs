@@ -53,10 +53,10 @@ pub use gc::{
 };
 pub use instance::Instance;
 pub use interrupt::{Deadline, InterruptHandle};
-pub use legato_compiler::{CompileError, LoopVersions};
+pub use legato_compiler::CompileError;
 pub use legato_heap::{
-    Cause, CollectionKind, Collector, GcEvent, GcObserver, GcSlice, HeapConfig, HeapStats, Phase, PhaseTimes,
-    References, VerifyError,
+    Cause, CollectionKind, Collector, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapConfig, HeapStats, Phase,
+    PhaseTimes, References, StopKind, VerifyError,
 };
 pub use linker::{InstancePre, Linker};
 pub use module::Module;

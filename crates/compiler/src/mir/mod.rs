@@ -22,6 +22,4 @@ pub use properties::{Collects, Memory, Properties, Traps};
 pub use verify::verify;
 
 pub use function::{Block, BlockData, Edge, Function, Inst, InstData, Terminator, Value, ValueData, ValueDef};
-pub use op::{
-    BinaryOp, Callee, Check, CompareOp, Constant, Extension, HandlerEdge, LoadKind, Op, Reach, StoreKind, UnaryOp,
-};
+pub use op::{BinaryOp, Callee, Check, CompareOp, Constant, Extension, HandlerEdge, LoadKind, Op, StoreKind, UnaryOp};

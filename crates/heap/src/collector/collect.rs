@@ -124,10 +124,14 @@ pub(crate) trait Collect {
             self.core_mut().move_some_inline(object, barrier);
         }
         self.tick(roots);
+        self.slice(roots);
         if self.core().leaves.allocated_bytes() > self.core().leaf_budget {
             self.collect_leaves(roots);
         }
     }
+
+    /// Collects for a while, where a slice of a cycle is due.
+    fn slice(&mut self, _roots: &mut dyn Roots) {}
 
     /// Counts an allocation or a poll under `stress`.
     fn tick(&mut self, roots: &mut dyn Roots) {

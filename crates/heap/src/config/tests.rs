@@ -21,6 +21,7 @@ fn unusual() -> [HeapConfig; 4] {
             nursery: Nursery::Fixed(3 << 19),
             aging: 25,
             barrier: Barrier::Cards,
+            ..GenerationalParams::DEFAULT
         }),
         references: References::Direct,
         arrays: Arrays::ZRays(ZRayParams {

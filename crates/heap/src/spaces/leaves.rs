@@ -136,6 +136,7 @@ impl LeafSpace {
             }
         };
         self.allocated += 1;
+        pool.mark_born(leaf);
         if contents == Contents::Zeroed {
             self.zero(pool, leaf);
         }
@@ -205,7 +206,7 @@ impl LeafSpace {
             }
             sweep.block -= 1;
             budget.spend(1);
-            if pool.info(sweep.block).kind == BlockKind::Leaves {
+            if pool.info(sweep.block).kind == BlockKind::Leaves && !pool.is_fresh(sweep.block) {
                 sweep.survivors.bytes += u64::from(self.classify(pool, sweep.block)) << self.leaf_log2;
                 budget.spend(u64::from(self.group_blocks()));
             }

@@ -5,7 +5,8 @@ mod weak;
 use super::{Random, Trusting, allocate_inline, copy_out, register, store_element_inline, store_inline};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AccessPlan, AllocationError, Cause, Heap, HeapConfig, Reference, RootVisitor, Roots, TypeId, TypeShape, TypeTable,
+    AccessPlan, AllocationError, Budget, Cause, Done, Heap, HeapConfig, Reference, RootCursor, RootVisitor, Roots,
+    TypeId, TypeShape, TypeTable,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,10 +30,13 @@ struct Shadow {
     external: Option<usize>,
 }
 
-/// Roots: one slot per shadow root, in parallel.
+/// Roots: one slot per shadow root, in parallel. Up to [`FRAMES`] they stand for frames, behind it for globals and
+/// tables.
 struct RootSet {
     slots: Vec<Reference>,
 }
+
+const FRAMES: usize = 14;
 
 // SAFETY: the slots hold what the heap has given, and are among the roots of every call.
 unsafe impl Roots for RootSet {
@@ -40,6 +44,24 @@ unsafe impl Roots for RootSet {
         for slot in &mut self.slots {
             visitor.visit(slot);
         }
+    }
+
+    fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        for slot in &mut self.slots[..FRAMES] {
+            visitor.visit(slot);
+        }
+    }
+
+    fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        while let Some(slot) = self.slots[FRAMES..].get_mut(cursor.index) {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            visitor.visit(slot);
+            cursor.index += 1;
+            budget.spend(1);
+        }
+        Done::Yes
     }
 }
 
@@ -117,6 +139,13 @@ impl World {
         world
     }
 
+    fn set_root(&mut self, index: usize, reference: Reference) {
+        if index >= FRAMES {
+            self.heap.before_root_store(std::iter::once(self.roots.slots[index]));
+        }
+        self.roots.slots[index] = reference;
+    }
+
     /// A random root that holds an object, with its number.
     fn pick(&mut self) -> Option<(Reference, usize)> {
         let index = self.random.below(self.shadow_roots.len());
@@ -146,7 +175,7 @@ impl World {
     fn put_root(&mut self, reference: Reference, shadow: Shadow) {
         let index = self.random.below(self.shadow_roots.len());
         self.shadows.insert(self.next, shadow);
-        self.roots.slots[index] = reference;
+        self.set_root(index, reference);
         self.shadow_roots[index] = Value::Object(self.next);
         self.next += 1;
     }
@@ -159,7 +188,7 @@ impl World {
                 self.heap.verify(Some(&mut self.roots)).unwrap();
                 // What a program would do: let go of something.
                 let index = self.random.below(self.shadow_roots.len());
-                self.roots.slots[index] = Reference::NULL;
+                self.set_root(index, Reference::NULL);
                 self.shadow_roots[index] = Value::Null;
                 None
             }
@@ -261,13 +290,14 @@ impl World {
                 let inner = slots.iter().find(|slot| matches!(slot.2, Value::Object(_))).copied();
                 if let Some((offset, kind, value)) = inner {
                     let index = self.random.below(self.shadow_roots.len());
-                    self.roots.slots[index] = Reference(self.load(number, reference, offset, kind) as u32);
+                    let found = Reference(self.load(number, reference, offset, kind) as u32);
+                    self.set_root(index, found);
                     self.shadow_roots[index] = value;
                 }
             }
             18 => {
                 let index = self.random.below(self.shadow_roots.len());
-                self.roots.slots[index] = Reference::NULL;
+                self.set_root(index, Reference::NULL);
                 self.shadow_roots[index] = Value::Null;
             }
             19 => self.heap.poll(&mut self.roots),

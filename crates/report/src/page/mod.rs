@@ -99,5 +99,6 @@ fn class(kind: CollectionKind) -> &'static str {
     match kind {
         CollectionKind::Nursery => "nursery",
         CollectionKind::Full => "full",
+        CollectionKind::Cycle => "cycle",
     }
 }

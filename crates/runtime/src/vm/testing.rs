@@ -205,7 +205,7 @@ impl Assembler {
             body.b.finalize(config);
         });
         let index = IMPORTS + self.module.functions.len() as u32;
-        self.module.functions.push(CompiledFunction { range, outlined: range.length, index, source: index * 100 });
+        self.module.functions.push(CompiledFunction { range, index, source: index * 100 });
         self.module.addresses.push((range.start, index * 100));
         index
     }

@@ -88,7 +88,6 @@ impl Run {
     pub(super) fn new(heap: &HeapConfig, wat: &str, hosts: Vec<(usize, Host)>) -> Box<Run> {
         let wasm = wat::parse_str(wat).unwrap();
         let options = CompileOptions {
-            loop_versions: Default::default(),
             features: Default::default(),
             plan: heap.access_plan(),
             optimize: true,

@@ -38,7 +38,6 @@ fn every_machine_type_passes_both_ways() {
     let plan = HeapConfig::default().access_plan();
     for optimize in [false, true] {
         let options = CompileOptions {
-            loop_versions: Default::default(),
             features: Default::default(),
             plan: plan.clone(),
             optimize,
