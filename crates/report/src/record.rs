@@ -60,6 +60,8 @@ pub(crate) struct Totals {
     phases: Vec<PhaseTotals>,
     stops: StopsByKind,
     curve: UtilisationCurve,
+    /// As if the stops had taken their processor time alone.
+    cpu_curve: UtilisationCurve,
     allocated_bytes: u64,
     promoted_bytes: u64,
     promoted_objects: u64,
@@ -110,6 +112,7 @@ impl Totals {
     pub(crate) fn add_stop(&mut self, stop: &GcStop) {
         self.stops.record(stop);
         self.curve.push(stop.start, stop.wall);
+        self.cpu_curve.push(stop.start, stop.cpu);
         let longest = self.phases.iter().max_by_key(|totals| totals.in_stop).filter(|totals| !totals.in_stop.is_zero());
         let most = longest.map(|totals| (totals.phase, totals.in_stop));
         self.phases.iter_mut().for_each(|totals| totals.in_stop = Duration::ZERO);
@@ -168,6 +171,14 @@ impl Record {
         &self.totals.curve
     }
 
+    /// The share that would have been left to the mutator if each stop had taken its processor time alone; `None` where
+    /// the system does not tell.
+    pub(crate) fn cpu_utilisation(&self) -> Option<&UtilisationCurve> {
+        let curve = &self.totals.cpu_curve;
+        let is_told = !curve.stopped().is_zero() || self.totals.curve.stopped().is_zero();
+        is_told.then_some(curve)
+    }
+
     /// Bytes handed out for allocation, up to the last collection.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.totals.allocated_bytes
@@ -187,6 +198,12 @@ impl Record {
 
     pub(crate) fn over_time(&self) -> Option<&OverTime> {
         self.totals.over_time.as_ref()
+    }
+
+    fn utilisation_in(&self, window_ms: u64) -> Utilisation {
+        let least = |curve: &UtilisationCurve| curve.minimum_utilisation(Duration::from_millis(window_ms), self.wall);
+        let cpu_utilisation = self.cpu_utilisation().and_then(least);
+        Utilisation { window_ms, utilisation: least(self.utilisation()), cpu_utilisation }
     }
 
     fn cycles(&self) -> Cycles {
@@ -227,12 +244,7 @@ impl Record {
             },
             phases_us,
             phase_slices: totals.phases.iter().map(|phase| (phase.phase.to_string(), phase.statistics())).collect(),
-            mmu: MMU_WINDOWS_MS
-                .map(|window_ms| Utilisation {
-                    window_ms,
-                    utilisation: totals.curve.minimum_utilisation(Duration::from_millis(window_ms), self.wall),
-                })
-                .to_vec(),
+            mmu: MMU_WINDOWS_MS.map(|window_ms| self.utilisation_in(window_ms)).to_vec(),
             gc_share: share(totals.curve.stopped().as_secs_f64(), wall_s),
             allocation: Allocation { bytes: allocated, bytes_per_second: share(allocated as f64, wall_s) },
             promotion: Promotion {
@@ -267,7 +279,8 @@ mod tests {
         let over_time = totals.over_time.as_ref().unwrap();
         let kept = over_time.moments.iter().count() + over_time.events.len() + over_time.longest().len();
         let (pieces, bound) = totals.curve.pieces();
-        (pieces + kept, bound + MOST_COLUMNS + MOST_EVENTS + 20)
+        let (cpu_pieces, cpu_bound) = totals.cpu_curve.pieces();
+        (pieces + cpu_pieces + kept, bound + cpu_bound + MOST_COLUMNS + MOST_EVENTS + 20)
     }
 
     #[test]

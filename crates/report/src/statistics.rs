@@ -130,6 +130,9 @@ pub struct Utilisation {
     /// The least share of any such window that was the mutator's, too low by 0.001 at most. `None` (`null`) if the
     /// program did not run that long.
     pub utilisation: Option<f64>,
+    /// The same if each stop had taken its processor time alone: without what other programs took from it. `None` also
+    /// where the system does not tell.
+    pub cpu_utilisation: Option<f64>,
 }
 
 /// What was handed out for allocation.
@@ -228,11 +231,13 @@ impl fmt::Display for Statistics {
                 writeln!(f)?;
             }
         }
-        let points = self.mmu.iter().map(|point| {
-            let utilisation = point.utilisation.map_or("-".to_string(), percent);
-            format!("{} ms {utilisation}", point.window_ms)
-        });
-        writeln!(f, "MMU          {}", points.collect::<Vec<_>>().join(", "))?;
+        let points = |utilisation: fn(&Utilisation) -> Option<f64>| {
+            let shown = |point| utilisation(point).map_or("-".to_string(), percent);
+            let points = self.mmu.iter().map(|point| format!("{} ms {}", point.window_ms, shown(point)));
+            points.collect::<Vec<_>>().join(", ")
+        };
+        writeln!(f, "MMU          {}", points(|point| point.utilisation))?;
+        writeln!(f, "  CPU        {}", points(|point| point.cpu_utilisation))?;
         let phases = self.phases_us.iter().filter(|(_, us)| **us > 0.0);
         let phases = phases.map(|(name, us)| format!("{name} {}", time_us(*us)));
         if *total > 0 {

@@ -156,6 +156,10 @@ fn known_figures() {
     near(utilisations[2], 0.6);
     near(utilisations[3], 0.8);
     near(utilisations[4], 1.0 - (2.0 + 0.099) / 20.0);
+    let utilisations: Vec<_> = statistics.mmu.iter().map(|point| point.cpu_utilisation.unwrap()).collect();
+    near(utilisations[0], 0.0);
+    near(utilisations[1], 0.5);
+    near(utilisations[4], 1.0 - (1.0 + 0.0495) / 20.0);
     near(statistics.time.wall_s, 1002.002);
     near(statistics.gc_share, 0.0129 / 1002.002);
     assert_eq!(statistics.allocation.bytes, 800 * MIB);
@@ -220,7 +224,9 @@ fn json_has_the_figures_under_their_names() {
 #[test]
 fn text_has_the_figures() {
     let text = report(&recorded(events(200)), None).to_string();
-    for part in ["trees.wasm: ended", "nursery 198", "2.00 ms", "10 ms 80.0 %", "800 MiB", "198 MiB", "10.0 ms"] {
+    for part in
+        ["trees.wasm: ended", "nursery 198", "2.00 ms", "10 ms 80.0 %", "10 ms 90.0 %", "800 MiB", "198 MiB", "10.0 ms"]
+    {
         assert!(text.contains(part), "`{part}` is missing:\n{text}");
     }
 }
