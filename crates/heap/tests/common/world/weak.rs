@@ -36,7 +36,7 @@ impl World {
         let (weak, number) = self.weak.all[self.random.below(self.weak.all.len())];
         if let Some(reference) = self.heap.get_weak(weak) {
             let index = self.random.below(self.shadow_roots.len());
-            self.roots.slots[index] = reference;
+            self.set_root(index, reference);
             self.shadow_roots[index] = Value::Object(number);
         }
     }
