@@ -7,7 +7,7 @@
 //! leaves of its own, or tainted to shared ones. Each collector's own `verify` module says which offsets hold allocated
 //! objects, and adds what it promises besides.
 
-use crate::arrays::parts::{Parts, Place as PartPlace};
+use crate::arrays::parts::{PartPlace, Parts};
 use crate::arrays::pointers::{leaf_of, strips};
 use crate::blocks::{BLOCK_BYTES, BlockKind, ZERO_LEAF, block_of, block_start};
 use crate::core::Core;
