@@ -1,13 +1,11 @@
 //! A heap beside a shadow of it in ordinary Rust, on which random steps are done to both.
 
+mod roots;
 mod weak;
 
 use super::{Random, Trusting, allocate_inline, copy_out, register, store_element_inline, store_inline};
 use legato_heap::layout::StorageKind;
-use legato_heap::{
-    AccessPlan, AllocationError, Budget, Cause, Done, Heap, HeapConfig, Reference, RootCursor, RootVisitor, Roots,
-    TypeId, TypeShape, TypeTable,
-};
+use legato_heap::{AccessPlan, AllocationError, Cause, Heap, HeapConfig, Reference, TypeId, TypeShape, TypeTable};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,41 +26,6 @@ struct Shadow {
     slots: Vec<(u32, StorageKind, Value)>,
     /// A host value's number.
     external: Option<usize>,
-}
-
-/// Roots: one slot per shadow root, in parallel. Up to [`FRAMES`] they stand for frames, behind it for globals and
-/// tables.
-struct RootSet {
-    slots: Vec<Reference>,
-}
-
-const FRAMES: usize = 14;
-
-// SAFETY: the slots hold what the heap has given, and are among the roots of every call.
-unsafe impl Roots for RootSet {
-    fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        for slot in &mut self.slots {
-            visitor.visit(slot);
-        }
-    }
-
-    fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
-        for slot in &mut self.slots[..FRAMES] {
-            visitor.visit(slot);
-        }
-    }
-
-    fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
-        while let Some(slot) = self.slots[FRAMES..].get_mut(cursor.index) {
-            if budget.is_exhausted() {
-                return Done::No;
-            }
-            visitor.visit(slot);
-            cursor.index += 1;
-            budget.spend(1);
-        }
-        Done::Yes
-    }
 }
 
 /// A host value that counts the living.
@@ -86,7 +49,7 @@ pub struct World {
     arrays: Vec<(TypeId, StorageKind)>,
     shadows: HashMap<usize, Shadow>,
     next: usize,
-    roots: RootSet,
+    roots: roots::RootSet,
     shadow_roots: Vec<Value>,
     weak: weak::Shadow,
     living: Arc<AtomicUsize>,
@@ -117,7 +80,7 @@ impl World {
             arrays: arrays.to_vec(),
             shadows: HashMap::new(),
             next: 0,
-            roots: RootSet { slots: vec![Reference::NULL; 24] },
+            roots: roots::RootSet { slots: vec![Reference::NULL; 24] },
             shadow_roots: vec![Value::Null; 24],
             weak: weak::Shadow::default(),
             living: Arc::default(),
@@ -137,13 +100,6 @@ impl World {
             }
         }
         world
-    }
-
-    fn set_root(&mut self, index: usize, reference: Reference) {
-        if index >= FRAMES {
-            self.heap.before_root_store(std::iter::once(self.roots.slots[index]));
-        }
-        self.roots.slots[index] = reference;
     }
 
     /// A random root that holds an object, with its number.
@@ -375,9 +331,10 @@ impl World {
             }
             // Some may have been written: nobody knows this array any more.
             Err(_) => {
-                for (root, slot) in self.shadow_roots.iter_mut().zip(&mut self.roots.slots) {
-                    if *root == Value::Object(number) {
-                        (*root, *slot) = (Value::Null, Reference::NULL);
+                for index in 0..self.shadow_roots.len() {
+                    if self.shadow_roots[index] == Value::Object(number) {
+                        self.set_root(index, Reference::NULL);
+                        self.shadow_roots[index] = Value::Null;
                     }
                 }
                 self.forget_weak(number);
@@ -500,6 +457,7 @@ impl World {
         let reachable = self.compare();
         assert_eq!(self.heap.stats().live_objects as usize, reachable);
         assert_eq!(self.shadows.len(), reachable, "what is only weakly reachable has died");
+        self.check_told();
         assert_eq!(self.heap.stats().weak_references as usize, self.weak.count());
         let externals = self.shadows.values().filter(|shadow| shadow.external.is_some()).count();
         assert_eq!(self.living.load(Ordering::Relaxed), externals);

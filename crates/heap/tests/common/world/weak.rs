@@ -20,6 +20,13 @@ impl Shadow {
 }
 
 impl World {
+    /// Once a collection is over, everybody has been told of.
+    pub(super) fn check_told(&mut self) {
+        for &(weak, _) in &self.weak.all {
+            assert_eq!(self.heap.get_weak(weak).is_none(), self.weak.cleared.contains(&weak));
+        }
+    }
+
     pub(super) fn make_weak(&mut self) {
         let Some((reference, number)) = self.pick() else { return };
         // SAFETY: a root.
@@ -61,8 +68,8 @@ impl World {
         weak.cleared.retain(|cleared| weak.all.iter().any(|(weak, _)| weak == cleared));
     }
 
-    /// What weak references lead to. No object that is `met` has been taken for dead; those of the others that were
-    /// have been told, once.
+    /// What weak references lead to. No object that is `met` has been taken for dead. Nobody is told of one that can
+    /// still be got, nor twice of any.
     pub(super) fn weakly_reachable(&mut self, met: &HashMap<usize, Reference>) -> Vec<(Value, Reference)> {
         while let Some(weak) = self.heap.take_cleared() {
             assert!(self.weak.cleared.insert(weak), "told twice");
@@ -70,7 +77,7 @@ impl World {
         let mut found = Vec::new();
         for &(weak, number) in &self.weak.all {
             let object = self.heap.get_weak(weak);
-            assert_eq!(object.is_none(), self.weak.cleared.contains(&weak));
+            assert!(object.is_none() || !self.weak.cleared.contains(&weak), "told of a living object");
             match object {
                 Some(reference) => found.push((Value::Object(number), reference)),
                 None => assert!(!met.contains_key(&number), "object {number} was taken for dead"),
