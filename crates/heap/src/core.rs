@@ -28,6 +28,7 @@ use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::views::DoubleMaps;
+use crate::weak::WeakTable;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
@@ -67,6 +68,7 @@ pub(crate) struct Core<M> {
     /// The second mappings of leaves.
     pub(crate) views: DoubleMaps,
     pub(crate) externals: Externals,
+    pub(crate) weak: WeakTable,
     /// What a snapshot barrier has recorded.
     pub(crate) overwritten: Overwritten,
     pub(crate) immortal: ImmortalSpace,
@@ -130,6 +132,7 @@ impl<M: ReferenceModel> Core<M> {
             mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
+            weak: WeakTable::default(),
             overwritten: Overwritten::default(),
             immortal: ImmortalSpace::default(),
             pacer: Pacer::new(config),
@@ -472,6 +475,7 @@ impl<M: ReferenceModel> Core<M> {
             immortal_bytes: self.immortal.bytes,
             handle_bytes: self.model.occupied_bytes(),
             externals: self.externals.count() as u64,
+            weak_references: self.weak.count() as u64,
             arrays: self.array_stats(),
             ..self.stats
         };

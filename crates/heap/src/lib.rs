@@ -65,6 +65,7 @@ pub mod types;
 mod values;
 mod verify;
 pub mod views;
+mod weak;
 pub mod zeroing;
 
 pub use arrays::Arrays;
@@ -86,4 +87,5 @@ pub use type_table::TypeTable;
 pub use types::{TypeId, TypeInfo, TypeKind, TypeShape};
 pub use verify::VerifyError;
 pub use views::{NativeViews, ViewCreation};
+pub use weak::WeakId;
 pub use zeroing::Zeroing;

@@ -78,7 +78,8 @@ pub struct GcEvent {
     pub committed_bytes: u64,
     /// How long the mutator stood still (verification not counted): of a cycle, all its stops together.
     pub pause: Duration,
-    /// What the stops of a cycle were; `None` for a collection in one stop.
+    /// What the stops of a cycle were, also of one that a full collection has broken off; `None` for a collection in
+    /// one stop.
     pub cycle: Option<CycleTotals>,
     /// The pause's parts. What is not named in one of them is bookkeeping.
     pub phases: PhaseTimes,
@@ -274,13 +275,13 @@ pub struct GcSlice {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopKind {
-    /// A nursery collection.
+    /// A nursery collection. A cycle may begin behind it, or end its marking.
     Nursery,
     /// A slice of a cycle, on schedule.
     Slice,
     /// A slice that came earlier than the schedule says, or took longer, since the cycle was behind it.
     ShrunkGap,
-    /// The whole rest of a cycle: memory ran out first.
+    /// The whole rest of a cycle, or a collection of everything instead of it: memory ran out first.
     MissedDeadline,
     /// A collection of everything at once, or the rest of a cycle because somebody asked for it.
     Full,
@@ -309,8 +310,7 @@ impl fmt::Display for StopKind {
     }
 }
 
-/// One standstill of the mutator, verification not counted. What is done without the mutator running in between is one
-/// stop, of the kind among them that [`StopKind`] names last.
+/// One standstill of the mutator, verification not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct GcStop {
     /// When it began, since the heap was made.
@@ -388,6 +388,8 @@ pub struct HeapStats {
     pub mapped_shared_bytes: u64,
     /// Host values alive.
     pub externals: u64,
+    /// Weak references that have not been dropped.
+    pub weak_references: u64,
     /// All stops together, each in whole microseconds.
     pub pause_total_us: u64,
     /// The longest stop, in microseconds.

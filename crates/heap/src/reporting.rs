@@ -90,22 +90,18 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Counts a finished collection, whose last stop has ended, and tells the observer of it. The number of `event` is
-    /// set here; of a cycle also what its stops say: start, pause and totals.
+    /// set here; of a cycle, ended or broken off by a full collection, also what its stops say: start, pause, totals.
     pub(crate) fn report(&mut self, mut event: GcEvent) {
         let stats = &mut self.stats;
         stats.collections += 1;
         event.number = stats.collections;
-        match event.kind {
-            CollectionKind::Nursery => {}
-            CollectionKind::Full => {
-                stats.full_collections += 1;
-                self.cycle_stops = CycleStops::default();
-            }
-            CollectionKind::Cycle => {
-                stats.cycles += 1;
-                let CycleStops { totals, start, pause } = std::mem::take(&mut self.cycle_stops);
+        stats.full_collections += (event.kind == CollectionKind::Full) as u64;
+        stats.cycles += (event.kind == CollectionKind::Cycle) as u64;
+        if event.kind != CollectionKind::Nursery {
+            let CycleStops { totals, start, pause } = std::mem::take(&mut self.cycle_stops);
+            if let (Some(start), true) = (start, totals.slices > 0) {
+                event.start = start.duration_since(self.made);
                 (event.cycle, event.pause) = (Some(totals), pause);
-                event.start = start.map_or(event.start, |start| start.duration_since(self.made));
             }
         }
         if let Some(observer) = &mut self.observer {
@@ -182,11 +178,14 @@ mod tests {
         // What belongs to none: a full collection.
         stop(&mut core, Full, 3000);
         core.report(event(CollectionKind::Full));
+        assert_eq!(told.lock().unwrap().events[0].cycle, None);
         let mut pauses = Vec::new();
-        for (kinds, slices, shrunk_gaps, missed_deadline) in [
-            (&[Slice, Nursery, Slice][..], 2, 0, false),
-            (&[Slice, ShrunkGap, ShrunkGap, Nursery, MissedDeadline], 4, 2, true),
-            (&[Slice, Full], 1, 0, false),
+        let (ended, broken_off) = (CollectionKind::Cycle, CollectionKind::Full);
+        for (kind, kinds, slices, shrunk_gaps, missed_deadline) in [
+            (ended, &[Slice, Nursery, Slice][..], 2, 0, false),
+            (ended, &[Slice, ShrunkGap, ShrunkGap, Nursery, MissedDeadline], 4, 2, true),
+            (ended, &[Slice, Full], 1, 0, false),
+            (broken_off, &[Slice, ShrunkGap, MissedDeadline], 3, 1, true),
         ] {
             let mut own = Vec::new();
             let before = core.made.elapsed();
@@ -199,7 +198,7 @@ mod tests {
                     own.push(wall);
                 }
             }
-            core.report(event(CollectionKind::Cycle));
+            core.report(event(kind));
             let cycle = *told.lock().unwrap().events.last().unwrap();
             let longest_stop = own.iter().copied().max().unwrap();
             let elapsed = cycle.end() - cycle.start;
@@ -209,10 +208,10 @@ mod tests {
             assert!(before <= cycle.start && cycle.end() <= core.made.elapsed(), "{cycle:?}");
         }
         let stats = core.stats();
-        assert_eq!((stats.collections, stats.full_collections, stats.cycles), (6, 1, 3));
-        assert_eq!((stats.slices, stats.shrunk_gaps, stats.missed_deadlines), (7, 2, 1));
+        assert_eq!((stats.collections, stats.full_collections, stats.cycles), (7, 2, 3));
+        assert_eq!((stats.slices, stats.shrunk_gaps, stats.missed_deadlines), (10, 3, 2));
         let stops = &told.lock().unwrap().stops;
-        assert_eq!(stops.len(), 11);
+        assert_eq!(stops.len(), 14);
         assert_eq!(stops[1..].iter().map(|stop| stop.wall).collect::<Vec<_>>(), pauses);
         let us = |stop: &GcStop| stop.wall.as_micros() as u64;
         assert_eq!(stats.pause_total_us, stops.iter().map(us).sum());

@@ -2,11 +2,12 @@
 //!
 //! Here is what holds under every collector: an allocated object has a registered type with objects, fits its cell and
 //! belongs to its class; a traced slot or root is null, an immediate, or leads to the start of an allocated object;
-//! host slots and their objects agree; a large object's blocks belong to it; blocks with cells or leaves to be swept
-//! are queued once; a spine's pointers lead to leaves of its own, or tainted to shared ones. Each collector's own
-//! `verify` module says which offsets hold allocated objects, and adds what it promises besides.
+//! host slots and their objects agree; a weak reference that is not cleared leads to an allocated object; a large
+//! object's blocks belong to it; blocks with cells or leaves to be swept are queued once; a spine's pointers lead to
+//! leaves of its own, or tainted to shared ones. Each collector's own `verify` module says which offsets hold allocated
+//! objects, and adds what it promises besides.
 
-use crate::arrays::parts::{Parts, Place as PartPlace};
+use crate::arrays::parts::{PartPlace, Parts};
 use crate::arrays::pointers::{leaf_of, strips};
 use crate::blocks::{BLOCK_BYTES, BlockKind, ZERO_LEAF, block_of, block_start};
 use crate::core::Core;
@@ -303,10 +304,15 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         }
     }
 
-    /// Checks the roots, and that every host slot's object has been met.
+    /// Checks the roots and the weak references, and that every host slot's object has been met.
     pub(crate) fn finish(&self, roots: Option<&mut dyn Roots>) -> Check {
         if let Some((reference, slot)) = self.externals.iter().next() {
             return Err(format!("host slot {slot} belongs to {reference:?}, which is no allocated external"));
+        }
+        let core = self.core;
+        let left = |reference: &Reference| !reference.is_object() || !core.is_condemned(core.object(*reference));
+        for reference in core.weak.iter().filter(left) {
+            self.check_reference(reference).map_err(|problem| format!("a weak reference: {problem}"))?;
         }
         let Some(roots) = roots else { return Ok(()) };
         let mut visitor = RootCheck { walk: self, problem: None, index: 0 };

@@ -50,6 +50,9 @@ fn each_collection_is_one_stop() {
     for collector in ["mark-sweep", "generational"] {
         let mut config = HeapConfig { min_bytes: 4 << 20, max_bytes: 16 << 20, ..HeapConfig::default() };
         config.set("collector", collector).unwrap();
+        if collector == "generational" {
+            config.set("full", "stop").unwrap();
+        }
         let types = TypeTable::new().unwrap();
         let shape = TypeShape::Array(StorageKind::I8);
         let bytes = types.register(TypeInfo { shape, supertype: None }).unwrap();

@@ -48,8 +48,8 @@ pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};
 pub use func::{Caller, Func, IntoFunc, TypedFunc, WasmParams, WasmResults, WasmRet, WasmTy};
 pub use gc::{
-    AnyRef, ArrayRef, ArrayRefPre, ArrayView, EqRef, ExnRef, ExternRef, GcRef, I31, OwnedRooted, RootScope, Rooted,
-    StructRef, StructRefPre, ViewElement,
+    AnyRef, ArrayRef, ArrayRefPre, ArrayView, EqRef, ExnRef, ExternRef, FinalizationQueue, GcRef, I31, OwnedRooted,
+    RootScope, Rooted, StructRef, StructRefPre, ViewElement, WeakRooted,
 };
 pub use instance::Instance;
 pub use interrupt::{Deadline, InterruptHandle};

@@ -22,4 +22,6 @@ pub use properties::{Collects, Memory, Properties, Traps};
 pub use verify::verify;
 
 pub use function::{Block, BlockData, Edge, Function, Inst, InstData, Terminator, Value, ValueData, ValueDef};
-pub use op::{BinaryOp, Callee, Check, CompareOp, Constant, Extension, HandlerEdge, LoadKind, Op, StoreKind, UnaryOp};
+pub use op::{
+    BinaryOp, Callee, CompareOp, Constant, Extension, HandlerEdge, LoadKind, NullCheck, Op, StoreKind, UnaryOp,
+};

@@ -7,7 +7,7 @@ use crate::module::{
 
 /// Whether an operation must check its reference for null.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Check {
+pub enum NullCheck {
     /// The reference may be null: the operation traps (by fault, where the heap allows it).
     Needed,
     /// The reference is known not to be null.
@@ -237,7 +237,7 @@ pub enum Callee {
     /// out of bounds, on null and on another type.
     Indirect(TableIndex, TypeIndex, Value),
     /// `call_ref`: the type, the reference. Traps on null where the check is needed.
-    Reference(TypeIndex, Value, Check),
+    Reference(TypeIndex, Value, NullCheck),
 }
 
 impl Callee {
@@ -337,16 +337,16 @@ pub enum Op {
     /// (i32) -> i31 reference
     RefI31,
     /// (i31 reference, possibly null if the check is needed) -> i32. Never packed otherwise than signed or unsigned.
-    I31Get(Extension, Check),
+    I31Get(Extension, NullCheck),
 
     /// (every field) -> struct
     StructNew(TypeIndex),
     /// () -> struct of default values
     StructNewDefault(TypeIndex),
     /// Type, field. (struct) -> value
-    StructGet(TypeIndex, u32, Extension, Check),
+    StructGet(TypeIndex, u32, Extension, NullCheck),
     /// Type, field. (struct, value)
-    StructSet(TypeIndex, u32, Check),
+    StructSet(TypeIndex, u32, NullCheck),
 
     /// (element, length) -> array
     ArrayNew(TypeIndex),
@@ -359,7 +359,7 @@ pub enum Op {
     /// (offset in the segment, length) -> array
     ArrayNewElem(TypeIndex, ElemIndex),
     /// (array) -> i32
-    ArrayLen(Check),
+    ArrayLen(NullCheck),
     /// (index, length): traps (`ArrayOutOfBounds`) unless index < length, unsigned.
     BoundsCheck,
     /// (array, index) -> element. Checks nothing: an `ArrayLen` and a `BoundsCheck` precede it.

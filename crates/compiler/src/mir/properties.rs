@@ -5,7 +5,7 @@
 //! inline, for one, or whether an operation on a range of an array makes room for leaves.
 
 use super::function::Value;
-use super::op::{Callee, Check, CompareOp, Op};
+use super::op::{Callee, CompareOp, NullCheck, Op};
 use crate::module::{GlobalIndex, ModuleInfo, TypeIndex};
 
 /// Whether an operation traps.
@@ -107,10 +107,10 @@ const CALLS: Properties = Properties {
 };
 
 /// The trap of an access through a reference.
-const fn null(check: Check) -> Traps {
+const fn null(check: NullCheck) -> Traps {
     match check {
-        Check::Needed => Traps::OnNull,
-        Check::Elided => Traps::Never,
+        NullCheck::Needed => Traps::OnNull,
+        NullCheck::Elided => Traps::Never,
     }
 }
 
@@ -199,7 +199,7 @@ impl Op {
     /// The reference that is not null behind the operation: with null, it would have trapped.
     pub fn non_null(&self, args: &[Value]) -> Option<Value> {
         match self {
-            Op::Call(Callee::Reference(_, reference, Check::Needed)) => Some(*reference),
+            Op::Call(Callee::Reference(_, reference, NullCheck::Needed)) => Some(*reference),
             Op::RefCast(ty) if !ty.nullable => args.first().copied(),
             _ if self.properties().traps == Traps::OnNull => args.first().copied(),
             _ => None,
@@ -207,7 +207,7 @@ impl Op {
     }
 
     /// The flag that says whether the operation checks its reference for null, if it has one.
-    pub fn check_mut(&mut self) -> Option<&mut Check> {
+    pub fn check_mut(&mut self) -> Option<&mut NullCheck> {
         match self {
             Op::I31Get(_, check) | Op::StructGet(_, _, _, check) | Op::StructSet(_, _, check) | Op::ArrayLen(check) => {
                 Some(check)
@@ -295,10 +295,10 @@ mod tests {
         for (op, removable, repeatable, computation) in [
             (constant, true, true, true),
             (divide, false, true, false),
-            (get(Check::Elided), true, true, false),
-            (get(Check::Needed), false, true, false),
+            (get(NullCheck::Elided), true, true, false),
+            (get(NullCheck::Needed), false, true, false),
             (Op::StructNew(TYPE), true, false, false),
-            (Op::StructSet(TYPE, 0, Check::Elided), false, false, false),
+            (Op::StructSet(TYPE, 0, NullCheck::Elided), false, false, false),
             (Op::Poll, false, false, false),
         ] {
             let properties = op.properties();
@@ -311,9 +311,9 @@ mod tests {
     fn who_shows_a_reference_not_to_be_null() {
         let args = [Value(1), Value(2)];
         assert_eq!(Op::NullCheck.non_null(&args), Some(Value(1)));
-        assert_eq!(Op::ArrayLen(Check::Needed).non_null(&args), Some(Value(1)));
-        assert_eq!(Op::ArrayLen(Check::Elided).non_null(&args), None);
-        assert_eq!(Op::Call(Callee::Reference(TYPE, Value(3), Check::Needed)).non_null(&args), Some(Value(3)));
+        assert_eq!(Op::ArrayLen(NullCheck::Needed).non_null(&args), Some(Value(1)));
+        assert_eq!(Op::ArrayLen(NullCheck::Elided).non_null(&args), None);
+        assert_eq!(Op::Call(Callee::Reference(TYPE, Value(3), NullCheck::Needed)).non_null(&args), Some(Value(3)));
         assert_eq!(Op::RefEq.non_null(&args), None);
     }
 }

@@ -4,7 +4,7 @@ use wasmparser::Operator;
 
 use super::Translator;
 use crate::CompileError;
-use crate::mir::{Check, Constant, Extension, Op, Value};
+use crate::mir::{Constant, Extension, NullCheck, Op, Value};
 use crate::module::{DataIndex, ElemIndex, FuncIndex, HeapType, RefType, TypeIndex, ValueType};
 
 const I31: ValueType = ValueType::Ref(RefType::non_null(HeapType::I31));
@@ -197,7 +197,7 @@ impl Translator<'_> {
     }
 
     fn array_len(&mut self, array: Value) -> Value {
-        let check: Check = self.null_check_of(array);
+        let check: NullCheck = self.null_check_of(array);
         self.value(Op::ArrayLen(check), &[array], ValueType::I32)
     }
 

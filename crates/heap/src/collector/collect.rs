@@ -44,6 +44,11 @@ pub(crate) trait Collect {
     /// Is told of the slot of a host value that has just been allocated.
     fn external_allocated(&mut self, _slot: u32) {}
 
+    /// Whether a nursery collection may move the object, or find it dead.
+    fn is_young(&self, _object: Reference) -> bool {
+        false
+    }
+
     /// Collects, as much as is needed, until `leaves` leaves can be had.
     fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError>;
 

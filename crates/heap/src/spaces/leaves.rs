@@ -333,6 +333,7 @@ mod tests {
         assert_eq!(unsafe { pool.cage.read(leaves[3] + 8) }, 0, "a leaf is zero when it is taken again");
         finish(|budget| pool.marks.clear(&mut 0, budget));
         pool.marks.set(leaves[40]);
+        pool.start_sweep();
         let mut sweep = space.start_sweep(&pool);
         finish(|budget| space.sweep(&mut sweep, &mut pool, budget));
         assert_eq!(sweep.survivors.bytes, 1024);

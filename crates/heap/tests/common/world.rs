@@ -1,5 +1,7 @@
 //! A heap beside a shadow of it in ordinary Rust, on which random steps are done to both.
 
+mod weak;
+
 use super::{Random, Trusting, allocate_inline, copy_out, register, store_element_inline, store_inline};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
@@ -72,8 +74,9 @@ impl Drop for Counted {
     }
 }
 
-/// Kinds of steps.
-pub const STEPS: usize = 23;
+/// Kinds of steps; from this one on, those about weak references.
+pub const STEPS: usize = 26;
+const WEAK_STEPS: usize = 23;
 
 pub struct World {
     pub heap: Heap,
@@ -85,6 +88,7 @@ pub struct World {
     next: usize,
     roots: RootSet,
     shadow_roots: Vec<Value>,
+    weak: weak::Shadow,
     living: Arc<AtomicUsize>,
     pub inline: usize,
     pub out_of_memory: usize,
@@ -115,6 +119,7 @@ impl World {
             next: 0,
             roots: RootSet { slots: vec![Reference::NULL; 24] },
             shadow_roots: vec![Value::Null; 24],
+            weak: weak::Shadow::default(),
             living: Arc::default(),
             inline: 0,
             out_of_memory: 0,
@@ -207,10 +212,15 @@ impl World {
         if kind == StorageKind::Ref { Value::Null } else { Value::Bits(0) }
     }
 
-    /// A random step.
+    /// A random step, and perhaps some about weak references before it.
     pub fn step(&mut self) {
-        let kind = self.random.below(STEPS);
-        self.step_of(kind);
+        loop {
+            let kind = self.random.below(STEPS);
+            self.step_of(kind);
+            if kind < WEAK_STEPS {
+                return;
+            }
+        }
     }
 
     /// A step of one kind out of [`STEPS`], otherwise random.
@@ -293,7 +303,10 @@ impl World {
             19 => self.heap.poll(&mut self.roots),
             20 => self.allocate_written(),
             21 => self.view(),
-            _ => self.churn(),
+            22 => self.churn(),
+            WEAK_STEPS => self.make_weak(),
+            24 => self.get_weak(),
+            _ => self.drop_weak(),
         }
     }
 
@@ -367,6 +380,7 @@ impl World {
                         (*root, *slot) = (Value::Null, Reference::NULL);
                     }
                 }
+                self.forget_weak(number);
                 self.allocated(Err(written.unwrap_err()));
             }
         }
@@ -431,13 +445,22 @@ impl World {
         }
     }
 
-    /// Compares everything reachable, and forgets the rest. Returns how many objects are reachable.
+    /// Compares everything reachable, and forgets what not even a weak reference leads to. Returns how many objects are
+    /// reachable.
     pub fn compare(&mut self) -> usize {
         let mut met: HashMap<usize, Reference> = HashMap::new();
-        let mut left = Vec::new();
-        for (&value, &reference) in self.shadow_roots.iter().zip(&self.roots.slots) {
-            left.push((value, reference.0 as u128));
-        }
+        let roots = self.shadow_roots.iter().zip(&self.roots.slots);
+        self.compare_from(roots.map(|(&value, &reference)| (value, reference)).collect(), &mut met);
+        let reachable = met.len();
+        let weakly = self.weakly_reachable(&met);
+        self.compare_from(weakly, &mut met);
+        self.shadows.retain(|number, _| met.contains_key(number));
+        reachable
+    }
+
+    /// Compares everything that these lead to but what has been met.
+    fn compare_from(&self, from: Vec<(Value, Reference)>, met: &mut HashMap<usize, Reference>) {
+        let mut left: Vec<_> = from.into_iter().map(|(value, reference)| (value, u128::from(reference.0))).collect();
         while let Some((value, bits)) = left.pop() {
             let number = match value {
                 Value::Null => {
@@ -468,8 +491,6 @@ impl World {
                 shadow.slots.iter().map(|&(offset, kind, value)| (value, self.load(number, reference, offset, kind))),
             );
         }
-        self.shadows.retain(|number, _| met.contains_key(number));
-        met.len()
     }
 
     /// Collects, then checks that exactly the reachable objects and host values are alive.
@@ -478,6 +499,8 @@ impl World {
         self.heap.verify(Some(&mut self.roots)).unwrap();
         let reachable = self.compare();
         assert_eq!(self.heap.stats().live_objects as usize, reachable);
+        assert_eq!(self.shadows.len(), reachable, "what is only weakly reachable has died");
+        assert_eq!(self.heap.stats().weak_references as usize, self.weak.count());
         let externals = self.shadows.values().filter(|shadow| shadow.external.is_some()).count();
         assert_eq!(self.living.load(Ordering::Relaxed), externals);
         assert_eq!(self.heap.stats().externals as usize, externals);

@@ -23,7 +23,7 @@ use super::env::ModuleEnv;
 use super::structs::null_trap;
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
-use crate::mir::{Check, Extension, Inst, Value};
+use crate::mir::{Extension, Inst, NullCheck, Value};
 use crate::module::TypeIndex;
 use crate::passes::analysis::MergedCheck;
 use crate::passes::analysis::SafepointKey;
@@ -43,7 +43,7 @@ impl ModuleEnv<'_> {
 }
 
 impl Lowering<'_, '_> {
-    pub(super) fn array_len(&mut self, check: Check, reference: ir::Value) -> ir::Value {
+    pub(super) fn array_len(&mut self, check: NullCheck, reference: ir::Value) -> ir::Value {
         // Every layout begins with the header and the length.
         self.array_length(reference, null_trap(check))
     }
@@ -147,7 +147,7 @@ impl Lowering<'_, '_> {
     pub(super) fn array_fill(&mut self, ty: TypeIndex, args: &[ir::Value], key: SafepointKey) {
         let kind = self.env.element_kind(ty);
         if kind == StorageKind::V128 {
-            let length = self.array_len(Check::Elided, args[0]);
+            let length = self.array_len(NullCheck::Elided, args[0]);
             let (start, count) = (self.index64(args[1]), self.index64(args[3]));
             let end = self.b.ins().iadd(start, count);
             let length = self.index64(length);

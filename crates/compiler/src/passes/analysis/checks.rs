@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::guards::Guards;
 use super::strips::StripPlan;
-use crate::mir::{Block, Cfg, Check, Function, Inst, Op, Value};
+use crate::mir::{Block, Cfg, Function, Inst, NullCheck, Op, Value};
 use crate::passes::heap::HeapFacts;
 use crate::passes::support::is_length_of;
 
@@ -20,7 +20,7 @@ pub(crate) enum MergedCheck {
     /// read from the array, which is not null.
     Length(Value),
     /// Against the length of this array: to read that is left to the access too, with its check for null.
-    LengthOf(Value, Check),
+    LengthOf(Value, NullCheck),
 }
 
 /// The bounds checks of a function that are left to accesses.

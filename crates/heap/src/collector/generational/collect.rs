@@ -204,17 +204,19 @@ impl Generational {
         let drained = Instant::now();
 
         let (pool, ages) = (&core.pool, &self.nursery.ages);
-        core.externals.nursery_collected(|Reference(object)| {
+        let fate = |Reference(object)| {
             // SAFETY: the object was allocated before the collection; its header is there, or the record of its copy.
             let header = unsafe { pool.cage.read(object + TYPE_ID_OFFSET) };
-            if header & FORWARDED != 0 {
-                Fate::Moved(Reference(header & !FORWARDED))
-            } else if ages.of(object) == Age::Kept && pool.marks.get(object) {
-                Fate::Young
-            } else {
-                Fate::Dead
+            match ages.of(object) {
+                Age::Old => Fate::Moved(Reference(object)),
+                _ if header & FORWARDED != 0 => Fate::Moved(Reference(header & !FORWARDED)),
+                Age::Kept if pool.marks.get(object) => Fate::Young,
+                Age::YoungLarge if pool.marks.get(object) => Fate::Moved(Reference(object)),
+                _ => Fate::Dead,
             }
-        });
+        };
+        core.weak.nursery_collected(fate);
+        core.externals.nursery_collected(fate);
         let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
         core.views.collected(|leaf| core.pool.marks.get(leaf));

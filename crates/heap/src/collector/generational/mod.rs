@@ -40,6 +40,7 @@ use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::observer::{Cause, CollectionKind, HeapStats};
 use crate::plan::BumpRun;
+use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use crate::size_classes::MAX_SIZE_CLASSES;
@@ -250,6 +251,10 @@ impl Collect for Generational {
 
     fn external_allocated(&mut self, slot: u32) {
         self.core.externals.add_young(slot);
+    }
+
+    fn is_young(&self, object: Reference) -> bool {
+        object.is_object() && self.nursery.ages.of(object.0) != Age::Old
     }
 
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
