@@ -75,7 +75,7 @@ fn the_report_is_markdown_on_demand() {
 #[test]
 fn bounds_are_measured() {
     let output =
-        lab(&["--bounds", "--smallest", "--steps", "300", "--configuration", "collector=mark-sweep", "--json"]);
+        lab(&["--bounds", "--fewer", "200", "--steps", "300", "--configuration", "collector=mark-sweep", "--json"]);
     let report = report(&output);
     assert!(output.status.success(), "{report:#}");
     let rows = report["tables"][0]["rows"].as_array().unwrap();
@@ -83,4 +83,6 @@ fn bounds_are_measured() {
     for row in rows {
         assert!(row["error"].is_null() && figures(row)[0] > 0.0, "{report:#}");
     }
+    let output = lab(&["--bounds", "--fewer", "200", "--steps", "1", "--filter", "no such row"]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -73,3 +73,30 @@ impl Engine for Wasmtime {
         command::start(&self.engine, module, arguments, |_| {}, |_| {}).map_err(error).context("wasmtime")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More garbage than any heap of 4 GiB holds.
+    const PROGRAM: &str = r#"(module
+      (type $bytes (array (mut i8)))
+      (func (export "_start") (local $left i32)
+        (local.set $left (i32.const 70000))
+        (loop $more
+          (drop (array.new_default $bytes (i32.const 65536)))
+          (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+          (br_if $more (local.get $left)))))"#;
+
+    #[test]
+    fn every_collector_collects() {
+        let wasm = wat::parse_str(PROGRAM).unwrap();
+        for heap in ["collector=copying", "collector=reference-counting"] {
+            let engine = Wasmtime::new(&[heap.to_string()]).unwrap();
+            assert!(engine.name().contains(heap), "{}", engine.name());
+            let module = engine.compile(&wasm).unwrap();
+            engine.start(&module, &[]).unwrap();
+        }
+        assert!(Wasmtime::new(&["collector=realtime".to_string()]).is_err());
+    }
+}

@@ -47,9 +47,12 @@ pub struct Options {
     /// Runs of each engine for each program.
     #[arg(long, default_value_t = 3)]
     pub runs: usize,
-    /// Run `--bounds` with small numbers: to see that it works.
-    #[arg(long)]
-    pub smallest: bool,
+    /// Only rows of `--bounds` whose name contains one of these.
+    #[arg(long, value_delimiter = ',', value_name = "PART,...", requires = "bounds")]
+    pub filter: Vec<String>,
+    /// Divide the numbers of `--bounds` by this.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "bounds")]
+    pub fewer: u32,
     /// The folder with the example programs.
     #[arg(long, default_value = "examples", value_name = "DIR")]
     pub examples: PathBuf,

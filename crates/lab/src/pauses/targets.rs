@@ -29,13 +29,16 @@ const MEMORY: f64 = 1.5;
 /// Bytes that live for each entry: a reference in the table, the entry, its value, each in its cell.
 pub(super) const ENTRY_BYTES: u64 = 4 + 24 + 128;
 
+/// The gaps of a run by one clock, if there is such a clock.
+type Clock = fn(&Gaps) -> Option<&Times>;
+
 impl Targets {
     /// What is demanded of a heap of these options. Nothing of collectors that stop for a full collection: they are
     /// measured for comparison.
     pub(super) fn of(heap: &[String]) -> Option<Targets> {
         let value = |key: &str| {
-            let values = heap.iter().filter_map(|option| option.trim().strip_prefix(key)?.strip_prefix('='));
-            values.last().map(str::trim)
+            let mut values = heap.iter().filter_map(|option| option.trim().strip_prefix(key)?.strip_prefix('='));
+            values.next_back().map(str::trim)
         };
         match (value("collector"), value("full")) {
             (Some("realtime"), _) => Some(REALTIME),
@@ -52,8 +55,7 @@ impl Targets {
             let value = value.unwrap_or(f64::NAN);
             verdicts.push(Verdict { what: format!("{name}: {title}: {what}"), value, met: met(value, bound) });
         };
-        let clocks: [(&str, fn(&Gaps) -> Option<&Times>); 2] =
-            [("wall", |gaps| Some(&gaps.wall)), ("CPU", |gaps| gaps.cpu.as_ref())];
+        let clocks: [(&str, Clock); 2] = [("wall", |gaps| Some(&gaps.wall)), ("CPU", |gaps| gaps.cpu.as_ref())];
         for (clock, times) in clocks {
             let all = |value: fn(&Times) -> Option<f64>, worse: fn(f64, f64) -> f64| {
                 let values = runs.iter().map(|run| times(&run.gaps).and_then(value));

@@ -40,8 +40,13 @@ pub(super) const CASES: [Case; 9] = [
         heap: &["arrays=arraylets", "leaf=4K", "native-views=double-map", "max=3G"],
         source: views,
     },
-    // 128 bytes each, and 4 in an array: a heap of 1 GB that shrinks to the ring's 10 MB.
-    Case { name: "values of 128 bytes, dropped at once", count: 8_000_000, heap: &["max=3G"], source: shrinking },
+    // 128 bytes each, and 4 in an array: a heap of 1 GB that shrinks to the ring's 10 MB. It is collected again soon.
+    Case {
+        name: "values of 128 bytes, dropped at once",
+        count: 8_000_000,
+        heap: &["max=3G", "growth=1.1"],
+        source: shrinking,
+    },
 ];
 
 /// The case whose number is bytes of stack.

@@ -1,4 +1,3 @@
-use super::cases::Case;
 use super::world::run;
 use super::*;
 
@@ -14,8 +13,8 @@ fn every_case_is_collected_and_timed() {
         let stops = stops(case, (case.count / 1000).max(1));
         assert!(stops.slices > 0 && stops.slice > Duration::ZERO && stops.phase.is_some(), "{}", case.name);
         // A slice is somewhere in a gap, as long as the program waits for it.
-        assert!(stops.largest >= stops.slice && stops.p9999() <= stops.largest.as_secs_f64(), "{}", case.name);
-        assert!(stops.largest_cpu > Duration::ZERO && stops.slice_cpu > Duration::ZERO, "{}", case.name);
+        assert!(stops.largest >= stops.slice, "{}", case.name);
+        assert!(stops.largest_cpu >= stops.slice_cpu && stops.slice_cpu > Duration::ZERO, "{}", case.name);
     }
 }
 

@@ -5,7 +5,6 @@ use super::{STACK, THREAD_STACK};
 use crate::engines::legato_config;
 use crate::wasi::processor_time;
 use anyhow::Context;
-use hdrhistogram::Histogram;
 use legato::{
     AnyRef, Caller, CollectionKind, Engine, ExternRef, GcEvent, GcObserver, GcSlice, Linker, Module, Phase, Result,
     Rooted, Store, Trap, TypedFunc,
@@ -14,38 +13,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What was seen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stops {
-    /// Gaps between the ends of two steps, in nanoseconds.
-    gaps: Histogram<u64>,
-    /// The largest of them.
+    /// The largest gap between the ends of two steps.
     pub(super) largest: Duration,
     /// The largest one in processor time of the thread.
     pub(super) largest_cpu: Duration,
     /// The longest slice.
     pub(super) slice: Duration,
-    /// Its phase.
-    pub(super) phase: Option<Phase>,
     /// The longest slice in processor time.
     pub(super) slice_cpu: Duration,
+    /// Its phase.
+    pub(super) phase: Option<Phase>,
     /// Slices that the collector has told of.
     pub(super) slices: u64,
     /// Full collections that have ended.
     pub(super) full: u64,
-}
-
-impl Stops {
-    fn new() -> Stops {
-        let gaps = Histogram::new(3).expect("three digits are valid");
-        let zero = Duration::ZERO;
-        let (largest, largest_cpu, slice, slice_cpu) = (zero, zero, zero, zero);
-        Stops { gaps, largest, largest_cpu, slice, phase: None, slice_cpu, slices: 0, full: 0 }
-    }
-
-    /// The gap, in seconds, that 99.99 % of all gaps do not exceed.
-    pub(super) fn p9999(&self) -> f64 {
-        Duration::from_nanos(self.gaps.value_at_quantile(0.9999)).min(self.largest).as_secs_f64()
-    }
 }
 
 /// The collector's view.
@@ -61,9 +44,9 @@ impl GcObserver for Watcher {
     fn slice(&mut self, slice: &GcSlice) {
         let mut stops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stops.slices += 1;
-        stops.slice_cpu = stops.slice_cpu.max(slice.cpu);
-        if slice.wall > stops.slice {
-            (stops.slice, stops.phase) = (slice.wall, Some(slice.phase));
+        stops.slice = stops.slice.max(slice.wall);
+        if slice.cpu >= stops.slice_cpu {
+            (stops.slice_cpu, stops.phase) = (slice.cpu, Some(slice.phase));
         }
     }
 }
@@ -90,7 +73,6 @@ fn tick(mut caller: Caller<'_, Host>) -> i32 {
     let Some(end) = host.end else { return 0 };
     let (gap, gap_cpu) = (now - host.last, Duration::from_nanos(now_cpu - host.last_cpu));
     let mut stops = host.stops.lock().unwrap_or_else(PoisonError::into_inner);
-    stops.gaps.saturating_record(gap.as_nanos() as u64);
     stops.largest = stops.largest.max(gap);
     stops.largest_cpu = stops.largest_cpu.max(gap_cpu);
     drop(stops);
@@ -134,7 +116,7 @@ pub(super) fn run(
     linker.func_wrap("lab", "value", value)?;
     linker.func_wrap("lab", "view", view)?;
 
-    let stops = Arc::new(Mutex::new(Stops::new()));
+    let stops = Arc::new(Mutex::new(Stops::default()));
     let host = Host { stops: stops.clone(), end: None, left: 0, last: Instant::now(), last_cpu: 0 };
     let mut store = Store::try_new(&engine, host)?;
     let instance = linker.instantiate(&mut store, &module)?;
@@ -148,7 +130,7 @@ pub(super) fn run(
     *store.data_mut() = Host { stops: stops.clone(), end: Some(now + time), left, last: now, last_cpu: cpu() };
     run.call(&mut store, depth).context("run")?;
     drop(store);
-    let stops = stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let stops = *stops.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(stops)
 }
 
