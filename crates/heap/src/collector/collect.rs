@@ -1,6 +1,7 @@
 //! What a heap asks of its collector.
 
 use crate::barrier::WriteBarrier;
+use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::error::AllocationError;
 use crate::external::HostValue;
@@ -132,6 +133,12 @@ pub(crate) trait Collect {
 
     /// Collects for a while, where a slice of a cycle is due.
     fn slice(&mut self, _roots: &mut dyn Roots) {}
+
+    /// Goes on with a cycle as far as `budget` allows, or begins one that is worth it; says whether nothing is left to
+    /// do.
+    fn collect_some(&mut self, _budget: &mut Budget, _roots: &mut dyn Roots) -> Done {
+        Done::Yes
+    }
 
     /// Counts an allocation or a poll under `stress`.
     fn tick(&mut self, roots: &mut dyn Roots) {

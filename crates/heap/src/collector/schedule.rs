@@ -136,6 +136,12 @@ impl Scheduler {
         }
     }
 
+    /// Whether a cycle is worth it where time is given for it.
+    pub(crate) fn is_cycle_worth(&self, fill: Fill) -> bool {
+        let since = fill.size.saturating_sub(fill.live);
+        since > 0 && since >= fill.limit.saturating_sub(fill.live) / LEAST_GAP
+    }
+
     /// Bytes that the program has allocated for each nanosecond since the last cycle.
     fn rate_since(&self, fill: Fill, now: Instant) -> f64 {
         let elapsed = now.duration_since(self.ended).as_nanos().max(1);

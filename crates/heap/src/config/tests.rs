@@ -55,11 +55,8 @@ fn unusual() -> [HeapConfig; 5] {
     };
     let time = TimeParams { quantum: 2500, utilisation: 55, window: 20_000 };
     let in_time = CycleParams { schedule: Schedule::Time(time), trigger: Trigger::Half };
-    let realtime = HeapConfig {
-        collector: Collector::Realtime(in_time),
-        zeroing: Some(Zeroing::Bulk),
-        ..HeapConfig::default()
-    };
+    let realtime =
+        HeapConfig { collector: Collector::Realtime(in_time), zeroing: Some(Zeroing::Bulk), ..HeapConfig::default() };
     let streaming = HeapConfig {
         collector: Collector::Generational(GenerationalParams { full: Full::Stop, ..GenerationalParams::DEFAULT }),
         arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 2 << 10, lazy: true }),

@@ -149,6 +149,13 @@ impl<T: 'static> Store<T> {
         self.inner_mut().opaque.gc();
     }
 
+    /// Collects garbage for about so long, where the heap is collected in slices (`collector=realtime`, or
+    /// `full=incremental`): goes on with the collection under way, or begins one that is worth it. For hosts that have
+    /// nothing else to do now. Returns whether nothing is left to be collected.
+    pub fn collect_some(&mut self, time: Duration) -> bool {
+        self.inner_mut().opaque.collect_some(time)
+    }
+
     /// The heap's running totals.
     pub fn heap_stats(&self) -> HeapStats {
         self.inner().opaque.heap.stats()

@@ -3,13 +3,14 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use legato_compiler::abi::{COLD_CELLS, ContextHead, FuncRef, StoreContext as StoreWords};
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module as wasm;
 use legato_heap::layout::StorageKind;
-use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
+use legato_heap::{AllocationError, Budget, Cause, Done, Heap, Reference, TypeId};
 
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
@@ -110,6 +111,13 @@ impl StoreOpaque {
     pub(crate) fn gc(&mut self) {
         self.drop_weak();
         self.heap.collect(Cause::Requested, &mut self.state);
+    }
+
+    /// Whether nothing is left to do.
+    pub(crate) fn collect_some(&mut self, time: Duration) -> bool {
+        self.drop_weak();
+        let mut budget = Budget::until(Instant::now() + time);
+        self.heap.collect_some(&mut budget, &mut self.state) == Done::Yes
     }
 
     pub(crate) fn allocate_struct(&mut self, ty: TypeId) -> Result<Reference> {

@@ -15,11 +15,14 @@ use crate::collector::Collect;
 use crate::collector::cycle::Cycle;
 use crate::collector::schedule::{CycleParams, Fill, Scheduler};
 use crate::core::Core;
-use crate::observer::{Cause, StopKind};
+use crate::observer::{Cause, CollectionKind, StopKind};
 use crate::plan::BumpRun;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use std::time::Instant;
+
+/// What a nursery collection counts.
+const NURSERY_UNITS: u64 = 4096;
 
 /// The cycle under way, and when its slices come.
 pub(super) struct Incremental {
@@ -62,12 +65,13 @@ impl Generational {
         }
     }
 
-    /// Whether a cycle begins behind the nursery collection that is about to be made: under `stress`, always.
+    /// Whether a cycle begins behind the nursery collection that is about to be made: always where it is made for that.
     pub(super) fn is_cycle_due(&self, cause: Cause) -> bool {
         let Some(incremental) = self.incremental.as_ref().filter(|incremental| !incremental.is_running()) else {
             return false;
         };
-        cause == Cause::Stress || incremental.scheduler.is_cycle_due(self.fill(), Instant::now())
+        matches!(cause, Cause::Stress | Cause::Requested)
+            || incremental.scheduler.is_cycle_due(self.fill(), Instant::now())
     }
 
     /// Whether a cycle is under way.
@@ -117,6 +121,27 @@ impl Generational {
             let kind = if is_early { StopKind::ShrunkGap } else { StopKind::Slice };
             self.slice_of(kind, roots, &mut budget);
         }
+    }
+
+    /// Goes on with a cycle, or begins one that is worth it. Nursery collections are made where a cycle needs them.
+    pub(super) fn collect_some_in_cycle(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
+        if !self.in_cycle() {
+            let fill = self.fill();
+            if !self.incremental.as_ref().is_some_and(|incremental| incremental.scheduler.is_cycle_worth(fill)) {
+                return Done::Yes;
+            }
+            self.run(Cause::Requested, CollectionKind::Nursery, 0, roots);
+        }
+        while self.in_cycle() && !budget.is_exhausted() {
+            match self.incremental.as_ref().is_some_and(|incremental| incremental.cycle.is_marked()) {
+                true => {
+                    self.run(Cause::Requested, CollectionKind::Nursery, 0, roots);
+                    budget.spend(NURSERY_UNITS);
+                }
+                false => self.slice_of(StopKind::Slice, roots, budget),
+            }
+        }
+        if self.in_cycle() { Done::No } else { Done::Yes }
     }
 
     /// A unit of a cycle, if one is under way.

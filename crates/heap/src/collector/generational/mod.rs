@@ -34,6 +34,7 @@ mod verify;
 pub use params::{Barrier, Full, GenerationalParams, Nursery};
 
 use crate::ages::Age;
+use crate::budget::{Budget, Done};
 use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
 use crate::core::Core;
@@ -288,6 +289,10 @@ impl Collect for Generational {
         self.store_buffer.flush(&mut self.core.context, |slot| {
             pool.cage.mark_card(remembered::card_of_slot(pool, small, types, slot));
         });
+    }
+
+    fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
+        self.collect_some_in_cycle(budget, roots)
     }
 
     fn check(&self, roots: Option<&mut dyn Roots>) -> Check {

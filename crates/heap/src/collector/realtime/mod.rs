@@ -261,6 +261,18 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
         });
     }
 
+    fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
+        if !self.cycle.is_running() {
+            if !self.scheduler.is_cycle_worth(self.fill()) {
+                return Done::Yes;
+            }
+            self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Requested, roots));
+        }
+        let mut done = Done::No;
+        self.stop(StopKind::Slice, roots, |heap, roots| done = heap.step(roots, budget));
+        done
+    }
+
     fn collect_leaves(&mut self, roots: &mut dyn Roots) {
         self.keep_schedule(roots);
     }
