@@ -4,6 +4,7 @@
 use crate::barrier::NoBarrier;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::realtime::Realtime;
 use crate::collector::snapshot::Snapshot;
 use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
@@ -72,6 +73,7 @@ heaps! {
     MarkSweepDirect: MarkSweep<Direct> = (Collector::MarkSweep, References::Direct),
     MarkSweepThinHandles: MarkSweep<ThinHandles> = (Collector::MarkSweep, References::ThinHandles),
     Generational: Generational = (Collector::Generational(_), References::Direct),
+    RealtimeDirect: Realtime<Direct> = (Collector::Realtime(_), References::Direct),
     SnapshotDirect: Snapshot<Direct> = (Collector::Snapshot, References::Direct),
     SnapshotThinHandles: Snapshot<ThinHandles> = (Collector::Snapshot, References::ThinHandles),
 }

@@ -44,6 +44,11 @@ pub(crate) trait Collect {
     /// Is told of the slot of a host value that has just been allocated.
     fn external_allocated(&mut self, _slot: u32) {}
 
+    /// Whether a nursery collection may move the object, or find it dead.
+    fn is_young(&self, _object: Reference) -> bool {
+        false
+    }
+
     /// Collects, as much as is needed, until `leaves` leaves can be had.
     fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError>;
 
@@ -119,10 +124,14 @@ pub(crate) trait Collect {
             self.core_mut().move_some_inline(object, barrier);
         }
         self.tick(roots);
+        self.slice(roots);
         if self.core().leaves.allocated_bytes() > self.core().leaf_budget {
             self.collect_leaves(roots);
         }
     }
+
+    /// Collects for a while, where a slice of a cycle is due.
+    fn slice(&mut self, _roots: &mut dyn Roots) {}
 
     /// Counts an allocation or a poll under `stress`.
     fn tick(&mut self, roots: &mut dyn Roots) {

@@ -5,6 +5,7 @@ mod limits;
 mod opaque;
 mod roots;
 mod state;
+mod weak;
 
 pub use context::{AsContext, AsContextMut, StoreContext, StoreContextMut};
 pub use limits::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
@@ -15,6 +16,7 @@ pub(crate) use state::{
     ContextMemory, ElementItems, GlobalCell, InstanceData, StoreState, StoredGlobal, StoredMemory, StoredTable,
     StoredTag,
 };
+pub(crate) use weak::{WeakHandle, WeakRoots};
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -13,7 +13,7 @@ use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
 
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
-use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable};
+use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
 use crate::vm::InterruptState;
 use crate::{Engine, Trap};
 
@@ -45,6 +45,7 @@ pub struct StoreOpaque {
     pub(crate) interrupt: Arc<InterruptState>,
     pub(crate) heap: Heap,
     pub(crate) state: StoreState,
+    pub(crate) weak: WeakRoots,
     pub(crate) limiter: Option<Limiter>,
     /// Whether the limiter, if there is one, has granted the stack of compiled code.
     stack_granted: bool,
@@ -65,6 +66,7 @@ impl StoreOpaque {
             interrupt,
             heap,
             state: StoreState::new(words.cast()),
+            weak: WeakRoots::default(),
             limiter: None,
             stack_granted: false,
             words,
@@ -106,6 +108,7 @@ impl StoreOpaque {
     }
 
     pub(crate) fn gc(&mut self) {
+        self.drop_weak();
         self.heap.collect(Cause::Requested, &mut self.state);
     }
 

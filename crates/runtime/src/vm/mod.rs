@@ -21,8 +21,6 @@
 pub mod activation;
 mod arch;
 pub mod code;
-#[cfg(test)]
-mod compiled;
 mod exceptions;
 pub mod frames;
 pub mod interrupt;
@@ -32,10 +30,6 @@ pub mod registry;
 pub mod signals;
 pub mod table;
 mod target;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};

@@ -1,17 +1,18 @@
 //! The collector of tests that look at the snapshot barrier: mark-sweep, which has no need of one, but is told of every
 //! reference that is overwritten, and checks that it is.
 //!
-//! From time to time a *cycle* begins: all that the roots reach is noted. At its end, all of that must be reached from
-//! the same roots through the heap as it is then, or from references that have been overwritten meanwhile: this is what
-//! marking a snapshot relies on (Yuasa 1990). No collection comes between, so that nothing noted is freed.
+//! From time to time a *cycle* begins: all that the roots reach is noted. At its end, all of that must be reached
+//! through the heap as it is then, from what the frames held when it began, from the other roots as they are then, or
+//! from references that have been overwritten meanwhile: this is what marking a snapshot relies on (Yuasa 1990), where
+//! frames are visited at once, and other roots any time. No collection comes between, so that nothing noted is freed.
 //!
 //! Limits: far too slow for anything but tests; what dies is found by mark-sweep alone.
 
 pub(crate) mod attributes;
 
 use crate::arrays::pointers::strips;
-use crate::barrier::{Overwritten, WriteBarrier};
-use crate::cage::Cage;
+use crate::barrier::{Overwritten, Record};
+use crate::budget::{Budget, Done};
 use crate::collector::Collect;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::config::HeapConfig;
@@ -21,14 +22,14 @@ use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};
 use crate::observer::{Cause, HeapStats};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
-use crate::roots::{RootVisitor, Roots};
+use crate::roots::{RootCursor, RootVisitor, Roots};
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
 use std::collections::HashSet;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for: later where
@@ -47,32 +48,8 @@ pub(crate) struct Snapshot<M> {
 
 /// What was there when a cycle began.
 struct Cycle {
-    roots: Vec<Reference>,
+    in_frames: Vec<Reference>,
     reached: HashSet<Reference>,
-}
-
-/// The barrier of an object.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    is_marking: bool,
-}
-
-impl WriteBarrier for Record {
-    const HAS_BEFORE: bool = true;
-
-    fn before(self, cage: &Cage, overwritten: &mut Overwritten, slots: Range<u32>) {
-        if self.is_marking {
-            overwritten.record_slots(cage, slots);
-        }
-    }
-
-    fn after_field(self, _cage: &Cage, _slot: u32) {}
-
-    fn after_elements(self, _cage: &Cage, _slots: Range<u32>, _are_null: bool) {}
-
-    fn adopts_leaves(self) -> bool {
-        false
-    }
 }
 
 /// What is not written here is mark-sweep's.
@@ -104,7 +81,7 @@ impl<M: ReferenceModel> Snapshot<M> {
         roots: &mut dyn Roots,
         act: impl FnOnce(&mut MarkSweep<M>, &mut dyn Roots) -> R,
     ) -> R {
-        self.end_cycle();
+        self.end_cycle(roots);
         let result = act(&mut self.mark_sweep, roots);
         self.calls -= 1;
         if self.calls == 0 {
@@ -115,20 +92,24 @@ impl<M: ReferenceModel> Snapshot<M> {
 
     fn begin_cycle(&mut self, roots: &mut dyn Roots) {
         let mut found = Found(Vec::new());
-        roots.visit_roots(&mut found);
+        roots.visit_frames(&mut found);
+        let in_frames = found.0.clone();
+        found.visit_slots(roots);
         let core = &mut self.mark_sweep.core;
         core.context.set_marking(true);
         let reached = reach(core, &found.0);
         self.calls = BETWEEN_CYCLES.max((found.0.len() + reached.len()) as u32 / OBJECTS_A_CALL);
-        self.cycle = Some(Cycle { reached, roots: found.0 });
+        self.cycle = Some(Cycle { in_frames, reached });
     }
 
-    fn end_cycle(&mut self) {
-        let Some(Cycle { mut roots, reached }) = self.cycle.take() else { return };
+    fn end_cycle(&mut self, roots: &mut dyn Roots) {
+        let Some(Cycle { in_frames, reached }) = self.cycle.take() else { return };
+        let mut found = Found(in_frames);
+        found.visit_slots(roots);
         let core = &mut self.mark_sweep.core;
         core.context.set_marking(false);
-        roots.extend(core.overwritten.take(&mut core.context));
-        let still = reach(core, &roots);
+        found.0.extend(core.overwritten.take(&mut core.context));
+        let still = reach(core, &found.0);
         if let Some(lost) = reached.difference(&still).next() {
             panic!("{lost:?} of {:?} was lost by a store that no barrier has seen", core.type_of(*lost));
         }
@@ -190,6 +171,14 @@ impl<M: ReferenceModel> Collect for Snapshot<M> {
 
 /// Takes the roots down.
 struct Found(Vec<Reference>);
+
+impl Found {
+    /// Takes down those that are not in frames.
+    fn visit_slots(&mut self, roots: &mut dyn Roots) {
+        let all = roots.visit_slots(self, &mut RootCursor::default(), &mut Budget::unlimited());
+        debug_assert_eq!(all, Done::Yes);
+    }
+}
 
 impl RootVisitor for Found {
     fn visit(&mut self, slot: &mut Reference) -> bool {
