@@ -189,7 +189,7 @@ mod tests {
         let before = [now(1), now(3)];
         std::thread::sleep(std::time::Duration::from_millis(20));
         let (wall, processor) = (now(1) - before[0], now(3) - before[1]);
-        assert!(wall >= 20_000_000 && processor < wall, "{wall} {processor}");
+        assert!(wall >= 20_000_000 && processor < wall / 2, "{wall} {processor}");
         // Today, not the time since something began.
         assert!(now(0) > 1_700_000_000_000_000_000 && now(2) >= now(3));
         assert_eq!(wasi.clock_time_get(&mut memory, 4, 1, 0), INVAL);
