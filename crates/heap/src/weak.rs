@@ -321,11 +321,13 @@ mod tests {
     fn what_is_made_during_a_sweep_is_left_to_the_next_one() {
         let (mut heap, id) = heap::<Direct>();
         let old = heap.allocate_struct(id, &mut NoRoots).unwrap();
-        let before = heap.core.weak.insert(old, false);
+        let [before, freed] = [(); 2].map(|()| heap.core.weak.insert(old, false));
         heap.core.mark(&mut NoRoots, &mut PhaseTimes::default());
         let mut sweeping = heap.core.start_sweep(true);
-        // As if it had been allocated now, and not been marked.
+        // As if it had been allocated now, and not been marked: in a slot that the sweep will come to.
+        heap.core.weak.remove(freed);
         let after = heap.core.weak.insert(old, false);
+        assert!(heap.core.weak.unswept.contains(&(after.slot as usize)));
         let slot = heap.core.externals.insert(Box::new(1), old);
         let unlimited = &mut Budget::unlimited();
         assert_eq!(heap.core.sweep(&mut sweeping, unlimited), Done::Yes);
