@@ -37,7 +37,7 @@ fn live_through(config: &HeapConfig, seed: usize, steps: usize) -> u64 {
 fn graphs_match_their_shadows_between_units() {
     let base = HeapConfig { stress: Some(1), verify: true, ..HeapConfig::default() };
     for (seed, config) in in_cycles(&base).into_iter().enumerate() {
-        let cycles = live_through(&config, 70 + seed, 3000);
+        let cycles = live_through(&config, 70 + seed, 1500);
         assert!(cycles > 0, "no cycle came to its end under {config:?}");
     }
 }
@@ -46,7 +46,7 @@ fn graphs_match_their_shadows_between_units() {
 fn graphs_match_their_shadows_between_units_without_verification() {
     let base = HeapConfig { stress: Some(1), ..HeapConfig::default() };
     for (seed, config) in in_cycles(&base).into_iter().enumerate() {
-        let cycles = live_through(&config, 170 + seed, 12_000);
+        let cycles = live_through(&config, 170 + seed, 5000);
         assert!(cycles > 0, "no cycle came to its end under {config:?}");
     }
 }
@@ -59,7 +59,7 @@ fn arrays_of_every_layout_match_their_shadows_between_units() {
     {
         let configs = in_cycles(&base);
         for (seed, config) in [&configs[0], &configs[2 + number % (configs.len() - 2)]].into_iter().enumerate() {
-            cycles += live_through(config, 90 + seed + 10 * number, 2000);
+            cycles += live_through(config, 90 + seed + 10 * number, 1200);
         }
     }
     assert!(cycles > 10, "{cycles} cycles came to their end");
@@ -71,7 +71,7 @@ fn graphs_match_their_shadows_on_schedule() {
     let base = HeapConfig { min_bytes: 512 << 10, max_bytes: 64 << 20, ..HeapConfig::default() };
     for verify in [true, false] {
         for (seed, config) in in_cycles(&HeapConfig { verify, ..base.clone() }).into_iter().enumerate() {
-            let cycles = live_through(&config, 270 + seed, if verify { 6000 } else { 30_000 });
+            let cycles = live_through(&config, 270 + seed, if verify { 4000 } else { 15_000 });
             assert!(cycles > 2, "{cycles} cycles under {config:?}");
         }
     }

@@ -6,8 +6,8 @@ use common::{Held, Trusting, all, allocate_inline, both, register};
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeInfo, TypeShape,
-    TypeTable,
+    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, HeapStats, NoRoots, Reference, TypeInfo,
+    TypeShape, TypeTable,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -270,7 +270,9 @@ fn stress_raises_and_lowers_the_poll_word_if_asked() {
             assert!(is_raised(&heap));
             heap.poll(&mut NoRoots);
         }
-        assert_eq!(heap.stats().collections, 5);
+        // Without a nursery, cycles have a slice each time, beside those that come on schedule.
+        let HeapStats { collections, cycles, slices, .. } = heap.stats();
+        assert_eq!(if matches!(collector, Collector::Realtime(_)) { slices.min(5) } else { collections - cycles }, 5);
         // One that allocates does so now and then.
         let mut raised = 0;
         for _ in 0..100 {

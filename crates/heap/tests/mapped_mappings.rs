@@ -40,7 +40,8 @@ fn shared_pages_take_few_mappings_and_leave_none() {
             roots.push(array);
             most = most.max(mappings() - settled);
         }
-        assert!(most > 1000 && most <= MOST_MAPPINGS, "{most} mappings in round {round}");
+        // Side tables that have grown may have some, too.
+        assert!(most > 1000 && most <= MOST_MAPPINGS + 8, "{most} mappings in round {round}");
         heap.verify(Some(&mut roots)).unwrap();
         for &array in &*roots {
             let at = |element: u32| heap.load(array, 12 + element, StorageKind::I8);

@@ -150,7 +150,7 @@ pub fn all_layouts(config: HeapConfig) -> Vec<HeapConfig> {
         let collectors = generational(&base);
         all.push(collectors[number % collectors.len()].clone());
         all.push(collectors[(number + 5) % collectors.len()].clone());
-        all.extend(realtime(&base));
+        all.push(realtime(&base)[number % 2].clone());
     }
     all
 }
@@ -164,9 +164,9 @@ pub fn realtime(config: &HeapConfig) -> Vec<HeapConfig> {
     Schedule::ALL.iter().map(of).collect()
 }
 
-/// Every collector.
+/// Every collector. (The schedules of cycles are compared in `cycles.rs`.)
 pub fn all(config: HeapConfig) -> Vec<HeapConfig> {
-    [both(config.clone()), generational(&config), realtime(&config)].concat()
+    [both(config.clone()), generational(&config), realtime(&config)[..1].to_vec()].concat()
 }
 
 pub fn register(types: &TypeTable, shape: TypeShape) -> TypeId {
