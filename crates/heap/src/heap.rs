@@ -293,6 +293,12 @@ impl Heap {
         dispatch!(&mut self.0, heap => heap.core.before_root_store(overwritten))
     }
 
+    /// Visits some of the frames that [`Roots::visit_newest_frames`] has left for later, the newest ones first. The
+    /// embedder calls it before one of them runs again. Never collects.
+    pub fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
+        dispatch!(&mut self.0, heap => heap.visit_older_frames(roots))
+    }
+
     /// Running totals.
     pub fn stats(&self) -> HeapStats {
         dispatch!(&self.0, heap => heap.stats())

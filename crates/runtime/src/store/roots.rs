@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use legato_heap::{Budget, Done, Reference, RootCursor, RootVisitor, Roots};
 
 use crate::store::{StoreState, StoredGlobal};
-use crate::vm::{activation, frames, watermark};
+use crate::vm::{activation, frames, snapshot, watermark};
 
 /// A place in the stack of scoped roots.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +111,18 @@ unsafe impl Roots for StoreState {
         // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.
         unsafe { frames::visit_stack_roots(self.words(), visitor) };
         self.visit_host_roots(visitor);
+    }
+
+    fn visit_newest_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        // SAFETY: as in `visit_frames`: compiled code waits at a safepoint, or none is active.
+        unsafe { snapshot::visit_newest(self.words(), visitor) };
+        self.visit_host_roots(visitor);
+    }
+
+    fn visit_older_frames(&mut self, visitor: &mut dyn RootVisitor, budget: &mut Budget) -> Done {
+        // SAFETY: the heap visits when compiled code waits at a safepoint or has met a return barrier, on the one thread
+        // that a store with active code can be used by.
+        unsafe { snapshot::visit_older(self.words(), visitor, budget) }
     }
 
     fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {

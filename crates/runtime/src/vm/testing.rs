@@ -28,7 +28,7 @@ use legato_heap::plan::{AllocationPlan, ArrayPlan, BarrierPlan, ReferencePlan};
 use legato_heap::{AccessPlan, MutatorContext, Reference, RootVisitor};
 
 use crate::vm::os::Mapping;
-use crate::vm::{CodeImage, Unwind, ValueCell, activation};
+use crate::vm::{CodeImage, StoreFrames, Unwind, ValueCell, activation};
 
 const IMPORTS: u32 = 2;
 const TAGS: u32 = 2;
@@ -384,7 +384,7 @@ struct TestHost {
 
 /// A store with one instance.
 pub(crate) struct World {
-    pub(crate) store: Box<std::cell::UnsafeCell<StoreContext>>,
+    store: Box<std::cell::UnsafeCell<StoreFrames>>,
     pub(crate) image: Arc<CodeImage>,
     /// 64 KiB, the first page inaccessible.
     pub(crate) cage: Mapping,
@@ -426,7 +426,7 @@ impl World {
         cage.make_writable(1 << 12..1 << 16).unwrap();
         let mut builtins = vec![std::ptr::null(); Builtin::ALL.len()].into_boxed_slice();
         builtins[Builtin::Raise as usize] = raise as *const u8;
-        let store = StoreContext::new(cage.base());
+        let store = StoreFrames::new(cage.base(), |_| ());
         let layout = image.module().context.clone();
         let mut world = Box::new(World {
             store: Box::new(store.into()),
@@ -439,7 +439,7 @@ impl World {
         let head = |magic| ContextHead {
             magic,
             func_refs: 0,
-            store: world.store.get(),
+            store: world.store(),
             mutator: std::ptr::null_mut(),
             cage: world.cage.base(),
             types: std::ptr::null(),
@@ -473,6 +473,11 @@ impl World {
         world
     }
 
+    /// The words of the store.
+    pub(crate) fn store(&self) -> *mut StoreContext {
+        self.store.get().cast()
+    }
+
     /// Calls a function of the module by its index.
     pub(crate) fn call(&self, index: u32, argument: i32) -> Result<i32, Unwind> {
         let mut values = [ValueCell::default()];
@@ -481,7 +486,7 @@ impl World {
         let code = self.image.function_code(FuncIndex(index));
         let context = self.context.as_ptr().cast_mut().cast();
         // SAFETY: the trampoline and the code belong together, and the world is complete.
-        unsafe { activation::enter(self.store.get(), entry, context, code, values.as_mut_ptr())? };
+        unsafe { activation::enter(self.store(), entry, context, code, values.as_mut_ptr())? };
         Ok(i32::from_le_bytes(values[0].0[..4].try_into().unwrap()))
     }
 

@@ -106,7 +106,7 @@ fn faults_become_traps_and_the_code_runs_on() {
         assert_eq!(trap_of(world.call(f.null_field, 0)).code, TrapCode::NullReference);
         world.poke((1 << 12) + 8, 77);
         assert_eq!(world.call(f.null_field, 1 << 12).unwrap(), 77);
-        assert!(!activation::is_active(world.store.get()));
+        assert!(!activation::is_active(world.store()));
     }
 }
 
@@ -131,11 +131,11 @@ fn errors_and_traps_pass_through_nested_calls() {
     let (call, unreachable) = (f.call, f.unreachable);
     let (call_name, unreachable_name) = (format!("f{call}"), format!("f{unreachable}"));
     let host: Host = Box::new(move |world, argument| {
-        assert!(activation::is_active(world.store.get()));
+        assert!(activation::is_active(world.store()));
         let frames_now = || {
             let mut seen = 0;
             // SAFETY: in a host function.
-            unsafe { frames::for_each_frame(world.store.get(), |_| seen += 1) };
+            unsafe { frames::for_each_frame(world.store(), |_| seen += 1) };
             seen
         };
         match argument {
@@ -155,7 +155,7 @@ fn errors_and_traps_pass_through_nested_calls() {
                 // SAFETY: in a host function.
                 let record = unsafe {
                     let message = Some("by the host".into());
-                    TrapRecord::capture(world.store.get(), TrapCode::Interrupt, message)
+                    TrapRecord::capture(world.store(), TrapCode::Interrupt, message)
                 };
                 Err(Unwind::Trap(record))
             }
@@ -201,7 +201,7 @@ fn exceptions_find_the_handler_of_their_tag() {
                     activation::set_pending(Unwind::Exception(passing));
                     let mut seen = Vec::new();
                     let mut visitor = Visit(|root: &mut Reference| seen.push(root.0));
-                    activation::visit_activation_roots(world.store.get(), &mut visitor);
+                    activation::visit_activation_roots(world.store(), &mut visitor);
                     assert_eq!(seen, [exception as u32]);
                     Err(activation::take_pending().unwrap())
                 }
@@ -246,7 +246,7 @@ fn references_in_frames_are_found_and_may_change() {
             root.0 += 8;
         });
         // SAFETY: in a host function, and every call is a safepoint of the hand-made code.
-        unsafe { frames::visit_stack_roots(world.store.get(), &mut visitor) };
+        unsafe { frames::visit_stack_roots(world.store(), &mut visitor) };
         Ok(roots.iter().sum::<u32>() as i32)
     });
     // The inner `keep` must not nest again: it calls import 0 with 0 too, so let import 0 know how deep it is.

@@ -1,9 +1,13 @@
 //! The collector of tests that look at the snapshot barrier: mark-sweep, which has no need of one, but is told of every
 //! reference that is overwritten, and checks that it is.
 //!
-//! From time to time a *cycle* begins: all that the roots reach is noted. At its end, all of that must be reached from
-//! the same roots through the heap as it is then, or from references that have been overwritten meanwhile: this is what
-//! marking a snapshot relies on (Yuasa 1990). No collection comes between, so that nothing noted is freed.
+//! From time to time a *cycle* begins: all that the roots reach is noted. Then they are visited as a collector visits
+//! them that goes on while the mutator runs: the newest frames at once, older ones and slots in steps of a unit, at polls and
+//! calls that allocate. At its end, all that was noted must be reached from what has been visited, or from references that have
+//! been overwritten meanwhile: this is what marking a snapshot relies on (Yuasa 1990). Whoever marks may do so early or
+//! late, so it must be reached both through the heap as it was when the root was visited, and as it is at the end. What
+//! frames alone held that have gone unvisited may be missing, if nothing leads to it any more. No collection comes
+//! between, so that nothing noted is freed: a cycle ends before, whatever is left of it.
 //!
 //! Limits: far too slow for anything but tests; what dies is found by mark-sweep alone.
 
@@ -11,6 +15,7 @@ pub(crate) mod attributes;
 
 use crate::arrays::pointers::strips;
 use crate::barrier::{Overwritten, WriteBarrier};
+use crate::budget::{Budget, Done, finish};
 use crate::cage::Cage;
 use crate::collector::Collect;
 use crate::collector::mark_sweep::MarkSweep;
@@ -19,9 +24,10 @@ use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};
 use crate::observer::{Cause, HeapStats};
+use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
-use crate::roots::{RootVisitor, Roots};
+use crate::roots::{FRAMES_AHEAD, RootCursor, RootVisitor, Roots};
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
@@ -45,10 +51,92 @@ pub(crate) struct Snapshot<M> {
     calls: u32,
 }
 
-/// What was there when a cycle began.
+/// What was there when a cycle began, and what has been visited since.
 struct Cycle {
-    roots: Vec<Reference>,
+    /// What slots and newest frames reached.
+    held: HashSet<Reference>,
+    /// What all roots reached.
     reached: HashSet<Reference>,
+    roots: Vec<Reference>,
+    /// What these reached when they were visited.
+    marked: HashSet<Reference>,
+    frames: Done,
+    cursor: RootCursor,
+}
+
+impl Cycle {
+    /// Notes what the roots reach, and visits the newest frames.
+    fn begin<M: ReferenceModel>(core: &Core<M>, roots: &mut dyn Roots) -> Cycle {
+        let mut newest = Found(Vec::new());
+        roots.visit_newest_frames(&mut newest);
+        let mut cycle = Cycle {
+            held: HashSet::new(),
+            reached: HashSet::new(),
+            roots: newest.0,
+            marked: HashSet::new(),
+            frames: Done::No,
+            cursor: RootCursor::default(),
+        };
+        reach(core, &cycle.roots, &mut cycle.marked);
+        let mut slots = Found(Vec::new());
+        let mut cursor = RootCursor::default();
+        finish(|budget| roots.visit_slots(&mut slots, &mut cursor, budget));
+        cycle.held.clone_from(&cycle.marked);
+        reach(core, &slots.0, &mut cycle.held);
+        let mut all = Found(Vec::new());
+        roots.visit_roots(&mut all);
+        cycle.reached.clone_from(&cycle.held);
+        reach(core, &all.0, &mut cycle.reached);
+        cycle
+    }
+
+    /// Takes down older frames.
+    fn visit_older<M: ReferenceModel>(&mut self, core: &Core<M>, roots: &mut dyn Roots, budget: &mut Budget) {
+        let mut found = Found(Vec::new());
+        self.frames = roots.visit_older_frames(&mut found, budget);
+        self.visited(core, found);
+    }
+
+    fn visited<M: ReferenceModel>(&mut self, core: &Core<M>, found: Found) {
+        reach(core, &found.0, &mut self.marked);
+        self.roots.extend(found.0);
+    }
+
+    /// Goes on: with older frames, then with slots.
+    fn step<M: ReferenceModel>(&mut self, core: &Core<M>, roots: &mut dyn Roots, budget: &mut Budget) -> Done {
+        if self.frames == Done::No {
+            self.visit_older(core, roots, budget);
+            if self.frames == Done::No {
+                return Done::No;
+            }
+        }
+        let mut found = Found(Vec::new());
+        let done = roots.visit_slots(&mut found, &mut self.cursor, budget);
+        self.visited(core, found);
+        done
+    }
+
+    /// Checks that all is reached that has to be, once everything has been visited. Takes what has been overwritten.
+    fn check<M: ReferenceModel>(mut self, core: &Core<M>, roots: &mut dyn Roots, overwritten: &[Reference]) {
+        reach(core, overwritten, &mut self.marked);
+        let mut late = HashSet::new();
+        reach(core, &self.roots, &mut late);
+        reach(core, overwritten, &mut late);
+        let is_lost = |object: &&Reference| !self.marked.contains(object) || !late.contains(object);
+        if let Some(&lost) = self.held.iter().find(is_lost) {
+            panic!("{lost:?} of {:?} was lost by a store that no barrier has seen", core.type_of(lost));
+        }
+        let missing: Vec<_> = self.reached.iter().filter(is_lost).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let (mut now, mut live) = (Found(Vec::new()), HashSet::new());
+        roots.visit_roots(&mut now);
+        reach(core, &now.0, &mut live);
+        if let Some(&&lost) = missing.iter().find(|object| live.contains(object)) {
+            panic!("{lost:?} of {:?} was lost by a frame that has run before its visit", core.type_of(lost));
+        }
+    }
 }
 
 /// The barrier of an object.
@@ -104,34 +192,40 @@ impl<M: ReferenceModel> Snapshot<M> {
         roots: &mut dyn Roots,
         act: impl FnOnce(&mut MarkSweep<M>, &mut dyn Roots) -> R,
     ) -> R {
-        self.end_cycle();
+        self.end_cycle(roots);
         let result = act(&mut self.mark_sweep, roots);
         self.calls -= 1;
         if self.calls == 0 {
-            self.begin_cycle(roots);
+            let core = &mut self.mark_sweep.core;
+            core.context.set_marking(true);
+            core.context.raise_poll();
+            let cycle = Cycle::begin(core, roots);
+            self.calls = BETWEEN_CYCLES.max((cycle.roots.len() + cycle.reached.len()) as u32 / OBJECTS_A_CALL);
+            self.cycle = Some(cycle);
         }
         result
     }
 
-    fn begin_cycle(&mut self, roots: &mut dyn Roots) {
-        let mut found = Found(Vec::new());
-        roots.visit_roots(&mut found);
-        let core = &mut self.mark_sweep.core;
-        core.context.set_marking(true);
-        let reached = reach(core, &found.0);
-        self.calls = BETWEEN_CYCLES.max((found.0.len() + reached.len()) as u32 / OBJECTS_A_CALL);
-        self.cycle = Some(Cycle { reached, roots: found.0 });
+    /// Takes a step of the cycle under way; whether more are left, and a cell of `bytes` is to be had without a
+    /// collection.
+    fn goes_on(&mut self, bytes: u32, roots: &mut dyn Roots) -> bool {
+        let core = &self.mark_sweep.core;
+        let Some(cycle) = &mut self.cycle else { return false };
+        if cycle.step(core, roots, &mut Budget::units(1)) == Done::Yes || core.will_be_stressed() {
+            return false;
+        }
+        let has_room = |run: BumpRun| run.cursor < run.limit;
+        let has_handle = M::PLAN.handles.is_none() || has_room(core.context.handle_run_now());
+        has_handle && core.small.classes.of(bytes).is_some_and(|class| has_room(core.context.run_now(class)))
     }
 
-    fn end_cycle(&mut self) {
-        let Some(Cycle { mut roots, reached }) = self.cycle.take() else { return };
+    fn end_cycle(&mut self, roots: &mut dyn Roots) {
+        let Some(mut cycle) = self.cycle.take() else { return };
         let core = &mut self.mark_sweep.core;
+        finish(|budget| cycle.step(core, roots, budget));
         core.context.set_marking(false);
-        roots.extend(core.overwritten.take(&mut core.context));
-        let still = reach(core, &roots);
-        if let Some(lost) = reached.difference(&still).next() {
-            panic!("{lost:?} of {:?} was lost by a store that no barrier has seen", core.type_of(*lost));
-        }
+        let overwritten = core.overwritten.take(&mut core.context);
+        cycle.check(core, roots, &overwritten);
     }
 }
 
@@ -158,6 +252,9 @@ impl<M: ReferenceModel> Collect for Snapshot<M> {
         contents: Contents,
         roots: &mut dyn Roots,
     ) -> Result<u32, AllocationError> {
+        if self.goes_on(bytes, roots) {
+            return self.mark_sweep.allocate(id, bytes, contents, roots);
+        }
         self.between_cycles(roots, |heap, roots| heap.allocate(id, bytes, contents, roots))
     }
 
@@ -173,6 +270,25 @@ impl<M: ReferenceModel> Collect for Snapshot<M> {
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
         self.calls = 1;
         self.between_cycles(roots, |heap, roots| heap.collect(cause, roots));
+    }
+
+    /// Takes a step of the cycle under way.
+    fn tick(&mut self, roots: &mut dyn Roots) {
+        if self.core_mut().is_stressed() {
+            return self.collect_stressed(roots);
+        }
+        let core = &self.mark_sweep.core;
+        if let Some(cycle) = &mut self.cycle
+            && cycle.step(core, roots, &mut Budget::units(1)) == Done::No
+        {
+            core.context.raise_poll();
+        }
+    }
+
+    fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
+        if let Some(cycle) = &mut self.cycle {
+            cycle.visit_older(&self.mark_sweep.core, roots, &mut Budget::units(FRAMES_AHEAD));
+        }
     }
 
     fn size(&self) -> u64 {
@@ -198,9 +314,8 @@ impl RootVisitor for Found {
     }
 }
 
-/// Every object that these references lead to.
-fn reach<M: ReferenceModel>(core: &Core<M>, from: &[Reference]) -> HashSet<Reference> {
-    let mut reached = HashSet::new();
+/// Adds every object that these references lead to, but for what is only to be reached through those that are there.
+fn reach<M: ReferenceModel>(core: &Core<M>, from: &[Reference], reached: &mut HashSet<Reference>) {
     let mut left: Vec<_> = from.to_vec();
     while let Some(reference) = left.pop() {
         if reference.is_object() && reached.insert(reference) {
@@ -220,5 +335,4 @@ fn reach<M: ReferenceModel>(core: &Core<M>, from: &[Reference]) -> HashSet<Refer
             }
         }
     }
-    reached
 }

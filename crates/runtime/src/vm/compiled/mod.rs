@@ -1,6 +1,7 @@
 //! For tests: modules of the real compiler, run by this layer alone, with a heap and the few builtins that they need.
 
 mod programs;
+mod stacks;
 mod trampolines;
 
 use std::alloc::Layout;
@@ -23,8 +24,8 @@ use legato_heap::{Heap, HeapConfig, RootVisitor, Roots, TypeId, TypeInfo, TypeSh
 
 use crate::vm::interrupt::stack_limit_here;
 use crate::vm::{
-    CodeImage, InterruptState, LinearMemory, PollOutcome, TableStorage, TrapRecord, Unwind, ValueCell, activation,
-    frames,
+    CodeImage, InterruptState, LinearMemory, PollOutcome, StoreFrames, TableStorage, TrapRecord, Unwind, ValueCell,
+    activation, frames,
 };
 
 /// What an imported function does with its cells.
@@ -33,7 +34,7 @@ type Host = Box<dyn Fn(&Run, &mut [ValueCell]) -> Result<(), Unwind>>;
 /// The start of every context's store: builtins find the run by its address.
 #[repr(C)]
 struct Store {
-    context: StoreContext,
+    frames: StoreFrames,
     run: *const Run,
 }
 
@@ -108,7 +109,7 @@ impl Run {
         let size = Layout::from_size_align(layout.bytes as usize, 16).unwrap();
         // SAFETY: never of size 0.
         let context = unsafe { std::alloc::alloc_zeroed(size) };
-        let store = Store { context: StoreContext::new(heap.cage_base()), run: std::ptr::null() };
+        let store = Store { frames: StoreFrames::new(heap.cage_base(), |_| ()), run: std::ptr::null() };
         let info = &image.module().info;
         let memories = info.memories[info.imported_memories as usize..].iter();
         let tables = info.defined_tables.iter();

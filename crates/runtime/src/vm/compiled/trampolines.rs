@@ -6,7 +6,7 @@ use legato_compiler::emit::compile_trampolines;
 use legato_heap::HeapConfig;
 
 use super::{CompileOptions, raise};
-use crate::vm::{CodeImage, Unwind, ValueCell, activation, frames};
+use crate::vm::{CodeImage, StoreFrames, Unwind, ValueCell, activation, frames};
 
 /// Reverses its parameters into its results; fails where the first is 99.
 unsafe extern "C" fn reverse(context: *mut HostContext, cells: *mut u8) -> u32 {
@@ -49,11 +49,12 @@ fn every_machine_type_passes_both_ways() {
         let image = CodeImage::publish(module).unwrap();
         let mut builtins = vec![std::ptr::null::<u8>(); Builtin::ALL.len()];
         builtins[Builtin::Raise as usize] = raise as *const u8;
-        let mut store = StoreContext::new(std::ptr::null());
+        let mut frames = StoreFrames::new(std::ptr::null(), |_| ());
+        let store = (&raw mut frames).cast();
         let head = ContextHead {
             magic: HOST_MAGIC,
             func_refs: 0,
-            store: &mut store,
+            store,
             mutator: std::ptr::null_mut(),
             cage: std::ptr::null_mut(),
             types: std::ptr::null(),
@@ -68,8 +69,7 @@ fn every_machine_type_passes_both_ways() {
             cells[0].0[0] = first;
             let before = cells.clone();
             // SAFETY: both trampolines are for this signature, and the context is the host function's.
-            let result =
-                unsafe { activation::enter(&mut store, entry, (&raw mut host).cast(), exit, cells.as_mut_ptr()) };
+            let result = unsafe { activation::enter(store, entry, (&raw mut host).cast(), exit, cells.as_mut_ptr()) };
             (before, result, cells)
         };
         let (before, result, after) = call(1);
