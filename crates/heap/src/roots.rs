@@ -44,7 +44,8 @@ impl RootCursor {
     }
 }
 
-/// Units that a collector gives to [`Roots::visit_older_frames`] where a frame is going to run: so much is visited ahead.
+/// Units that a collector gives to [`Roots::visit_older_frames`] where a frame is going to run: so much is visited
+/// ahead.
 pub(crate) const FRAMES_AHEAD: u64 = 64;
 
 /// The embedder's roots: frames, globals, tables, host handles.
@@ -84,8 +85,8 @@ pub unsafe trait Roots {
         self.visit_frames(visitor);
     }
 
-    /// Goes on with what [`visit_newest_frames`](Self::visit_newest_frames) has left, as it was then, as far as `budget`
-    /// allows. Nothing, unless implemented otherwise.
+    /// Goes on with what [`visit_newest_frames`](Self::visit_newest_frames) has left, as it was then, as far as
+    /// `budget` allows, the newest first. Nothing, unless implemented otherwise.
     fn visit_older_frames(&mut self, visitor: &mut dyn RootVisitor, budget: &mut Budget) -> Done {
         let _ = (visitor, budget);
         Done::Yes

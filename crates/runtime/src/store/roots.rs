@@ -120,8 +120,8 @@ unsafe impl Roots for StoreState {
     }
 
     fn visit_older_frames(&mut self, visitor: &mut dyn RootVisitor, budget: &mut Budget) -> Done {
-        // SAFETY: the heap visits when compiled code waits at a safepoint or has met a return barrier, on the one thread
-        // that a store with active code can be used by.
+        // SAFETY: the heap visits when compiled code waits at a safepoint or has met a return barrier, on the one
+        // thread that a store with active code can be used by.
         unsafe { snapshot::visit_older(self.words(), visitor, budget) }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Compiled code keeps frame pointers: `[fp]` is the caller's frame pointer and `[fp + 8]` the return address. A walk
 //! starts at the exit that a trampoline recorded (or at a fault) and ends at the entry trampoline's frame; the frames
-//! of the host beyond it are skipped by way of the list of activations. Return addresses may have been replaced by that of
-//! a return barrier: see [`barriers`].
+//! of the host beyond it are skipped by way of the list of activations. Return addresses may have been replaced by that
+//! of a return barrier: see [`barriers`].
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

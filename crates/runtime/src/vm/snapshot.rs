@@ -32,8 +32,8 @@ pub(crate) struct Waiting {
     activation: *const Activation,
     pc: usize,
     fp: usize,
-    /// Frame pointer of the frame that it has called, where that is compiled code of the same activation, and no barrier
-    /// has been laid yet: from then on it may be another.
+    /// Frame pointer of the frame that it has called, where that is compiled code of the same activation, and no
+    /// barrier has been laid yet: from then on it may be another.
     callee_fp: Option<usize>,
 }
 
@@ -95,8 +95,8 @@ pub unsafe fn visit_older(store: *mut StoreContext, visitor: &mut dyn RootVisito
     if next.is_none() { Done::Yes } else { Done::No }
 }
 
-/// Lays a return barrier before the next frame to be visited, unless there is one. The innermost frame of an activation
-/// needs none: control comes to it when the next inner one of the store is left.
+/// Lays a return barrier before the next frame to be visited, unless there is one. The innermost frame of an
+/// activation needs none: control comes to it when the next inner one of the store is left.
 ///
 /// # Safety
 /// `store` is alive, and this is the thread of its waiting frames. Neither they nor the frame that the first of them has

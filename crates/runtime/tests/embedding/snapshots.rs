@@ -12,6 +12,7 @@ const PROGRAM: &str = r#"(module
   (tag $e)
   (global $every (export "every") (mut i32) (i32.const 1))
   (global $kept (mut (ref null $s)) (ref.null $s))
+  (global $thrown (mut exnref) (ref.null exn))
   ;; An object of which the compiler knows nothing: it inlines no function that calls itself.
   (func $make (param $n i32) (result (ref $s))
     (if (i32.lt_s (local.get $n) (i32.const 0)) (then (return (call $make (i32.const 0)))))
@@ -24,6 +25,12 @@ const PROGRAM: &str = r#"(module
       (global.set $kept (local.get $s))))
     (if (i32.ne (struct.get $s $n (local.get $s)) (local.get $n)) (then (unreachable))))
 
+  ;; Writes over frames that are gone.
+  (func $overwrite (param $depth i32) (param $s (ref null $s)) (result i32)
+    (if (i32.eqz (local.get $depth)) (then (return (i32.const 0))))
+    (i32.add (call $overwrite (i32.sub (local.get $depth) (i32.const 1)) (local.get $s))
+      (struct.get $s $n (local.get $s))))
+
   (func $down (export "down") (param $depth i32) (result i32) (local $s (ref null $s)) (local $r i32)
     (local.set $s (call $make (local.get $depth)))
     (if (i32.eqz (local.get $depth)) (then (call $gc) (return (i32.const 0))))
@@ -34,7 +41,11 @@ const PROGRAM: &str = r#"(module
   ;; An exception from the bottom, caught at every 300th frame and thrown on.
   (func $throwing (export "throwing") (param $depth i32) (result i32) (local $s (ref null $s)) (local $r i32)
     (local.set $s (call $make (local.get $depth)))
-    (if (i32.eqz (local.get $depth)) (then (call $gc) (throw $e)))
+    (if (i32.eqz (local.get $depth)) (then
+      ;; An allocation would end the cycle.
+      (global.set $thrown (block $made (result exnref) (try_table (catch_all_ref $made) (throw $e)) (unreachable)))
+      (call $gc)
+      (throw_ref (global.get $thrown))))
     (if (i32.rem_u (local.get $depth) (i32.const 300)) (then
       (local.set $r (call $throwing (i32.sub (local.get $depth) (i32.const 1))))
       (call $again (local.get $s) (local.get $depth))
@@ -42,10 +53,11 @@ const PROGRAM: &str = r#"(module
     (block $caught
       (try_table (catch $e $caught) (drop (call $throwing (i32.sub (local.get $depth) (i32.const 1)))))
       (unreachable))
+    (drop (call $overwrite (i32.const 1000) (local.get $s)))
     (call $gc)
     (call $again (local.get $s) (local.get $depth))
     (if (i32.eq (local.get $depth) (i32.const 900)) (then (return (i32.const 900))))
-    (throw $e))
+    (throw_ref (global.get $thrown)))
 
   ;; Tail calls with arguments on the stack, deep below.
   (func $tail (param $n i32) (param i64 i64 i64 i64 i64 i64 i64 i64) (param $s (ref null $s)) (result i32)

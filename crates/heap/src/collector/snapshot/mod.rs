@@ -198,8 +198,11 @@ impl<M: ReferenceModel> Snapshot<M> {
         if self.calls == 0 {
             let core = &mut self.mark_sweep.core;
             core.context.set_marking(true);
-            core.context.raise_poll();
-            let cycle = Cycle::begin(core, roots);
+            let mut cycle = Cycle::begin(core, roots);
+            cycle.visit_older(core, roots, &mut Budget::units(1));
+            if cycle.frames == Done::No {
+                core.context.raise_poll();
+            }
             self.calls = BETWEEN_CYCLES.max((cycle.roots.len() + cycle.reached.len()) as u32 / OBJECTS_A_CALL);
             self.cycle = Some(cycle);
         }
