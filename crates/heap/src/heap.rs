@@ -287,7 +287,8 @@ impl Heap {
     }
 
     /// Before the embedder overwrites references among its roots, or drops them: each of `overwritten`. Needed for
-    /// roots that outlive a safepoint without being on a stack: globals, elements of tables and segments.
+    /// roots that outlive a safepoint without being on a stack: globals, elements of tables and segments, handles of
+    /// the host.
     #[inline]
     pub fn before_root_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
         dispatch!(&mut self.0, heap => heap.core.before_root_store(overwritten))

@@ -60,8 +60,8 @@ pub(crate) const FRAMES_AHEAD: u64 = 64;
 /// - Both methods visit the same slots, but for those that `visit_young_roots` may leave out. So do
 ///   [`visit_frames`](Self::visit_frames) and [`visit_slots`](Self::visit_slots) together.
 /// - [`visit_newest_frames`](Self::visit_newest_frames) and [`visit_older_frames`](Self::visit_older_frames) together
-///   visit the slots that `visit_frames` would have visited when the former was called, as they were then, but for those
-///   that are gone without having been read since.
+///   visit the slots that `visit_frames` would have visited when the former was called, as they were then, but for
+///   those that are gone without having been read since.
 ///
 /// What is not visited need not be memory-safe to lose: references that were not roots are *stale* after a collection.
 /// Reading through one panics or reads something else; passing one to an `unsafe` method that asks for a live object
@@ -79,8 +79,8 @@ pub unsafe trait Roots {
 
     /// The same for a collector that goes on while the mutator runs: visits those alone that may change before the
     /// embedder can call [`Heap::visit_older_frames`](crate::Heap::visit_older_frames), and leaves the others to
-    /// [`visit_older_frames`](Self::visit_older_frames). What an earlier call has left is forgotten. All of them, unless
-    /// implemented otherwise.
+    /// [`visit_older_frames`](Self::visit_older_frames). What an earlier call has left is forgotten. All of them,
+    /// unless implemented otherwise.
     fn visit_newest_frames(&mut self, visitor: &mut dyn RootVisitor) {
         self.visit_frames(visitor);
     }

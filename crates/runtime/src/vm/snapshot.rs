@@ -99,8 +99,8 @@ pub unsafe fn visit_older(store: *mut StoreContext, visitor: &mut dyn RootVisito
 /// activation needs none: control comes to it when the next inner one of the store is left.
 ///
 /// # Safety
-/// `store` is alive, and this is the thread of its waiting frames. Neither they nor the frame that the first of them has
-/// called have run since the latter was visited.
+/// `store` is alive, and this is the thread of its waiting frames. Neither they nor the frame that the first of them
+/// has called have run since the latter was visited.
 unsafe fn place_barrier(store: *mut StoreContext) {
     // SAFETY: by the contract; the borrow ends before the barrier is placed.
     unsafe {

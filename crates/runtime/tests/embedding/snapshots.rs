@@ -1,7 +1,7 @@
 //! Deep stacks while a snapshot is marked: the collector of tests visits frames in steps, and checks at the end of each
 //! cycle that nothing was lost, however control has come back to the frames that were still to be visited.
 
-use legato::{Caller, Config, Engine, Func, Instance, Module, Store, Trap, Val};
+use legato::{AsContextMut, Caller, Config, Engine, ExternRef, Func, Instance, Module, RootScope, Store, Trap, Val};
 use legato_test_matrix::pairs;
 
 /// Each call of `gc` ends a cycle and begins the next: on the way up from deep frames, at every so many-th of them.
@@ -158,4 +158,32 @@ fn frames_are_visited_before_the_host_returns_to_them() {
 #[test]
 fn frames_are_visited_after_a_trap_of_others() {
     on_snapshots("trapped", 300, 300);
+}
+
+#[test]
+fn roots_of_the_host_are_visited_though_it_drops_them() {
+    for heap in pairs(&["references"], &["collector=snapshot"]) {
+        let engine = Engine::new(Config::new().heap(heap.heap())).unwrap();
+        let mut store = Store::new(&engine, ());
+        let mut owned = Vec::new();
+        for round in 0..3 {
+            let mut scope = RootScope::new(&mut store);
+            for index in 0..1000 {
+                let object = ExternRef::new(&mut scope, index).unwrap();
+                if index % 2 == round {
+                    owned.push(object.to_owned_rooted(&mut scope).unwrap());
+                }
+            }
+            // A cycle begins. What host code lets go while it is under way was there when it began.
+            scope.as_context_mut().gc();
+            owned.truncate(round * 100);
+            drop(scope);
+            let object = ExternRef::new(&mut store, 1000).unwrap();
+            store.gc();
+            assert!(object.data(&store).unwrap().is_some());
+            store.gc();
+            let expected = owned.len() + round + 1;
+            assert_eq!(store.heap_stats().externals, expected as u64, "{heap}");
+        }
+    }
 }

@@ -2,12 +2,12 @@
 //! reference that is overwritten, and checks that it is.
 //!
 //! From time to time a *cycle* begins: all that the roots reach is noted. Then they are visited as a collector visits
-//! them that goes on while the mutator runs: the newest frames at once, older ones and slots in steps of a unit, at polls and
-//! calls that allocate. At its end, all that was noted must be reached from what has been visited, or from references that have
-//! been overwritten meanwhile: this is what marking a snapshot relies on (Yuasa 1990). Whoever marks may do so early or
-//! late, so it must be reached both through the heap as it was when the root was visited, and as it is at the end. What
-//! frames alone held that have gone unvisited may be missing, if nothing leads to it any more. No collection comes
-//! between, so that nothing noted is freed: a cycle ends before, whatever is left of it.
+//! them that goes on while the mutator runs: the newest frames at once, older ones and slots in steps of a unit, at
+//! polls and calls that allocate. At its end, all that was noted must be reached from what has been visited, or from
+//! references that have been overwritten meanwhile: this is what marking a snapshot relies on (Yuasa 1990). Whoever
+//! marks may do so early or late, so it must be reached both through the heap as it was when the root was visited, and
+//! as it is at the end. What frames alone held that have gone unvisited may be missing, if nothing leads to it any
+//! more. No collection comes between, so that nothing noted is freed: a cycle ends before, whatever is left of it.
 //!
 //! Limits: far too slow for anything but tests; what dies is found by mark-sweep alone.
 
