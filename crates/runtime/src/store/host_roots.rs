@@ -1,8 +1,9 @@
 //! The references that host code holds.
 //!
 //! Collectors that go on while the mutator runs visit them in steps, as they were when the collector began. Scoped
-//! roots are told to the heap's barrier before they are dropped. Owned ones are dropped where no store is at hand: their
-//! slots are let go later, those alone that had been dropped when a collector began, and others are visited once more.
+//! roots are told to the heap's barrier before they are dropped. Owned ones are dropped where no store is at hand:
+//! their slots are let go later, those alone that had been dropped when a collector began, and others are visited once
+//! more.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

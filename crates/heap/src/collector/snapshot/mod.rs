@@ -12,6 +12,7 @@
 //! Limits: far too slow for anything but tests; what dies is found by mark-sweep alone.
 
 pub(crate) mod attributes;
+mod set;
 
 use crate::arrays::pointers::strips;
 use crate::barrier::{Overwritten, WriteBarrier};
@@ -33,14 +34,15 @@ use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
-use std::collections::HashSet;
+use set::ReferenceSet;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
 /// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for: later where
-/// there are more objects and roots, so that a cycle's two traces cost each call between two cycles so many at most.
+/// there are more objects and roots, so that each of a cycle's traces costs each call between two cycles so many at
+/// most.
 const BETWEEN_CYCLES: u32 = 4;
-const OBJECTS_A_CALL: u32 = 16;
+const OBJECTS_A_CALL: u32 = 6;
 
 /// A heap with this collector and reference model `M`.
 pub(crate) struct Snapshot<M> {
@@ -54,12 +56,14 @@ pub(crate) struct Snapshot<M> {
 /// What was there when a cycle began, and what has been visited since.
 struct Cycle {
     /// What slots and newest frames reached.
-    held: HashSet<Reference>,
+    held: ReferenceSet,
     /// What all roots reached.
-    reached: HashSet<Reference>,
+    reached: ReferenceSet,
+    /// How many roots there were.
+    count: usize,
     roots: Vec<Reference>,
     /// What these reached when they were visited.
-    marked: HashSet<Reference>,
+    marked: ReferenceSet,
     frames: Done,
     cursor: RootCursor,
 }
@@ -70,10 +74,11 @@ impl Cycle {
         let mut newest = Found(Vec::new());
         roots.visit_newest_frames(&mut newest);
         let mut cycle = Cycle {
-            held: HashSet::new(),
-            reached: HashSet::new(),
+            held: ReferenceSet::default(),
+            reached: ReferenceSet::default(),
+            count: 0,
             roots: newest.0,
-            marked: HashSet::new(),
+            marked: ReferenceSet::default(),
             frames: Done::No,
             cursor: RootCursor::default(),
         };
@@ -85,6 +90,7 @@ impl Cycle {
         reach(core, &slots.0, &mut cycle.held);
         let mut all = Found(Vec::new());
         roots.visit_roots(&mut all);
+        cycle.count = all.0.len();
         cycle.reached.clone_from(&cycle.held);
         reach(core, &all.0, &mut cycle.reached);
         cycle
@@ -119,21 +125,21 @@ impl Cycle {
     /// Checks that all is reached that has to be, once everything has been visited. Takes what has been overwritten.
     fn check<M: ReferenceModel>(mut self, core: &Core<M>, roots: &mut dyn Roots, overwritten: &[Reference]) {
         reach(core, overwritten, &mut self.marked);
-        let mut late = HashSet::new();
+        let mut late = ReferenceSet::default();
         reach(core, &self.roots, &mut late);
         reach(core, overwritten, &mut late);
-        let is_lost = |object: &&Reference| !self.marked.contains(object) || !late.contains(object);
-        if let Some(&lost) = self.held.iter().find(is_lost) {
+        let is_lost = |object: &Reference| !self.marked.contains(*object) || !late.contains(*object);
+        if let Some(lost) = self.held.iter().find(is_lost) {
             panic!("{lost:?} of {:?} was lost by a store that no barrier has seen", core.type_of(lost));
         }
         let missing: Vec<_> = self.reached.iter().filter(is_lost).collect();
         if missing.is_empty() {
             return;
         }
-        let (mut now, mut live) = (Found(Vec::new()), HashSet::new());
+        let (mut now, mut live) = (Found(Vec::new()), ReferenceSet::default());
         roots.visit_roots(&mut now);
         reach(core, &now.0, &mut live);
-        if let Some(&&lost) = missing.iter().find(|object| live.contains(object)) {
+        if let Some(&lost) = missing.iter().find(|object| live.contains(**object)) {
             panic!("{lost:?} of {:?} was lost by a frame that has run before its visit", core.type_of(lost));
         }
     }
@@ -203,7 +209,7 @@ impl<M: ReferenceModel> Snapshot<M> {
             if cycle.frames == Done::No {
                 core.context.raise_poll();
             }
-            self.calls = BETWEEN_CYCLES.max((cycle.roots.len() + cycle.reached.len()) as u32 / OBJECTS_A_CALL);
+            self.calls = BETWEEN_CYCLES.max((cycle.count + cycle.reached.len()) as u32 / OBJECTS_A_CALL);
             self.cycle = Some(cycle);
         }
         result
@@ -318,7 +324,7 @@ impl RootVisitor for Found {
 }
 
 /// Adds every object that these references lead to, but for what is only to be reached through those that are there.
-fn reach<M: ReferenceModel>(core: &Core<M>, from: &[Reference], reached: &mut HashSet<Reference>) {
+fn reach<M: ReferenceModel>(core: &Core<M>, from: &[Reference], reached: &mut ReferenceSet) {
     let mut left: Vec<_> = from.to_vec();
     while let Some(reference) = left.pop() {
         if reference.is_object() && reached.insert(reference) {
