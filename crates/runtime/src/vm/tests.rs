@@ -1,7 +1,7 @@
 //! Leaving compiled code in every way there is, with modules made by hand.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
-use legato_compiler::artifact::{CompiledModule, TrapCode};
+use legato_compiler::artifact::{CompiledModule, StackMapEntry, TrapCode};
 use legato_heap::Reference;
 use legato_heap::plan::{ObjectAt, ReferencePlan};
 use legato_heap::references::References;
@@ -276,6 +276,28 @@ fn images_are_found_by_address_while_they_live() {
     assert!(super::registry::find(0).is_none());
     drop(image);
     assert!(super::registry::find(code).is_none());
+}
+
+#[test]
+fn stack_maps_are_found_in_any_order() {
+    let f = functions(References::Direct.plan());
+    // More of them than an image remembers.
+    let mut module = f.module;
+    let bytes = module.code.len() as u32;
+    module.stack_maps.slots = (0..bytes).collect();
+    let entries = (1..bytes).filter(|offset| offset % 3 != 0);
+    module.stack_maps.entries = entries.map(|offset| StackMapEntry { offset, first: offset, count: 1 }).collect();
+    let image = super::CodeImage::publish(module).unwrap();
+    let start = image.code().as_ptr() as usize;
+    let check = |offset: u32| {
+        let expected = (offset % 3 != 0 && offset < bytes).then_some(offset);
+        let found = image.stack_map(start + offset as usize);
+        assert_eq!(found, expected.as_ref().map(std::slice::from_ref), "at {offset} of {bytes}");
+    };
+    assert!(bytes > 512);
+    (0..=bytes).for_each(check);
+    (0..=bytes).rev().for_each(check);
+    (0..4 * bytes).for_each(|index| check(index.wrapping_mul(2_654_435_761) % (bytes + 1)));
 }
 
 #[test]
