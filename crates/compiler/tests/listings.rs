@@ -76,9 +76,9 @@ fn field_access() {
     let mut module = module();
     let mut build = start(&mut module, &[concrete(0)], &[I32]);
     let object = build.param(0);
-    let next = build.op(Op::StructGet(TypeIndex(0), 1, Extension::None, Check::Needed), &[object], concrete(0));
-    let number = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, Check::Needed), &[next], I32);
-    build.inst(Op::StructSet(TypeIndex(0), 0, Check::Elided), &[object, number], &[]);
+    let next = build.op(Op::StructGet(TypeIndex(0), 1, Extension::None, NullCheck::Needed), &[object], concrete(0));
+    let number = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, NullCheck::Needed), &[next], I32);
+    build.inst(Op::StructSet(TypeIndex(0), 0, NullCheck::Elided), &[object, number], &[]);
     check("field_access", &module, &build.returns(&[number]));
 }
 
@@ -89,7 +89,7 @@ fn cast() {
     let mut build = start(&mut module, &[nullable(HeapType::Any)], &[I32]);
     let object = build.param(0);
     let object = build.op(Op::RefCast(target), &[object], ValueType::Ref(target));
-    let number = build.op(Op::StructGet(TypeIndex(1), 0, Extension::None, Check::Elided), &[object], I32);
+    let number = build.op(Op::StructGet(TypeIndex(1), 0, Extension::None, NullCheck::Elided), &[object], I32);
     check("cast", &module, &build.returns(&[number]));
 }
 
@@ -105,12 +105,12 @@ fn array_loop() {
     let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
     build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero, zero] }));
     build.switch(header);
-    let length = build.op(Op::ArrayLen(Check::Needed), &[array], I32);
+    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[array], I32);
     let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
     build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
     build.switch(body);
     build.inst(Op::BoundsCheck, &[index, length], &[]);
-    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
     let next_sum = build.op(Op::Binary(BinaryOp::I32Add), &[sum, element], I32);
     let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
     let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
@@ -127,10 +127,10 @@ fn store_barrier() {
     let array = module.add_array(StorageType::Value(concrete(0)));
     let mut build = start(&mut module, &[concrete(0), concrete(array.0), I32], &[concrete(0)]);
     let [object, array_value, index] = [0, 1, 2].map(|number| build.param(number));
-    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Needed), &[object, object], &[]);
-    build.inst(Op::ArraySet(array, Reach::Any), &[array_value, index, object], &[]);
+    build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Needed), &[object, object], &[]);
+    build.inst(Op::ArraySet(array), &[array_value, index, object], &[]);
     let new = build.op(Op::StructNewDefault(TypeIndex(0)), &[], concrete(0));
-    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Elided), &[new, object], &[]);
+    build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Elided), &[new, object], &[]);
     check("store_barrier", &module, &build.returns(&[new]));
 }
 
@@ -145,12 +145,12 @@ fn snapshot_barrier() {
     module.info.tables.push(TableType { table64: false, element, minimum: 1, maximum: None });
     let mut build = start(&mut module, &[concrete(0), concrete(array.0), I32], &[concrete(0)]);
     let [object, array_value, index] = [0, 1, 2].map(|number| build.param(number));
-    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Needed), &[object, object], &[]);
-    build.inst(Op::ArraySet(array, Reach::Any), &[array_value, index, object], &[]);
+    build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Needed), &[object, object], &[]);
+    build.inst(Op::ArraySet(array), &[array_value, index, object], &[]);
     build.inst(Op::GlobalSet(GlobalIndex(0)), &[object], &[]);
     build.inst(Op::TableSet(TableIndex(0)), &[index, object], &[]);
     let new = build.op(Op::StructNewDefault(TypeIndex(0)), &[], concrete(0));
-    build.inst(Op::StructSet(TypeIndex(0), 1, Check::Elided), &[new, object], &[]);
+    build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Elided), &[new, object], &[]);
     let plans = ["direct", "generational, store buffer, zeroed"]
         .map(|name| (format!("{name}, snapshot"), with_snapshot(plans_by_name(name).1)));
     check_under("snapshot_barrier", &module, &build.returns(&[new]), plans);
@@ -165,9 +165,9 @@ fn calls() {
     let ty = module.add_func_type(&[], &[]);
     let callee = module.add_function(ty);
     build.inst(Op::Call(Callee::Direct(callee)), &[], &[]);
-    let number = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, Check::Needed), &[first], I32);
+    let number = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, NullCheck::Needed), &[first], I32);
     build.inst(Op::Call(Callee::Direct(callee)), &[], &[]);
-    let other = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, Check::Needed), &[second], I32);
+    let other = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, NullCheck::Needed), &[second], I32);
     let sum = build.op(Op::Binary(BinaryOp::I32Add), &[number, other], I32);
     check("calls", &module, &build.returns(&[sum]));
 }
@@ -208,10 +208,10 @@ fn spine_load() {
     let mut module = module();
     let mut build = start(&mut module, &[concrete(2), I32], &[I32, I32]);
     let (array, index) = (build.param(0), build.param(1));
-    let any = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
+    let any = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
     let mask = build.op(Op::Const(Constant::I32(255)), &[], I32);
     let small = build.op(Op::Binary(BinaryOp::I32And), &[index, mask], I32);
-    let small = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, small], I32);
+    let small = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, small], I32);
     check_under("spine_load", &module, &build.returns(&[any, small]), spines());
 }
 
@@ -222,8 +222,8 @@ fn spine_store() {
     let references = module.add_array(StorageType::Value(concrete(0)));
     let mut build = start(&mut module, &[concrete(2), I32, concrete(references.0), concrete(0)], &[]);
     let [numbers, index, objects, object] = [0, 1, 2, 3].map(|number| build.param(number));
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[numbers, index, index], &[]);
-    build.inst(Op::ArraySet(references, Reach::Any), &[objects, index, object], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[numbers, index, index], &[]);
+    build.inst(Op::ArraySet(references), &[objects, index, object], &[]);
     check_under("spine_store", &module, &build.returns(&[]), spines());
 }
 
@@ -234,16 +234,16 @@ fn copying_loop(module: &mut Module) -> legato_compiler::mir::Function {
     let [header, body, done] = [0; 3].map(|_| build.function.add_block());
     let index = build.function.add_param(header, I32);
     let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
-    let length = build.op(Op::ArrayLen(Check::Needed), &[from], I32);
-    let to_length = build.op(Op::ArrayLen(Check::Needed), &[to], I32);
+    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[from], I32);
+    let to_length = build.op(Op::ArrayLen(NullCheck::Needed), &[to], I32);
     build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero] }));
     build.switch(header);
     let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
     build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
     build.switch(body);
-    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[from, index], I32);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[from, index], I32);
     build.inst(Op::BoundsCheck, &[index, to_length], &[]);
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[to, index, element], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[to, index, element], &[]);
     let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
     let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
     build.inst(Op::Poll, &[], &[]);
@@ -272,7 +272,7 @@ fn growing() -> Vec<(String, AccessPlan)> {
 
 /// WebAssembly's check of an index against the length of an array that may be null.
 fn checked(build: &mut Build, array: Value, index: Value) {
-    let length = build.op(Op::ArrayLen(Check::Needed), &[array], I32);
+    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[array], I32);
     build.inst(Op::BoundsCheck, &[index, length], &[]);
 }
 
@@ -283,8 +283,8 @@ fn growing_load() {
     let mut build = start(&mut module, &[concrete(2), I32, concrete(2), I32], &[I32, I32]);
     let [array, index, second, other] = [0, 1, 2, 3].map(|number| build.param(number));
     checked(&mut build, array, index);
-    let loaded = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
-    let compared = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[second, other], I32);
+    let loaded = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
+    let compared = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[second, other], I32);
     check_under("growing_load", &module, &build.returns(&[loaded, compared]), growing());
 }
 
@@ -296,9 +296,9 @@ fn growing_store() {
     let mut build = start(&mut module, &[concrete(2), I32, concrete(references.0), concrete(0)], &[]);
     let [numbers, index, objects, object] = [0, 1, 2, 3].map(|number| build.param(number));
     checked(&mut build, numbers, index);
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[numbers, index, index], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[numbers, index, index], &[]);
     checked(&mut build, objects, index);
-    build.inst(Op::ArraySet(references, Reach::Any), &[objects, index, object], &[]);
+    build.inst(Op::ArraySet(references), &[objects, index, object], &[]);
     check_under("growing_store", &module, &build.returns(&[]), growing());
 }
 
@@ -320,7 +320,7 @@ fn growing_chase() {
     build.end(Terminator::Jump(Edge { block: header, args: smallvec![first] }));
     build.switch(header);
     checked(&mut build, array, index);
-    let next = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
+    let next = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
     build.inst(Op::Poll, &[], &[]);
     let back = Edge { block: header, args: smallvec![next] };
     build.end(Terminator::Branch { cond: next, then: back, otherwise: Edge::to(done) });
@@ -348,7 +348,7 @@ fn guard(build: &mut Build, array: Value, index: Value, outside: Block) {
     let negative = build.op(Op::Compare(CompareOp::I32LtS), &[index, zero], I32);
     build.end(Terminator::Branch { cond: negative, then: Edge::to(outside), otherwise: Edge::to(above) });
     build.switch(above);
-    let length = build.op(Op::ArrayLen(Check::Needed), &[array], I32);
+    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[array], I32);
     let below = build.op(Op::Compare(CompareOp::I32LtS), &[index, length], I32);
     build.end(Terminator::Branch { cond: below, then: Edge::to(inside), otherwise: Edge::to(outside) });
     build.switch(inside);
@@ -363,9 +363,9 @@ fn growing_guarded() {
     let outside = build.function.add_block();
     build.function.blocks[outside.index()].cold = true;
     guard(&mut build, from, index, outside);
-    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[from, index], I32);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[from, index], I32);
     guard(&mut build, to, other, outside);
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[to, other, element], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[to, other, element], &[]);
     build.end(Terminator::Return(smallvec![]));
     build.switch(outside);
     build.end(Terminator::Trap(TrapCode::Unreachable));

@@ -1,7 +1,7 @@
 //! Arguments and expected results of the suite, as the engine's values.
 
 use anyhow::{Context, Result, bail, ensure};
-use legato::{AnyRef, AsContext, AsContextMut, ExternRef, Ref, Store, Val};
+use legato::{AnyRef, AsContext, AsContextMut, ExternRef, Store, Val};
 use wast::core::{AbstractHeapType, HeapType, NanPattern, WastArgCore, WastRetCore};
 use wast::token::{F32, F64};
 use wast::{WastArg, WastRet};
@@ -111,9 +111,4 @@ fn matches_f64(actual: u64, expected: &NanPattern<F64>) -> bool {
         NanPattern::ArithmeticNan => actual & 0x7ff8_0000_0000_0000 == 0x7ff8_0000_0000_0000,
         NanPattern::Value(value) => actual == value.bits,
     }
-}
-
-/// The reference inside a value, for tables and globals.
-pub fn as_reference(value: &Val) -> Option<Ref> {
-    value.ref_()
 }

@@ -7,15 +7,15 @@ use super::Lowering;
 use super::access::Region;
 use super::barrier::{Container, Store};
 use crate::artifact::TrapCode;
-use crate::mir::{Check, Extension, Value};
+use crate::mir::{Extension, NullCheck, Value};
 use crate::module::TypeIndex;
 use crate::passes::analysis::SafepointKey;
 
 /// The trap of an operation that checks for null.
-pub(super) fn null_trap(check: Check) -> Option<TrapCode> {
+pub(super) fn null_trap(check: NullCheck) -> Option<TrapCode> {
     match check {
-        Check::Needed => Some(TrapCode::NullReference),
-        Check::Elided => None,
+        NullCheck::Needed => Some(TrapCode::NullReference),
+        NullCheck::Elided => None,
     }
 }
 
@@ -49,7 +49,7 @@ impl Lowering<'_, '_> {
         ty: TypeIndex,
         field: u32,
         extension: Extension,
-        check: Check,
+        check: NullCheck,
         reference: ir::Value,
     ) -> ir::Value {
         let kind = self.env.field_kind(ty, field);
@@ -59,7 +59,7 @@ impl Lowering<'_, '_> {
         self.load_storage(kind, extension, flags, object.address, offset as i32)
     }
 
-    pub(super) fn struct_set(&mut self, ty: TypeIndex, field: u32, check: Check, object: Value, value: Value) {
+    pub(super) fn struct_set(&mut self, ty: TypeIndex, field: u32, check: NullCheck, object: Value, value: Value) {
         let reference = self.value(object);
         let kind = self.env.field_kind(ty, field);
         let offset = self.env.struct_layout(ty).offsets[field as usize];
@@ -70,7 +70,7 @@ impl Lowering<'_, '_> {
         self.after_field(&store);
     }
 
-    pub(super) fn i31_get(&mut self, reference: ir::Value, extension: Extension, check: Check) -> ir::Value {
+    pub(super) fn i31_get(&mut self, reference: ir::Value, extension: Extension, check: NullCheck) -> ir::Value {
         if let Some(code) = null_trap(check) {
             self.trap_if_null(reference, code);
         }

@@ -74,11 +74,6 @@ impl Cfg {
     pub fn predecessors(&self, block: Block) -> &[(Block, u32)] {
         &self.edges[self.starts[block.index()] as usize..self.starts[block.index() + 1] as usize]
     }
-
-    /// Whether the block can be reached.
-    pub fn is_reachable(&self, block: Block) -> bool {
-        self.position[block.index()] != u32::MAX
-    }
 }
 
 /// The targets of a block, last first (so that they are visited in order from the end).

@@ -3,12 +3,11 @@
 use super::function::{Edge, Value};
 use crate::module::{
     DataIndex, ElemIndex, FuncIndex, GlobalIndex, HeapType, MemoryIndex, RefType, TableIndex, TagIndex, TypeIndex,
-    ValueType,
 };
 
 /// Whether an operation must check its reference for null.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Check {
+pub enum NullCheck {
     /// The reference may be null: the operation traps (by fault, where the heap allows it).
     Needed,
     /// The reference is known not to be null.
@@ -24,15 +23,6 @@ pub enum Extension {
     Signed,
     /// Zero-extended.
     Unsigned,
-}
-
-/// Where the element lies that an access to an array reaches.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reach {
-    /// Anywhere.
-    Any,
-    /// Behind the header, in one piece with all elements before it.
-    Inline,
 }
 
 /// A constant. Floats are given by their bits.
@@ -247,7 +237,7 @@ pub enum Callee {
     /// out of bounds, on null and on another type.
     Indirect(TableIndex, TypeIndex, Value),
     /// `call_ref`: the type, the reference. Traps on null where the check is needed.
-    Reference(TypeIndex, Value, Check),
+    Reference(TypeIndex, Value, NullCheck),
 }
 
 impl Callee {
@@ -347,16 +337,16 @@ pub enum Op {
     /// (i32) -> i31 reference
     RefI31,
     /// (i31 reference, possibly null if the check is needed) -> i32. Never packed otherwise than signed or unsigned.
-    I31Get(Extension, Check),
+    I31Get(Extension, NullCheck),
 
     /// (every field) -> struct
     StructNew(TypeIndex),
     /// () -> struct of default values
     StructNewDefault(TypeIndex),
     /// Type, field. (struct) -> value
-    StructGet(TypeIndex, u32, Extension, Check),
+    StructGet(TypeIndex, u32, Extension, NullCheck),
     /// Type, field. (struct, value)
-    StructSet(TypeIndex, u32, Check),
+    StructSet(TypeIndex, u32, NullCheck),
 
     /// (element, length) -> array
     ArrayNew(TypeIndex),
@@ -369,16 +359,13 @@ pub enum Op {
     /// (offset in the segment, length) -> array
     ArrayNewElem(TypeIndex, ElemIndex),
     /// (array) -> i32
-    ArrayLen(Check),
+    ArrayLen(NullCheck),
     /// (index, length): traps (`ArrayOutOfBounds`) unless index < length, unsigned.
     BoundsCheck,
-    /// (array) -> i32: how many of its elements lie in one piece behind the header, now or at an earlier time; there
-    /// are never fewer again. Only where arrays have inline lengths.
-    ArrayInlineLen(Check),
     /// (array, index) -> element. Checks nothing: an `ArrayLen` and a `BoundsCheck` precede it.
-    ArrayGet(TypeIndex, Extension, Reach),
+    ArrayGet(TypeIndex, Extension),
     /// (array, index, element). Checks nothing.
-    ArraySet(TypeIndex, Reach),
+    ArraySet(TypeIndex),
     /// (array not null, start, element, length). Checks bounds.
     ArrayFill(TypeIndex),
     /// Destination and source type. (destination not null, start, source not null, start, length). Checks bounds.
@@ -397,15 +384,6 @@ pub enum Op {
     Call(Callee),
     /// A safepoint at a loop back-edge.
     Poll,
-
-    /// Runs the loop of this number that has been taken out of the function. It collects nothing. ()
-    CallOutlined(u32),
-    /// () -> what the cell of this number holds
-    CellGet(u32, ValueType),
-    /// (value)
-    CellSet(u32),
-    /// () -> i32: not 0 where a poll would have something to do.
-    PollPending,
 }
 
 impl Op {

@@ -5,7 +5,7 @@
 //! inline, for one, or whether an operation on a range of an array makes room for leaves.
 
 use super::function::Value;
-use super::op::{Callee, Check, CompareOp, Op};
+use super::op::{Callee, CompareOp, NullCheck, Op};
 use crate::module::{GlobalIndex, ModuleInfo, TypeIndex};
 
 /// Whether an operation traps.
@@ -34,8 +34,7 @@ pub enum Memory {
     Elements(TypeIndex),
     /// This global.
     Global(GlobalIndex),
-    /// Linear memories, tables, segments, cells of the context, inline lengths: all that neither field, element nor
-    /// global is.
+    /// Linear memories, tables, segments: all that neither field, element nor global is.
     Other,
     /// Anything at all: it runs code of functions or of the host.
     All,
@@ -108,10 +107,10 @@ const CALLS: Properties = Properties {
 };
 
 /// The trap of an access through a reference.
-const fn null(check: Check) -> Traps {
+const fn null(check: NullCheck) -> Traps {
     match check {
-        Check::Needed => Traps::OnNull,
-        Check::Elided => Traps::Never,
+        NullCheck::Needed => Traps::OnNull,
+        NullCheck::Elided => Traps::Never,
     }
 }
 
@@ -169,10 +168,9 @@ impl Op {
                 Properties { reads: Memory::Other, writes: Memory::None, ..CALLS }
             }
             Op::ArrayLen(check) => Properties { traps: null(*check), reads: Memory::Constant, ..COMPUTES },
-            Op::ArrayInlineLen(check) => Properties { traps: null(*check), reads: Memory::Other, ..COMPUTES },
             Op::BoundsCheck => Properties { traps: Traps::OnOperands, ..COMPUTES },
             Op::ArrayGet(ty, ..) => Properties { reads: Memory::Elements(*ty), relies: true, ..COMPUTES },
-            Op::ArraySet(ty, _) => Properties { writes: Memory::Elements(*ty), relies: true, ..COMPUTES },
+            Op::ArraySet(ty) => Properties { writes: Memory::Elements(*ty), relies: true, ..COMPUTES },
             Op::ArrayFill(ty) => Properties {
                 reads: Memory::None,
                 writes: Memory::Elements(*ty),
@@ -195,17 +193,13 @@ impl Op {
             Op::Call(_) => CALLS,
             // It may interrupt the program. Its trampoline needs no more stack than callers have checked.
             Op::Poll => Properties { traps: Traps::OnState, collects: Collects::WhenDue, ..COMPUTES },
-            // It is small, and so is what it calls.
-            Op::CallOutlined(_) => Properties { collects: Collects::Never, calls: false, ..CALLS },
-            Op::CellGet(..) | Op::PollPending => Properties { reads: Memory::Other, ..COMPUTES },
-            Op::CellSet(_) => Properties { writes: Memory::Other, ..COMPUTES },
         }
     }
 
     /// The reference that is not null behind the operation: with null, it would have trapped.
     pub fn non_null(&self, args: &[Value]) -> Option<Value> {
         match self {
-            Op::Call(Callee::Reference(_, reference, Check::Needed)) => Some(*reference),
+            Op::Call(Callee::Reference(_, reference, NullCheck::Needed)) => Some(*reference),
             Op::RefCast(ty) if !ty.nullable => args.first().copied(),
             _ if self.properties().traps == Traps::OnNull => args.first().copied(),
             _ => None,
@@ -213,13 +207,11 @@ impl Op {
     }
 
     /// The flag that says whether the operation checks its reference for null, if it has one.
-    pub fn check_mut(&mut self) -> Option<&mut Check> {
+    pub fn check_mut(&mut self) -> Option<&mut NullCheck> {
         match self {
-            Op::I31Get(_, check)
-            | Op::StructGet(_, _, _, check)
-            | Op::StructSet(_, _, check)
-            | Op::ArrayLen(check)
-            | Op::ArrayInlineLen(check) => Some(check),
+            Op::I31Get(_, check) | Op::StructGet(_, _, _, check) | Op::StructSet(_, _, check) | Op::ArrayLen(check) => {
+                Some(check)
+            }
             _ => None,
         }
     }
@@ -276,7 +268,7 @@ impl Properties {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mir::{BinaryOp, Constant, Extension, Reach};
+    use crate::mir::{BinaryOp, Constant, Extension};
     use crate::module::ElemIndex;
 
     const TYPE: TypeIndex = TypeIndex(0);
@@ -285,7 +277,7 @@ mod tests {
     #[test]
     fn who_collects() {
         for (op, collects) in [
-            (Op::ArraySet(TYPE, Reach::Any), Collects::Never),
+            (Op::ArraySet(TYPE), Collects::Never),
             (Op::Poll, Collects::WhenDue),
             (Op::StructNew(TYPE), Collects::Allocating),
             (Op::ArrayFill(TYPE), Collects::ReservingLeaves),
@@ -303,10 +295,10 @@ mod tests {
         for (op, removable, repeatable, computation) in [
             (constant, true, true, true),
             (divide, false, true, false),
-            (get(Check::Elided), true, true, false),
-            (get(Check::Needed), false, true, false),
+            (get(NullCheck::Elided), true, true, false),
+            (get(NullCheck::Needed), false, true, false),
             (Op::StructNew(TYPE), true, false, false),
-            (Op::StructSet(TYPE, 0, Check::Elided), false, false, false),
+            (Op::StructSet(TYPE, 0, NullCheck::Elided), false, false, false),
             (Op::Poll, false, false, false),
         ] {
             let properties = op.properties();
@@ -319,9 +311,9 @@ mod tests {
     fn who_shows_a_reference_not_to_be_null() {
         let args = [Value(1), Value(2)];
         assert_eq!(Op::NullCheck.non_null(&args), Some(Value(1)));
-        assert_eq!(Op::ArrayLen(Check::Needed).non_null(&args), Some(Value(1)));
-        assert_eq!(Op::ArrayLen(Check::Elided).non_null(&args), None);
-        assert_eq!(Op::Call(Callee::Reference(TYPE, Value(3), Check::Needed)).non_null(&args), Some(Value(3)));
+        assert_eq!(Op::ArrayLen(NullCheck::Needed).non_null(&args), Some(Value(1)));
+        assert_eq!(Op::ArrayLen(NullCheck::Elided).non_null(&args), None);
+        assert_eq!(Op::Call(Callee::Reference(TYPE, Value(3), NullCheck::Needed)).non_null(&args), Some(Value(3)));
         assert_eq!(Op::RefEq.non_null(&args), None);
     }
 }

@@ -10,7 +10,7 @@
 use std::fmt;
 
 use super::function::{Block, Edge, Function, InstData, Terminator, Value};
-use super::op::{Callee, Check, Constant, Extension, HandlerEdge, Op, Reach};
+use super::op::{Callee, Constant, Extension, HandlerEdge, NullCheck, Op};
 use crate::module::{HeapType, ModuleInfo, RefType, ValueType};
 
 impl fmt::Display for Value {
@@ -49,24 +49,13 @@ impl fmt::Display for ValueType {
     }
 }
 
-struct ShowCheck(Check);
+struct ShowNullCheck(NullCheck);
 
-impl fmt::Display for ShowCheck {
+impl fmt::Display for ShowNullCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Check::Needed => " needed",
-            Check::Elided => "",
-        })
-    }
-}
-
-struct ShowReach(Reach);
-
-impl fmt::Display for ShowReach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Reach::Any => "",
-            Reach::Inline => " inline",
+            NullCheck::Needed => " needed",
+            NullCheck::Elided => "",
         })
     }
 }
@@ -88,7 +77,7 @@ impl fmt::Display for Callee {
         match self {
             Callee::Direct(function) => write!(f, "f{}", function.0),
             Callee::Indirect(table, ty, index) => write!(f, "table{}[{index}] type{}", table.0, ty.0),
-            Callee::Reference(ty, reference, check) => write!(f, "{reference} type{}{}", ty.0, ShowCheck(*check)),
+            Callee::Reference(ty, reference, check) => write!(f, "{reference} type{}{}", ty.0, ShowNullCheck(*check)),
         }
     }
 }
@@ -135,24 +124,21 @@ impl fmt::Display for Op {
             Op::Refine(ty) => write!(f, "Refine {ty}"),
             Op::RefTest(ty) => write!(f, "RefTest {ty}"),
             Op::RefCast(ty) => write!(f, "RefCast {ty}"),
-            Op::I31Get(extension, check) => write!(f, "I31Get{}{}", ShowExtension(*extension), ShowCheck(*check)),
+            Op::I31Get(extension, check) => write!(f, "I31Get{}{}", ShowExtension(*extension), ShowNullCheck(*check)),
             Op::StructNew(ty) => write!(f, "StructNew({})", ty.0),
             Op::StructNewDefault(ty) => write!(f, "StructNewDefault({})", ty.0),
             Op::StructGet(ty, field, extension, check) => {
-                write!(f, "StructGet({}.{field}){}{}", ty.0, ShowExtension(*extension), ShowCheck(*check))
+                write!(f, "StructGet({}.{field}){}{}", ty.0, ShowExtension(*extension), ShowNullCheck(*check))
             }
-            Op::StructSet(ty, field, check) => write!(f, "StructSet({}.{field}){}", ty.0, ShowCheck(*check)),
+            Op::StructSet(ty, field, check) => write!(f, "StructSet({}.{field}){}", ty.0, ShowNullCheck(*check)),
             Op::ArrayNew(ty) => write!(f, "ArrayNew({})", ty.0),
             Op::ArrayNewDefault(ty) => write!(f, "ArrayNewDefault({})", ty.0),
             Op::ArrayNewFixed(ty) => write!(f, "ArrayNewFixed({})", ty.0),
             Op::ArrayNewData(ty, data) => write!(f, "ArrayNewData({}, {})", ty.0, data.0),
             Op::ArrayNewElem(ty, element) => write!(f, "ArrayNewElem({}, {})", ty.0, element.0),
-            Op::ArrayLen(check) => write!(f, "ArrayLen{}", ShowCheck(*check)),
-            Op::ArrayInlineLen(check) => write!(f, "ArrayInlineLen{}", ShowCheck(*check)),
-            Op::ArrayGet(ty, extension, reach) => {
-                write!(f, "ArrayGet({}){}{}", ty.0, ShowExtension(*extension), ShowReach(*reach))
-            }
-            Op::ArraySet(ty, reach) => write!(f, "ArraySet({}){}", ty.0, ShowReach(*reach)),
+            Op::ArrayLen(check) => write!(f, "ArrayLen{}", ShowNullCheck(*check)),
+            Op::ArrayGet(ty, extension) => write!(f, "ArrayGet({}){}", ty.0, ShowExtension(*extension)),
+            Op::ArraySet(ty) => write!(f, "ArraySet({})", ty.0),
             Op::ArrayFill(ty) => write!(f, "ArrayFill({})", ty.0),
             Op::ArrayCopy(to, from) => write!(f, "ArrayCopy({}, {})", to.0, from.0),
             Op::ArrayInitData(ty, data) => write!(f, "ArrayInitData({}, {})", ty.0, data.0),
@@ -160,9 +146,6 @@ impl fmt::Display for Op {
             Op::ExceptionNew(tag) => write!(f, "ExceptionNew({})", tag.0),
             Op::ExceptionGet(tag, field) => write!(f, "ExceptionGet({}.{field})", tag.0),
             Op::Call(callee) => write!(f, "Call {callee}"),
-            Op::CallOutlined(number) => write!(f, "CallOutlined({number})"),
-            Op::CellGet(cell, ty) => write!(f, "CellGet({cell}) {ty}"),
-            Op::CellSet(cell) => write!(f, "CellSet({cell})"),
             plain => write!(f, "{plain:?}"),
         }
     }

@@ -113,6 +113,23 @@ pub enum StorageType {
     Value(ValueType),
 }
 
+impl StorageType {
+    /// How a value of this type lies in an object. `is_function`: whether a heap type is one of functions.
+    pub fn kind(self, is_function: impl FnOnce(HeapType) -> bool) -> StorageKind {
+        match self {
+            StorageType::I8 => StorageKind::I8,
+            StorageType::I16 => StorageKind::I16,
+            StorageType::Value(ValueType::I32) => StorageKind::I32,
+            StorageType::Value(ValueType::I64) => StorageKind::I64,
+            StorageType::Value(ValueType::F32) => StorageKind::F32,
+            StorageType::Value(ValueType::F64) => StorageKind::F64,
+            StorageType::Value(ValueType::V128) => StorageKind::V128,
+            StorageType::Value(ValueType::Ref(ty)) if is_function(ty.heap) => StorageKind::Immortal,
+            StorageType::Value(ValueType::Ref(_)) => StorageKind::Ref,
+        }
+    }
+}
+
 /// The structure of a composite type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum CompositeType {
@@ -440,17 +457,7 @@ impl ModuleInfo {
 
     /// How a value of this storage type lies in an object.
     pub fn storage_kind(&self, storage: StorageType) -> StorageKind {
-        match storage {
-            StorageType::I8 => StorageKind::I8,
-            StorageType::I16 => StorageKind::I16,
-            StorageType::Value(ValueType::I32) => StorageKind::I32,
-            StorageType::Value(ValueType::I64) => StorageKind::I64,
-            StorageType::Value(ValueType::F32) => StorageKind::F32,
-            StorageType::Value(ValueType::F64) => StorageKind::F64,
-            StorageType::Value(ValueType::V128) => StorageKind::V128,
-            StorageType::Value(ValueType::Ref(ty)) if self.is_func_reference(ty.heap) => StorageKind::Immortal,
-            StorageType::Value(ValueType::Ref(_)) => StorageKind::Ref,
-        }
+        storage.kind(|heap| self.is_func_reference(heap))
     }
 
     /// Whether references to `heap` are function references, which the collector does not trace.

@@ -12,7 +12,7 @@ use super::support::{
     resolve_terminator,
 };
 use crate::mir::{
-    BinaryOp, Block, Callee, Cfg, Check, Constant, Dominators, Function, Inst, Op, Terminator, UnaryOp, Value,
+    BinaryOp, Block, Callee, Cfg, Constant, Dominators, Function, Inst, NullCheck, Op, Terminator, UnaryOp, Value,
 };
 use crate::module::{ModuleInfo, RefType};
 
@@ -202,12 +202,12 @@ impl Facts<'_> {
     }
 
     /// The check that an access needs; whoever gets past it has shown that the reference is not null.
-    fn check(&mut self, reference: Value) -> Check {
+    fn check(&mut self, reference: Value) -> NullCheck {
         if self.known(reference).nullable {
             self.learn_non_null(reference);
-            Check::Needed
+            NullCheck::Needed
         } else {
-            Check::Elided
+            NullCheck::Elided
         }
     }
 

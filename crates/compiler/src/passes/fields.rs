@@ -9,7 +9,7 @@
 //! propagation.
 
 use super::support;
-use crate::mir::{Check, Function, Op, Value};
+use crate::mir::{Function, NullCheck, Op, Value};
 use crate::module::{
     CompositeType, ConstExpr, ConstOp, ElementItems, ExportKind, FuncType, HeapType, ImportKind, ModuleInfo,
     StorageType, TypeIndex, ValueType,
@@ -127,7 +127,7 @@ impl Fields {
                     && let Some(op) = self.content(info, ty, field)
                 {
                     let (object, source) = (data.args[0], data.source);
-                    if check == Check::Needed {
+                    if check == NullCheck::Needed {
                         let ValueType::Ref(mut checked) = function.value_type(object) else {
                             unreachable!("a reference")
                         };

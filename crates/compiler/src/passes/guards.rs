@@ -5,7 +5,7 @@
 //! unsigned number.
 
 use super::support::{constant_i32, origin, terminator};
-use crate::mir::{Block, Cfg, Check, CompareOp, Edge, Function, Inst, Op, Terminator, Value};
+use crate::mir::{Block, Cfg, CompareOp, Edge, Function, Inst, NullCheck, Op, Terminator, Value};
 use crate::module::ValueType;
 
 /// A comparison of a number with another, and where it leads.
@@ -72,7 +72,7 @@ fn is_length(function: &Function, value: Value) -> bool {
 fn is_harmless(function: &Function, block: Block) -> bool {
     let harmless = |inst: &Inst| {
         let op = &function.insts[inst.index()].op;
-        op.properties().is_computation() || *op == Op::ArrayLen(Check::Elided)
+        op.properties().is_computation() || *op == Op::ArrayLen(NullCheck::Elided)
     };
     function.blocks[block.index()].insts.iter().all(harmless)
 }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::support::{Roots, replace, resolve_inst, resolve_terminator};
-use crate::mir::{Block, Cfg, Check, Dominators, Function, Inst, Op, Value};
+use crate::mir::{Block, Cfg, Dominators, Function, Inst, NullCheck, Op, Value};
 use crate::module::{ModuleInfo, ValueType};
 
 /// What an operation computes: equal keys give equal results.
@@ -68,7 +68,7 @@ fn key(function: &Function, info: &ModuleInfo, roots: &Roots, inst: Inst) -> Opt
     let mut op = data.op.clone();
     if let Some(check) = op.check_mut() {
         // The first to reach the object checks for all.
-        *check = Check::Needed;
+        *check = NullCheck::Needed;
     }
     // Whether the result's static type depends on the operand's.
     let is_typed = op.properties().copies || op == Op::Select;

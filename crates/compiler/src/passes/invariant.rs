@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::effects::Effects;
 use super::support::{DefBlocks, Roots, is_removable, origin, ref_type, resolve_inst, terminator};
 use crate::mir::{
-    Block, BlockData, Cfg, Check, Dominators, Edge, Function, Inst, Loops, Op, Terminator, UnaryOp, Value,
+    Block, BlockData, Cfg, Dominators, Edge, Function, Inst, Loops, NullCheck, Op, Terminator, UnaryOp, Value,
 };
 use crate::module::{HeapType, ModuleInfo};
 
@@ -274,11 +274,11 @@ impl Invariant<'_> {
             at = self.loops.loops[this].parent;
         }
         let (check, target) = match found {
-            Some(preheader) => (Check::Elided, preheader),
-            None if first => (Check::Needed, innermost),
+            Some(preheader) => (NullCheck::Elided, preheader),
+            None if first => (NullCheck::Needed, innermost),
             None => return None,
         };
-        if check == Check::Needed {
+        if check == NullCheck::Needed {
             self.add_late_evidence(reference, innermost);
         }
         let data = &mut self.function.insts[inst.index()];

@@ -12,7 +12,7 @@ use legato_heap::layout::StorageKind;
 use crate::mir::{Block, Cfg, Dominators, Extension, Function, Inst, Loops, Op, Terminator, Value};
 use crate::module::{GlobalIndex, ModuleInfo, StorageType, ValueType};
 
-/// How many places are remembered at once; the oldest are forgotten.
+/// How many locations are remembered at once; the oldest are forgotten.
 const PLACES: usize = 32;
 
 /// What tells elements from fields and globals in the quick look.
@@ -44,7 +44,7 @@ pub(super) fn loads(function: &mut Function, info: &ModuleInfo) {
     }
 }
 
-/// Whether a mutable place may be loaded that is accessed elsewhere too: a quick look, at numbers alone.
+/// Whether a mutable location may be loaded that is accessed elsewhere too: a quick look, at numbers alone.
 fn has_repeated(function: &Function, info: &ModuleInfo) -> bool {
     let (mut loaded, mut accessed) = (0u64, 0u64);
     for &inst in function.blocks.iter().flat_map(|block| &block.insts) {
@@ -54,7 +54,7 @@ fn has_repeated(function: &Function, info: &ModuleInfo) -> bool {
             Op::GlobalGet(global) if info.globals[global.index()].mutable => (global.0, true),
             Op::GlobalSet(global) => (global.0, false),
             Op::ArrayGet(ty, ..) => (ty.0 + ELEMENTS, true),
-            Op::ArraySet(ty, _) => (ty.0 + ELEMENTS, false),
+            Op::ArraySet(ty) => (ty.0 + ELEMENTS, false),
             _ => continue,
         };
         // What has numbers that differ by a multiple of 64 passes for one.
@@ -84,7 +84,7 @@ fn pending(function: &Function, cfg: &Cfg) -> Vec<u32> {
 
 /// What is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Location {
     /// A field of an object, the latter given by its root. How a packed field is extended makes a difference to the
     /// value.
     Field(Field, Value, Extension),
@@ -98,10 +98,10 @@ enum Place {
     },
 }
 
-/// A place whose content is known.
+/// A location whose content is known.
 #[derive(Clone, Copy)]
 struct Known {
-    place: Place,
+    location: Location,
     value: Value,
     /// Where it was last loaded or stored.
     seen: Block,
@@ -162,7 +162,7 @@ impl Loads<'_> {
             let known = match &mut common {
                 None => common.insert(end),
                 Some(known) => {
-                    known.retain(|a| end.iter().any(|b| a.place == b.place && a.value == b.value));
+                    known.retain(|a| end.iter().any(|b| a.location == b.location && a.value == b.value));
                     known
                 }
             };
@@ -177,10 +177,10 @@ impl Loads<'_> {
         let mut known = common.unwrap_or_default();
         if let Some(number) = header {
             let effects = &self.effects[number];
-            known.retain(|known| match known.place {
-                Place::Field(field, ..) => effects.preserve_field(field),
-                Place::Global(global) => effects.preserve_global(self.info, global),
-                Place::Element { kind, .. } => effects.preserve_elements(kind),
+            known.retain(|known| match known.location {
+                Location::Field(field, ..) => effects.preserve_field(field),
+                Location::Global(global) => effects.preserve_global(self.info, global),
+                Location::Element { kind, .. } => effects.preserve_elements(kind),
             });
         }
         known
@@ -192,45 +192,45 @@ impl Loads<'_> {
         match Write::of(&data.op, self.info) {
             Write::Nothing => {}
             Write::Field(written) => {
-                known.retain(|known| !matches!(known.place, Place::Field(field, ..) if field == written));
+                known.retain(|known| !matches!(known.location, Location::Field(field, ..) if field == written));
             }
             Write::Global(written) => known.retain(
-                |known| !matches!(known.place, Place::Global(global) if are_aliases(self.info, global, written)),
+                |known| !matches!(known.location, Location::Global(global) if are_aliases(self.info, global, written)),
             ),
             Write::Elements(written) => {
-                known.retain(|known| !matches!(known.place, Place::Element { kind, .. } if kind == written));
+                known.retain(|known| !matches!(known.location, Location::Element { kind, .. } if kind == written));
             }
             Write::Anything => known.clear(),
         }
-        let (place, value) = match data.op {
+        let (location, value) = match data.op {
             Op::StructGet(ty, number, extension, _) if self.info.struct_fields(ty)[number as usize].mutable => {
                 let field = Field::new(self.info, ty, number);
-                (Place::Field(field, self.roots.of(data.args[0]), extension), data.results[0])
+                (Location::Field(field, self.roots.of(data.args[0]), extension), data.results[0])
             }
             Op::StructSet(ty, number, _) => {
                 // A packed field does not give back what it was given.
                 let StorageType::Value(_) = self.info.struct_fields(ty)[number as usize].storage else { return false };
                 let field = Field::new(self.info, ty, number);
-                (Place::Field(field, self.roots.of(data.args[0]), Extension::None), data.args[1])
+                (Location::Field(field, self.roots.of(data.args[0]), Extension::None), data.args[1])
             }
             Op::GlobalGet(global) if self.info.globals[global.index()].mutable => {
-                (Place::Global(global), data.results[0])
+                (Location::Global(global), data.results[0])
             }
-            Op::GlobalSet(global) => (Place::Global(global), data.args[0]),
-            Op::ArrayGet(ty, extension, _) => {
+            Op::GlobalSet(global) => (Location::Global(global), data.args[0]),
+            Op::ArrayGet(ty, extension) => {
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
-                (Place::Element { kind: self.info.element_kind(ty), array, index, extension }, data.results[0])
+                (Location::Element { kind: self.info.element_kind(ty), array, index, extension }, data.results[0])
             }
-            Op::ArraySet(ty, _) => {
+            Op::ArraySet(ty) => {
                 let StorageType::Value(_) = self.info.array_element(ty).storage else { return false };
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
                 let (kind, extension) = (self.info.element_kind(ty), Extension::None);
-                (Place::Element { kind, array, index, extension }, data.args[2])
+                (Location::Element { kind, array, index, extension }, data.args[2])
             }
             _ => return false,
         };
         // What a store writes has been forgotten, so that only loads find anything.
-        if let Some(found) = known.iter_mut().find(|known| known.place == place) {
+        if let Some(found) = known.iter_mut().find(|known| known.location == location) {
             found.seen = block;
             let value = found.value;
             return replace(self.function, self.info, inst, value);
@@ -238,7 +238,7 @@ impl Loads<'_> {
         if known.len() == PLACES {
             known.remove(0);
         }
-        known.push(Known { place, value, seen: block });
+        known.push(Known { location, value, seen: block });
         false
     }
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use wasmparser::Operator;
 
 use super::Translator;
-use crate::mir::{Callee, Check, Edge, Op, Terminator, Value};
+use crate::mir::{Callee, Edge, NullCheck, Op, Terminator, Value};
 use crate::module::{FuncIndex, TableIndex, TypeIndex};
 
 impl Translator<'_> {
@@ -57,8 +57,8 @@ impl Translator<'_> {
     }
 
     /// Whether an operation on the reference has to check for null.
-    pub(super) fn null_check_of(&self, reference: Value) -> Check {
-        if self.ref_type(reference).nullable { Check::Needed } else { Check::Elided }
+    pub(super) fn null_check_of(&self, reference: Value) -> NullCheck {
+        if self.ref_type(reference).nullable { NullCheck::Needed } else { NullCheck::Elided }
     }
 
     fn call(&mut self, callee: Callee, ty: TypeIndex) {

@@ -199,7 +199,7 @@ fn objects() {
     let any = nullable(HeapType::Any);
     let all = [I32, I32, I32, I64, F32, F64, V128, any, nullable(HeapType::Func)];
     let strukt = concrete(0);
-    for check in [Check::Needed, Check::Elided] {
+    for check in [NullCheck::Needed, NullCheck::Elided] {
         let mut params = all.to_vec();
         params.push(strukt);
         let mut build = start(&mut module, &params, &[strukt, strukt]);
@@ -223,10 +223,10 @@ fn objects() {
         let extension = if number < 2 { Extension::Signed } else { Extension::None };
         let mut build = start(&mut module, &[array, I32, element], &[array; 9]);
         let [old, index, value] = [0, 1, 2].map(|number| build.param(number));
-        let length = build.op(Op::ArrayLen(Check::Needed), &[old], I32);
+        let length = build.op(Op::ArrayLen(NullCheck::Needed), &[old], I32);
         build.inst(Op::BoundsCheck, &[index, length], &[]);
-        build.op(Op::ArrayGet(ty, extension, Reach::Any), &[old, index], element);
-        build.inst(Op::ArraySet(ty, Reach::Any), &[old, index, value], &[]);
+        build.op(Op::ArrayGet(ty, extension), &[old, index], element);
+        build.inst(Op::ArraySet(ty), &[old, index, value], &[]);
         build.inst(Op::ArrayFill(ty), &[old, index, value, length], &[]);
         build.inst(Op::ArrayCopy(ty, ty), &[old, index, old, index, length], &[]);
         build.inst(Op::ArrayInitData(ty, DataIndex(0)), &[old, index, index, index], &[]);
@@ -306,8 +306,8 @@ fn references() {
     let mut build = start(&mut module, &[I32, i31], &[i31, I32, I32, I32, nullable(Func), i31]);
     let (number, reference) = (build.param(0), build.param(1));
     let made = build.op(Op::RefI31, &[number], i31);
-    let signed = build.op(Op::I31Get(Extension::Signed, Check::Needed), &[reference], I32);
-    let unsigned = build.op(Op::I31Get(Extension::Unsigned, Check::Elided), &[reference], I32);
+    let signed = build.op(Op::I31Get(Extension::Signed, NullCheck::Needed), &[reference], I32);
+    let unsigned = build.op(Op::I31Get(Extension::Unsigned, NullCheck::Elided), &[reference], I32);
     let equal = build.op(Op::RefEq, &[made, reference], I32);
     let func = build.op(Op::RefFunc(FuncIndex(1)), &[], nullable(Func));
     let checked = build.op(Op::NullCheck, &[reference], i31);
@@ -330,8 +330,8 @@ fn control() {
             Callee::Direct(FuncIndex(1)),
             Callee::Indirect(TableIndex(0), UNARY, build.param(0)),
             Callee::Indirect(TableIndex(0), OPEN, build.param(0)),
-            Callee::Reference(UNARY, build.param(1), Check::Needed),
-            Callee::Reference(UNARY, build.param(1), Check::Elided),
+            Callee::Reference(UNARY, build.param(1), NullCheck::Needed),
+            Callee::Reference(UNARY, build.param(1), NullCheck::Elided),
         ]
     };
     let unary = module.add_function(UNARY);
@@ -351,7 +351,7 @@ fn control() {
         build.switch(header);
         let result = build.op(Op::Call(callee), &[x], I32);
         let new = build.op(Op::StructNewDefault(STRUCT), &[], object);
-        build.inst(Op::StructSet(STRUCT, 7, Check::Elided), &[new, carried], &[]);
+        build.inst(Op::StructSet(STRUCT, 7, NullCheck::Elided), &[new, carried], &[]);
         build.inst(Op::Poll, &[], &[]);
         let done = build.function.add_block();
         let again = Edge { block: header, args: smallvec![new] };
@@ -381,7 +381,7 @@ fn control() {
         ];
         build.end(Terminator::TryCall { callee, args: smallvec![x], normal: normal_edge, handlers });
         build.switch(normal);
-        build.op(Op::StructGet(STRUCT, 2, Extension::None, Check::Needed), &[carried], I32);
+        build.op(Op::StructGet(STRUCT, 2, Extension::None, NullCheck::Needed), &[carried], I32);
         build.end(Terminator::Return(smallvec![result]));
         build.switch(caught);
         let payload = build.op(Op::ExceptionGet(TagIndex(1), 0), &[exception], I32);

@@ -6,7 +6,7 @@
 //! has reserved them; what is lacking all the same is `None`, and a part of the range may have been written then.
 
 use super::elements::{Destination, Elements};
-use super::parts::{Part, Place};
+use super::parts::{Part, PartPlace};
 use super::pointers::{install, leaf_of, pointer_at, strips};
 use crate::barrier::WriteBarrier;
 use crate::blocks::ZERO_LEAF;
@@ -202,14 +202,14 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Whether the part is a leaf of zeros that has never been allocated.
     #[inline]
-    pub(super) fn is_zero_part(&self, place: Place) -> bool {
-        matches!(place, Place::Leaf(_)) && self.part_offset(place) == ZERO_LEAF
+    pub(super) fn is_zero_part(&self, place: PartPlace) -> bool {
+        matches!(place, PartPlace::Leaf(_)) && self.part_offset(place) == ZERO_LEAF
     }
 
     /// Whether writing zeros to `bytes` bytes of a part takes no memory: there are zeros, or the whole leaf is shared
     /// and given up.
     fn is_filled_with_zeros(&mut self, part: &Part, bytes: u64) -> bool {
-        let (Place::Leaf(slot), Some(mode)) = (part.place, self.spines) else { return false };
+        let (PartPlace::Leaf(slot), Some(mode)) = (part.place, self.spines) else { return false };
         // SAFETY: a part in a leaf names its pointer.
         let pointer = unsafe { pointer_at(self.pool.cage.memory(), slot) }.load(Ordering::Acquire);
         if leaf_of(pointer) == ZERO_LEAF {
@@ -241,8 +241,8 @@ impl<M: ReferenceModel> Core<M> {
         bytes: u64,
     ) -> Option<u32> {
         let start = match part.place {
-            Place::Object(offset) => offset,
-            Place::Leaf(slot) => {
+            PartPlace::Object(offset) => offset,
+            PartPlace::Leaf(slot) => {
                 let overwritten = bytes == u64::from(self.leaves.leaf_bytes());
                 self.writable_leaf(to, slot, overwritten)?
             }
@@ -261,9 +261,9 @@ impl<M: ReferenceModel> Core<M> {
         let position = u64::from(index) * u64::from(to.size);
         let part = to.parts.at(position);
         match part.place {
-            Place::Object(offset) => self.inline_offset_of(to, position).or(Some(offset)),
+            PartPlace::Object(offset) => self.inline_offset_of(to, position).or(Some(offset)),
             place if is_zero && self.is_zero_part(place) => Some(leaf_of(ZERO_LEAF)),
-            Place::Leaf(slot) => self.writable_leaf(to, slot, false),
+            PartPlace::Leaf(slot) => self.writable_leaf(to, slot, false),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::elements::{Destination, Elements};
 use super::leaves::Run;
-use super::parts::{Part, Place};
+use super::parts::{Part, PartPlace};
 use crate::barrier::WriteBarrier;
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFFSET, elements_offset};
@@ -264,7 +264,7 @@ impl<M: ReferenceModel> Core<M> {
         (from, source, from_position): (&Elements, &Part, u64),
         bytes: u64,
     ) -> Option<()> {
-        if let Place::Leaf(slot) = target.place {
+        if let PartPlace::Leaf(slot) = target.place {
             let mode = self.spines.expect("spines have leaves");
             let from_zero = self.is_zero_part(source.place);
             if from_zero && self.is_zero_part(target.place) {
@@ -275,11 +275,11 @@ impl<M: ReferenceModel> Core<M> {
             if may_share && !self.has_view(to) && !self.has_view(from) {
                 match source.place {
                     // Within one array, the first N bytes may have grown over the source on the way.
-                    Place::Leaf(source) if mode.copy_on_write && !self.is_inline_leaf(from, source) => {
+                    PartPlace::Leaf(source) if mode.copy_on_write && !self.is_inline_leaf(from, source) => {
                         self.share_leaf(to, slot, source);
                         return Some(());
                     }
-                    Place::Leaf(_) if from_zero => {
+                    PartPlace::Leaf(_) if from_zero => {
                         self.give_up_leaf(slot);
                         return Some(());
                     }

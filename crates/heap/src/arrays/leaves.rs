@@ -2,7 +2,7 @@
 
 use super::TakenLeaves;
 use super::elements::Destination;
-use super::parts::{Parts, Place};
+use super::parts::{PartPlace, Parts};
 use super::pointers::{follow_remainder, install, leaf_of, pointer_at};
 use crate::barrier::WriteBarrier;
 use crate::blocks::ZERO_LEAF;
@@ -39,11 +39,13 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Where the bytes of a part begin.
     #[inline]
-    pub(crate) fn part_offset(&self, place: Place) -> u32 {
+    pub(crate) fn part_offset(&self, place: PartPlace) -> u32 {
         match place {
-            Place::Object(offset) => offset,
-            // SAFETY: a part in a leaf names its pointer.
-            Place::Leaf(slot) => leaf_of(unsafe { pointer_at(self.pool.cage.memory(), slot) }.load(Ordering::Acquire)),
+            PartPlace::Object(offset) => offset,
+            PartPlace::Leaf(slot) => {
+                // SAFETY: a part in a leaf names its pointer.
+                leaf_of(unsafe { pointer_at(self.pool.cage.memory(), slot) }.load(Ordering::Acquire))
+            }
         }
     }
 
@@ -55,8 +57,8 @@ impl<M: ReferenceModel> Core<M> {
         let inside = (position - part.start) as u32;
         let bytes = limit.min(if forward { part.end() - position } else { position - part.start });
         let slot = match part.place {
-            Place::Object(offset) => return Run { offset: offset + inside, bytes },
-            Place::Leaf(slot) => slot,
+            PartPlace::Object(offset) => return Run { offset: offset + inside, bytes },
+            PartPlace::Leaf(slot) => slot,
         };
         let (mode, memory) = (self.spines.expect("spines have leaves"), self.pool.cage.memory());
         let leaf_at = |slot| {
@@ -141,7 +143,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Lets a leaf that a spine has taken count as live.
     fn adopt(&mut self, leaf: u32) {
-        if self.pool.marks.set(leaf) {
+        if self.pool.mark_old(leaf) {
             self.leaves.adopt(1);
             self.pacer.charge(u64::from(self.leaves.leaf_bytes()));
         }
@@ -162,6 +164,8 @@ impl<M: ReferenceModel> Core<M> {
         self.store_elements(to, leaf, self.leaves.leaf_bytes(), false, |_| pointer.store(shared, Ordering::Release));
         if leaf != ZERO_LEAF {
             self.taken.shared += 1;
+            // The source may give it up before its turn to be marked comes.
+            self.pool.mark_born(leaf);
             if to.barrier.adopts_leaves() {
                 self.adopt(leaf);
             }
@@ -199,9 +203,9 @@ impl<M: ReferenceModel> Core<M> {
         let Some(mode) = self.spines.filter(|_| parts.spine().is_some()) else { return 0 };
         let memory = self.pool.cage.memory();
         let is_unwritable = |place| match place {
-            Place::Object(_) => false,
+            PartPlace::Object(_) => false,
             // SAFETY: a part in a leaf names its pointer.
-            Place::Leaf(slot) => mode.is_unwritable(unsafe { pointer_at(memory, slot) }.load(Ordering::Relaxed)),
+            PartPlace::Leaf(slot) => mode.is_unwritable(unsafe { pointer_at(memory, slot) }.load(Ordering::Relaxed)),
         };
         parts.between(from, to).filter(|part| is_unwritable(part.place)).count() as u64
     }

@@ -28,12 +28,12 @@ pub(crate) struct Part {
     /// The position of its first byte.
     pub(crate) start: u64,
     pub(crate) bytes: u64,
-    pub(crate) place: Place,
+    pub(crate) place: PartPlace,
 }
 
 /// Where a part is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum PartPlace {
     /// In the object, at this cage offset.
     Object(u32),
     /// In the leaf whose pointer is at this cage offset.
@@ -99,19 +99,19 @@ impl Parts {
     #[inline]
     pub(crate) fn at(&self, position: u64) -> Part {
         let Some(Divided { layout, spine, object, inline }) = self.divided else {
-            return Part { start: 0, bytes: self.bytes, place: Place::Object(self.elements) };
+            return Part { start: 0, bytes: self.bytes, place: PartPlace::Object(self.elements) };
         };
         let first_n = u64::from(layout.first_n);
         if position < inline {
-            return Part { start: 0, bytes: inline, place: Place::Object(self.elements) };
+            return Part { start: 0, bytes: inline, place: PartPlace::Object(self.elements) };
         }
         let number = ((position - first_n) >> layout.leaf_log2) as u32;
         let start = first_n + (u64::from(number) << layout.leaf_log2);
         if number < spine.leaves {
             let bytes = u64::from(layout.leaf_bytes()).min(self.bytes - start);
-            return Part { start, bytes, place: Place::Leaf(object + spine.pointers + POINTER_BYTES * number) };
+            return Part { start, bytes, place: PartPlace::Leaf(object + spine.pointers + POINTER_BYTES * number) };
         }
-        Part { start, bytes: u64::from(spine.remainder_bytes), place: Place::Object(object + spine.remainder) }
+        Part { start, bytes: u64::from(spine.remainder_bytes), place: PartPlace::Object(object + spine.remainder) }
     }
 
     /// The parts that `[from, to)` touches, cut to it.
@@ -163,8 +163,8 @@ mod tests {
         let parts = |inline: u32| Parts::new(Some(layout), 4096, 4, 5000, || inline);
         let first = parts(16 + 3 * 64);
         assert_eq!((first.inline_bytes(), first.grown()), (64 + 3 * 256, 3));
-        assert_eq!(first.at(0), Part { start: 0, bytes: 832, place: Place::Object(4108) });
-        let Place::Leaf(slot) = first.at(832).place else { panic!("a leaf follows") };
+        assert_eq!(first.at(0), Part { start: 0, bytes: 832, place: PartPlace::Object(4108) });
+        let PartPlace::Leaf(slot) = first.at(832).place else { panic!("a leaf follows") };
         assert_eq!(slot, 4096 + first.spine().unwrap().1.pointers + 4 * 3);
         assert_eq!(first.between(0, first.bytes).map(|part| part.bytes).sum::<u64>(), 20_000);
         let whole = parts(5000);

@@ -2,7 +2,7 @@
 //! zeros (Z-Rays, sections 4.4 and 4.5).
 
 use super::SpineMode;
-use super::parts::{Parts, Place};
+use super::parts::{PartPlace, Parts};
 use crate::blocks::{BlockPool, ZERO_LEAF};
 use crate::cage::Memory;
 use crate::layout::TAINT;
@@ -66,9 +66,9 @@ unsafe fn is_zero(address: *const u8, bytes: u32) -> bool {
 pub(crate) fn strips(parts: Parts, memory: Memory, from: u64, to: u64) -> impl Iterator<Item = (u32, u32)> {
     parts.between(from, to).filter_map(move |part| {
         let offset = match part.place {
-            Place::Object(offset) => offset,
+            PartPlace::Object(offset) => offset,
             // SAFETY: a part in a leaf names its pointer.
-            Place::Leaf(slot) => leaf_of(unsafe { pointer_at(memory, slot) }.load(Ordering::Relaxed)),
+            PartPlace::Leaf(slot) => leaf_of(unsafe { pointer_at(memory, slot) }.load(Ordering::Relaxed)),
         };
         let (first, end) = (part.start.max(from) - part.start, part.end().min(to) - part.start);
         (offset != ZERO_LEAF).then_some((offset + first as u32, offset + end as u32))
@@ -112,7 +112,7 @@ pub(crate) fn mark_leaves(
         if compresses && unsafe { is_zero(memory.address(leaf), mode.layout.leaf_bytes()) } {
             pointer.store(mode.zero_pointer(), Ordering::Relaxed);
             tally.compressed += 1;
-        } else if pool.marks.set(leaf) {
+        } else if pool.mark_old(leaf) {
             tally.marked += 1;
         }
     }

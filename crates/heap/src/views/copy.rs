@@ -1,7 +1,7 @@
 //! `native-views=copy`: the elements of an array that does not lie in one piece are copied out, and written back.
 
 use crate::arrays::elements::{Destination, Elements};
-use crate::arrays::parts::{Part, Place};
+use crate::arrays::parts::{Part, PartPlace};
 use crate::arrays::pointers::pointer_at;
 use crate::barrier::WriteBarrier;
 use crate::core::Core;
@@ -50,7 +50,7 @@ impl<M: ReferenceModel> Core<M> {
     /// Whether a part takes a leaf to be written.
     fn is_unwritable(&self, part: &Part) -> bool {
         match (part.place, self.spines) {
-            (Place::Leaf(slot), Some(mode)) => {
+            (PartPlace::Leaf(slot), Some(mode)) => {
                 // SAFETY: a part in a leaf names its pointer.
                 mode.is_unwritable(unsafe { pointer_at(self.pool.cage.memory(), slot) }.load(Ordering::Acquire))
             }

@@ -1,7 +1,7 @@
 //! What a host asks of views, and how an array comes to have one.
 
 use crate::arrays::elements::{Destination, Elements};
-use crate::arrays::parts::Place;
+use crate::arrays::parts::PartPlace;
 use crate::barrier::{NoBarrier, WriteBarrier};
 use crate::collector::Collect;
 use crate::core::Core;
@@ -30,13 +30,13 @@ impl<M: ReferenceModel> Core<M> {
         let first = elements.parts.at(0);
         if first.bytes == elements.parts.bytes {
             return match first.place {
-                Place::Object(offset) => Found::At(cage.address(offset)),
-                Place::Leaf(_) if writable => Found::Lacking,
-                Place::Leaf(_) => Found::At(cage.address(self.part_offset(first.place))),
+                PartPlace::Object(offset) => Found::At(cage.address(offset)),
+                PartPlace::Leaf(_) if writable => Found::Lacking,
+                PartPlace::Leaf(_) => Found::At(cage.address(self.part_offset(first.place))),
             };
         }
         match first.place {
-            Place::Leaf(_) if self.views.are_on() => {
+            PartPlace::Leaf(_) if self.views.are_on() => {
                 self.views.find(self.part_offset(first.place)).map_or(Found::Lacking, Found::At)
             }
             _ => Found::Scattered,
@@ -57,7 +57,7 @@ impl<M: ReferenceModel> Core<M> {
     fn make_view<B: WriteBarrier>(&mut self, array: &Destination<B>, populate: bool) -> Option<*mut u8> {
         let mut leaves = Vec::new();
         for part in array.parts.between(0, array.parts.bytes) {
-            let Place::Leaf(slot) = part.place else { unreachable!("with double-map all elements lie in leaves") };
+            let PartPlace::Leaf(slot) = part.place else { unreachable!("with double-map all elements lie in leaves") };
             leaves.push(self.writable_leaf(array, slot, false)?);
         }
         match leaves[..] {

@@ -6,9 +6,9 @@ use super::signatures::Signature;
 use super::types::{Field, Kind};
 use wasm_encoder::{BlockType, Catch, Instruction as I, ValType};
 
-/// How a function is reached.
+/// How a function is called.
 #[derive(Clone, Copy)]
-enum Reach {
+enum CallKind {
     Direct,
     Indirect,
     Reference,
@@ -51,18 +51,18 @@ impl Body<'_> {
 
     /// Calls a function whose arguments are on the stack.
     pub fn call(&mut self, function: u32, signature: Signature) {
-        match self.reach() {
-            Reach::Direct => self.emit(I::Call(function)),
-            Reach::Indirect => self.emit_all([
+        match self.call_kind() {
+            CallKind::Direct => self.emit(I::Call(function)),
+            CallKind::Indirect => self.emit_all([
                 I::I32Const(function_slot(function)),
                 I::CallIndirect { type_index: signature.index(), table_index: FUNCTIONS },
             ]),
-            Reach::Reference => self.emit_all([I::RefFunc(function), I::CallRef(signature.index())]),
+            CallKind::Reference => self.emit_all([I::RefFunc(function), I::CallRef(signature.index())]),
         }
     }
 
-    fn reach(&mut self) -> Reach {
-        self.one_of(&[Reach::Direct, Reach::Indirect, Reach::Reference])
+    fn call_kind(&mut self) -> CallKind {
+        self.one_of(&[CallKind::Direct, CallKind::Indirect, CallKind::Reference])
     }
 
     /// The functions that exist to be called, below the one that calls, with their signatures.
@@ -131,13 +131,13 @@ impl Body<'_> {
         }
         let (function, signature) = self.one_of(&callees);
         self.arguments(signature);
-        match self.reach() {
-            Reach::Direct => self.emit(I::ReturnCall(function)),
-            Reach::Indirect => self.emit_all([
+        match self.call_kind() {
+            CallKind::Direct => self.emit(I::ReturnCall(function)),
+            CallKind::Indirect => self.emit_all([
                 I::I32Const(function_slot(function)),
                 I::ReturnCallIndirect { type_index: signature.index(), table_index: FUNCTIONS },
             ]),
-            Reach::Reference => self.emit_all([I::RefFunc(function), I::ReturnCallRef(signature.index())]),
+            CallKind::Reference => self.emit_all([I::RefFunc(function), I::ReturnCallRef(signature.index())]),
         }
         true
     }

@@ -28,7 +28,7 @@ pub(super) unsafe extern "C" fn poll(context: *mut u8) -> i64 {
         run(context, |store, _| match store.interrupt.poll() {
             PollOutcome::Interrupted => Err(TrapCode::Interrupt.into()),
             PollOutcome::StackOverflow => Err(TrapCode::StackOverflow.into()),
-            PollOutcome::Gc | PollOutcome::Nothing => {
+            PollOutcome::Nothing => {
                 store.heap.poll(&mut store.state);
                 Ok(0)
             }

@@ -32,7 +32,7 @@ elements! {
 }
 
 /// Where the elements are.
-enum Place<T> {
+enum Backing<T> {
     /// In one piece in the heap, or in a view of it, until the next safepoint.
     Heap(NonNull<T>, usize),
     /// In a copy.
@@ -41,14 +41,14 @@ enum Place<T> {
     Unknown,
 }
 
-impl<T: ViewElement> Place<T> {
+impl<T: ViewElement> Backing<T> {
     /// Finds the elements of an array of `T`. May collect. A copy is made in the memory of `spare`.
-    fn find(store: &mut StoreOpaque, array: Rooted<ArrayRef>, writable: bool, mut spare: Vec<T>) -> Result<Place<T>> {
+    fn find(store: &mut StoreOpaque, array: Rooted<ArrayRef>, writable: bool, mut spare: Vec<T>) -> Result<Backing<T>> {
         let object = array.reference(store)?;
         let length = store.heap.array_length(object) as usize;
         // SAFETY: the array is rooted.
         if let Some(address) = unsafe { store.array_view(object, writable) } {
-            return Ok(Place::Heap(address.cast(), length));
+            return Ok(Backing::Heap(address.cast(), length));
         }
         // The array may have been moved.
         let object = array.reference(store)?;
@@ -63,7 +63,7 @@ impl<T: ViewElement> Place<T> {
         store.heap.array_copy_out(object, room);
         // SAFETY: all of it has been written, and any bits are a `T`.
         unsafe { spare.set_len(length) };
-        Ok(Place::Copy(spare))
+        Ok(Backing::Copy(spare))
     }
 
     /// # Safety
@@ -72,9 +72,9 @@ impl<T: ViewElement> Place<T> {
     unsafe fn slice(&self) -> &[T] {
         match self {
             // SAFETY: by the contract; so many elements lie there, aligned to their size.
-            Place::Heap(address, length) => unsafe { std::slice::from_raw_parts(address.as_ptr(), *length) },
-            Place::Copy(copy) => copy,
-            Place::Unknown => panic!("a view whose array was not found again"),
+            Backing::Heap(address, length) => unsafe { std::slice::from_raw_parts(address.as_ptr(), *length) },
+            Backing::Copy(copy) => copy,
+            Backing::Unknown => panic!("a view whose array was not found again"),
         }
     }
 
@@ -83,15 +83,15 @@ impl<T: ViewElement> Place<T> {
     unsafe fn slice_mut(&mut self) -> &mut [T] {
         match self {
             // SAFETY: as for `slice`; nobody else has a slice of them.
-            Place::Heap(address, length) => unsafe { std::slice::from_raw_parts_mut(address.as_ptr(), *length) },
-            Place::Copy(copy) => copy,
-            Place::Unknown => panic!("a view whose array was not found again"),
+            Backing::Heap(address, length) => unsafe { std::slice::from_raw_parts_mut(address.as_ptr(), *length) },
+            Backing::Copy(copy) => copy,
+            Backing::Unknown => panic!("a view whose array was not found again"),
         }
     }
 
     /// Writes a copy back.
     fn write_back(&self, store: &mut StoreOpaque, array: Rooted<ArrayRef>) -> Result<()> {
-        let Place::Copy(copy) = self else { return Ok(()) };
+        let Backing::Copy(copy) = self else { return Ok(()) };
         let object = array.reference(store)?;
         // SAFETY: numbers are bytes.
         let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast(), size_of_val(&copy[..])) };
@@ -124,7 +124,7 @@ pub struct ArrayView<'a, T: ViewElement, D: 'static> {
     store: StoreContextMut<'a, D>,
     array: Rooted<ArrayRef>,
     is_mutable: bool,
-    place: Place<T>,
+    backing: Backing<T>,
     /// Whether a copy may differ from the array.
     is_written: bool,
 }
@@ -136,7 +136,7 @@ impl<T: ViewElement, D: 'static> ArrayView<'_, T, D> {
     /// If the array was not found again after [`with_store`](Self::with_store), which said so.
     pub fn as_slice(&self) -> &[T] {
         // SAFETY: they were found when the store was last used, and it cannot be used while `self` is borrowed.
-        unsafe { self.place.slice() }
+        unsafe { self.backing.slice() }
     }
 
     /// The elements, to be written.
@@ -150,7 +150,7 @@ impl<T: ViewElement, D: 'static> ArrayView<'_, T, D> {
         check_mutable(self.is_mutable)?;
         self.is_written = true;
         // SAFETY: as for `as_slice`; elements that are mutable are found to be written.
-        Ok(unsafe { self.place.slice_mut() })
+        Ok(unsafe { self.backing.slice_mut() })
     }
 
     /// Uses the store: calls the guest, collects, looks at other objects. What was written to the slice is in the array
@@ -163,18 +163,18 @@ impl<T: ViewElement, D: 'static> ArrayView<'_, T, D> {
     pub fn with_store<R>(&mut self, f: impl FnOnce(StoreContextMut<'_, D>) -> R) -> Result<R> {
         self.write_back()?;
         // Until the array has been found again, be it that `f` panics.
-        let spare = match std::mem::replace(&mut self.place, Place::Unknown) {
-            Place::Copy(copy) => copy,
-            Place::Heap(..) | Place::Unknown => Vec::new(),
+        let spare = match std::mem::replace(&mut self.backing, Backing::Unknown) {
+            Backing::Copy(copy) => copy,
+            Backing::Heap(..) | Backing::Unknown => Vec::new(),
         };
         let result = f(self.store.as_context_mut());
-        self.place = Place::find(&mut self.store.0.opaque, self.array, self.is_mutable, spare)?;
+        self.backing = Backing::find(&mut self.store.0.opaque, self.array, self.is_mutable, spare)?;
         Ok(result)
     }
 
     fn write_back(&mut self) -> Result<()> {
         if std::mem::take(&mut self.is_written) {
-            self.place.write_back(&mut self.store.0.opaque, self.array)?;
+            self.backing.write_back(&mut self.store.0.opaque, self.array)?;
         }
         Ok(())
     }
@@ -214,9 +214,9 @@ impl Rooted<ArrayRef> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         check::<T>(opaque, *self)?;
-        let place = Place::find(opaque, *self, false, Vec::new())?;
+        let backing = Backing::find(opaque, *self, false, Vec::new())?;
         // SAFETY: just found; `f` cannot use the store, which is borrowed until it returns.
-        Ok(f(unsafe { place.slice() }))
+        Ok(f(unsafe { backing.slice() }))
     }
 
     /// As [`with_slice`](Self::with_slice), to be written. A copy is written back when `f` returns.
@@ -233,10 +233,10 @@ impl Rooted<ArrayRef> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         check_mutable(check::<T>(opaque, *self)?)?;
-        let mut place = Place::find(opaque, *self, true, Vec::new())?;
+        let mut backing = Backing::find(opaque, *self, true, Vec::new())?;
         // SAFETY: just found, to be written; `f` cannot use the store, which is borrowed until it returns.
-        let result = f(unsafe { place.slice_mut() });
-        place.write_back(opaque, *self)?;
+        let result = f(unsafe { backing.slice_mut() });
+        backing.write_back(opaque, *self)?;
         Ok(result)
     }
 
@@ -253,8 +253,8 @@ impl Rooted<ArrayRef> {
     ) -> Result<R> {
         let store = store.as_context_mut();
         let is_mutable = check::<T>(&store.0.opaque, *self)?;
-        let place = Place::find(&mut store.0.opaque, *self, is_mutable, Vec::new())?;
-        let mut view = ArrayView { store, array: *self, is_mutable, place, is_written: false };
+        let backing = Backing::find(&mut store.0.opaque, *self, is_mutable, Vec::new())?;
+        let mut view = ArrayView { store, array: *self, is_mutable, backing, is_written: false };
         let result = f(&mut view);
         let written = view.write_back();
         result.and_then(|result| written.map(|()| result))

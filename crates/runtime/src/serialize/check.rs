@@ -8,15 +8,15 @@ use legato_compiler::module::{
     MemoryType, ModuleInfo, StorageType, TypeIndex, ValueType,
 };
 
-type Check = Result<(), &'static str>;
+type Checked = Result<(), &'static str>;
 
-fn ensure(sound: bool, what: &'static str) -> Check {
+fn ensure(sound: bool, what: &'static str) -> Checked {
     if sound { Ok(()) } else { Err(what) }
 }
 
 /// Checks that every index leads to something of the right kind, and that lists that belong together have equal
 /// lengths. Says what is wrong.
-pub(crate) fn declarations(info: &ModuleInfo) -> Check {
+pub(crate) fn declarations(info: &ModuleInfo) -> Checked {
     types(info)?;
     index_spaces(info)?;
     imports(info)?;
@@ -26,7 +26,7 @@ pub(crate) fn declarations(info: &ModuleInfo) -> Check {
 }
 
 /// Groups of types follow each other, and refer to themselves and to earlier ones.
-fn types(info: &ModuleInfo) -> Check {
+fn types(info: &ModuleInfo) -> Checked {
     let (all, canonical) = (&info.types, &info.canonical_types);
     ensure(all.len() == canonical.len() && all.len() < 1 << 30, "types without their equals")?;
     let mut start = 0;
@@ -90,7 +90,7 @@ fn is_memory(ty: &MemoryType) -> bool {
     matches!(ty.page_size_log2, 0 | 16)
 }
 
-fn index_spaces(info: &ModuleInfo) -> Check {
+fn index_spaces(info: &ModuleInfo) -> Checked {
     let types = info.types.len();
     let records = info.functions.iter().filter_map(|function| function.func_ref);
     ensure(
@@ -105,7 +105,7 @@ fn index_spaces(info: &ModuleInfo) -> Check {
     ensure(info.globals.iter().all(|global| is_value(global.value, types)), "a global without a type")
 }
 
-fn imports(info: &ModuleInfo) -> Check {
+fn imports(info: &ModuleInfo) -> Checked {
     let types = info.types.len();
     // Functions, memories, tables, globals, tags.
     let mut counts = [0u32; 5];
@@ -156,7 +156,7 @@ fn has_record(info: &ModuleInfo, index: FuncIndex) -> bool {
     info.functions.get(index.index()).is_some_and(|function| function.func_ref.is_some())
 }
 
-fn definitions(info: &ModuleInfo) -> Check {
+fn definitions(info: &ModuleInfo) -> Checked {
     ensure(
         info.defined_tables.len() == info.tables.len() - info.imported_tables as usize
             && info.defined_globals.len() == info.globals.len() - info.imported_globals as usize,
@@ -182,7 +182,7 @@ fn definitions(info: &ModuleInfo) -> Check {
     ensure(info.start.is_none_or(is_start), "a start function that is missing")
 }
 
-fn exports(info: &ModuleInfo) -> Check {
+fn exports(info: &ModuleInfo) -> Checked {
     let sound = info.exports.iter().all(|(_, kind)| match *kind {
         ExportKind::Func(index) => has_record(info, index),
         ExportKind::Memory(index) => index.index() < info.memories.len(),
@@ -193,7 +193,7 @@ fn exports(info: &ModuleInfo) -> Check {
     ensure(sound, "an export of something missing")
 }
 
-fn segments(info: &ModuleInfo) -> Check {
+fn segments(info: &ModuleInfo) -> Checked {
     let globals = info.globals.len();
     let data = info.data.iter().all(|segment| {
         let active = |(memory, offset): &(_, Vec<ConstOp>)| {

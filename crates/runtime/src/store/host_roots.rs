@@ -83,7 +83,7 @@ pub(crate) struct HostRoots {
     dropped: Dropped,
     /// Those of them that had been dropped when a collector began to visit, and are to be let go.
     gone: Vec<usize>,
-    /// Whether a collector that goes on while the mutator runs has begun and not come past the owned roots yet.
+    /// Whether a collector has begun and not come past the owned roots yet, though the mutator may run.
     is_under_way: bool,
 }
 
@@ -137,10 +137,9 @@ impl HostRoots {
         self.owned[root.slot].reference.expect("a slot is kept until its root is dropped")
     }
 
-    /// Notes that a collector begins to visit the roots: what has been dropped by now is none any more. `is_stepwise`
-    /// says whether the mutator may run before it has visited all.
-    pub(crate) fn begin_visit(&mut self, is_stepwise: bool) {
-        self.is_under_way = is_stepwise;
+    /// Notes that a collector begins to visit the roots: what has been dropped by now is none any more.
+    pub(crate) fn begin_visit(&mut self) {
+        self.is_under_way = true;
         if self.gone.is_empty() {
             std::mem::swap(&mut self.gone, &mut self.dropped.lock());
         }
@@ -284,7 +283,7 @@ mod tests {
         let mut roots = HostRoots::default();
         let [first, second, third] = [8, 16, 24].map(|bits| roots.own(Reference(bits)));
         drop((first.clone(), first));
-        roots.begin_visit(true);
+        roots.begin_visit();
         drop(second);
         assert_eq!(roots.let_go(&mut Budget::unlimited()), Done::Yes);
         assert_eq!(young(&mut roots, 0), [16, 24], "nothing is let go while the visit is under way");
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(roots.get_owned(&third), Reference(24));
         roots.end_visit();
         // The next collector.
-        roots.begin_visit(false);
+        roots.begin_visit();
         assert_eq!(roots.let_go(&mut Budget::unlimited()), Done::Yes);
         assert_eq!(owned(&mut roots, &mut RootCursor::default(), 1), [24]);
         // The slots are used again.
@@ -325,7 +324,7 @@ mod tests {
         let mut roots = HostRoots::default();
         let all: Vec<_> = (1..=100_000).map(|index| roots.own(Reference(8 * index))).collect();
         drop(all);
-        roots.begin_visit(true);
+        roots.begin_visit();
         let mut steps = 0;
         loop {
             let before = roots.free.len();

@@ -26,12 +26,12 @@ unsafe impl Roots for StoreState {
     }
 
     fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
-        self.roots.begin_visit(false);
+        self.roots.begin_visit();
         self.visit_all_frames(visitor);
     }
 
     fn visit_newest_frames(&mut self, visitor: &mut dyn RootVisitor) {
-        self.roots.begin_visit(true);
+        self.roots.begin_visit();
         // SAFETY: the heap asks for roots only when this store's compiled code waits at a safepoint, or none is active.
         unsafe { snapshot::visit_newest(self.words(), visitor) };
         self.visit_in_flight(visitor);

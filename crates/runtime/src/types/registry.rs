@@ -146,7 +146,7 @@ impl TypeRegistry {
         }
         let mut ids: Vec<TypeId> = Vec::with_capacity(group.len());
         for ty in &group {
-            let kind = |storage: StorageType| storage_kind(storage, |heap| is_function(&state, &group, heap));
+            let kind = |storage: StorageType| storage.kind(|heap| is_function(&state, &group, heap));
             let shape = match &ty.composite {
                 CompositeType::Func(_) => TypeShape::Function,
                 CompositeType::Struct(fields) => {
@@ -196,7 +196,7 @@ impl TypeRegistry {
 
     /// How a value of this type (engine space) lies in an object.
     pub(crate) fn storage_kind(&self, storage: StorageType) -> StorageKind {
-        storage_kind(storage, |heap| self.is_function(heap))
+        storage.kind(|heap| self.is_function(heap))
     }
 
     /// Whether references to `heap` (engine space) are function references.
@@ -256,20 +256,6 @@ fn is_function(state: &State, group: &[SubType], heap: HeapType) -> bool {
         }
         HeapType::Concrete(index) => state.types[&TypeId(index.0)].func().is_some(),
         _ => false,
-    }
-}
-
-fn storage_kind(storage: StorageType, is_function: impl Fn(HeapType) -> bool) -> StorageKind {
-    match storage {
-        StorageType::I8 => StorageKind::I8,
-        StorageType::I16 => StorageKind::I16,
-        StorageType::Value(ValueType::I32) => StorageKind::I32,
-        StorageType::Value(ValueType::I64) => StorageKind::I64,
-        StorageType::Value(ValueType::F32) => StorageKind::F32,
-        StorageType::Value(ValueType::F64) => StorageKind::F64,
-        StorageType::Value(ValueType::V128) => StorageKind::V128,
-        StorageType::Value(ValueType::Ref(ty)) if is_function(ty.heap) => StorageKind::Immortal,
-        StorageType::Value(ValueType::Ref(_)) => StorageKind::Ref,
     }
 }
 

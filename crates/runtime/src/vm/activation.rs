@@ -199,12 +199,6 @@ pub fn set_pending(unwind: Unwind) {
     unsafe { (*current_or_abort()).set_pending(unwind) }
 }
 
-/// Takes back what [`set_pending`] noted for the innermost activation of this thread.
-pub fn take_pending() -> Option<Unwind> {
-    // SAFETY: activations in the list are alive; no borrow of the field outlives a function of this file.
-    unsafe { (*current().as_ref()?.pending.get()).take() }
-}
-
 /// [`set_pending`] with a trap and the frames of this moment.
 ///
 /// # Safety

@@ -177,15 +177,6 @@ impl CodeImage {
         Some(self.module.functions[function].index)
     }
 
-    /// Whether the code at `pc` is a loop taken out of its function, which has called it.
-    pub fn is_outlined(&self, pc: usize) -> bool {
-        let functions = &self.module.functions;
-        self.offset(pc).is_some_and(|offset| {
-            self.function_containing(offset)
-                .is_some_and(|function| offset - functions[function].range.start >= functions[function].outlined)
-        })
-    }
-
     /// Index of the function whose body in the module file contains a Wasm offset.
     pub fn function_of_source(&self, wasm_offset: u32) -> Option<u32> {
         let functions = &self.module.functions;
@@ -222,7 +213,6 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
         "not one piece of code for each function",
     )?;
     check(functions.iter().all(|function| inside(function.range)), "a function outside the code")?;
-    check(functions.iter().all(|function| function.outlined <= function.range.length), "a loop outside its function")?;
     check(functions.is_sorted_by_key(|function| function.range.start), "functions out of order")?;
     check(module.builtins.iter().all(|&range| inside(range)), "a builtin outside the code")?;
     check(
@@ -246,4 +236,56 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
             && sites.handlers.iter().all(|handler| handler.landing < code_bytes),
         "call sites out of order",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    /// Traps, stack maps, exception handlers, trampolines.
+    fn module() -> CompiledModule {
+        let text = r#"(module
+            (type $s (struct (field i32)))
+            (import "h" "f" (func $f (param (ref $s))))
+            (func $divide (param i32 i32) (result i32) (i32.div_s (local.get 0) (local.get 1)))
+            (func (export "call") (param (ref $s)) (result i32)
+                (block (try_table (catch_all 0) (call $f (local.get 0))))
+                (call $divide (struct.get $s 0 (local.get 0)) (i32.const 3))))"#;
+        legato_compiler::compile(&wat::parse_str(text).unwrap(), &Config::new().compile_options()).unwrap()
+    }
+
+    #[test]
+    fn images_are_found_by_address_while_they_live() {
+        let module = module();
+        let bytes = module.code.clone();
+        let image = CodeImage::publish(module).unwrap();
+        assert_eq!(image.code(), bytes);
+        assert_eq!(image.to_compiled_module().code, bytes);
+        let code = image.function_code(FuncIndex(2)) as usize;
+        assert_eq!(image.function_at(code), Some(2));
+        let trampoline = image.address(image.module().trampolines[0].entry) as usize;
+        assert_eq!(image.function_at(trampoline), None, "a trampoline is no function");
+        assert!(registry::find(code).is_some_and(|found| Arc::ptr_eq(&found, &image)));
+        assert!(registry::find(0).is_none());
+        drop(image);
+        assert!(registry::find(code).is_none());
+    }
+
+    #[test]
+    fn damaged_modules_are_refused() {
+        let damaged = |damage: &dyn Fn(&mut CompiledModule), expected: &str| {
+            let mut module = module();
+            damage(&mut module);
+            let error = CodeImage::publish(module).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}, not {expected}");
+        };
+        damaged(&|module| module.code.truncate(64), "damaged");
+        damaged(&|module| module.traps.reverse(), "trap sites");
+        damaged(&|module| module.stack_maps.slots.clear(), "stack maps");
+        damaged(&|module| module.call_sites.handlers.clear(), "call sites");
+        damaged(&|module| module.functions.truncate(1), "function");
+        damaged(&|module| module.trampolines[0].exit.length = u32::MAX, "trampoline");
+        damaged(&|module| module.target.triple = "sparc-sun-solaris".into(), "sparc");
+    }
 }

@@ -11,9 +11,7 @@ use legato_heap::MutatorContext;
 
 use crate::vm::{arch, signals};
 
-/// Bit of [`MutatorContext::poll`]: the collector wants to run. The heap sets it too.
-pub const POLL_GC: u32 = 1;
-/// Bit of [`MutatorContext::poll`]: an interruption was asked for.
+/// Bit of [`MutatorContext::poll`]: an interruption was asked for. The lowest and the highest bit are the heap's.
 pub const POLL_INTERRUPT: u32 = 2;
 
 /// Bytes of stack below the limit of compiled code that stay free for builtins, host functions and the collector.
@@ -26,9 +24,7 @@ pub enum PollOutcome {
     Interrupted,
     /// The stack has passed its limit.
     StackOverflow,
-    /// The collector wants to run. Its bit in the poll word remains set until [`InterruptState::lower_gc`].
-    Gc,
-    /// Nothing any more: go on.
+    /// Neither. The heap may have something to do.
     Nothing,
 }
 
@@ -143,20 +139,6 @@ impl InterruptState {
         self.limit.load(SeqCst)
     }
 
-    /// Asks for a collection at the next poll of a loop. From any thread.
-    pub fn raise_gc(&self) {
-        self.with_mutator(|mutator| {
-            mutator.poll.fetch_or(POLL_GC, SeqCst);
-        });
-    }
-
-    /// Withdraws the request for a collection: before the collector runs, which may ask anew.
-    pub fn lower_gc(&self) {
-        self.with_mutator(|mutator| {
-            mutator.poll.fetch_and(!POLL_GC, SeqCst);
-        });
-    }
-
     /// Why compiled code polled. For the `poll` builtin, on the thread and stack of the poll.
     pub fn poll(&self) -> PollOutcome {
         let mut outcome = PollOutcome::Nothing;
@@ -165,8 +147,6 @@ impl InterruptState {
                 outcome = PollOutcome::Interrupted;
             } else if arch::stack_pointer() < self.stack_limit() {
                 outcome = PollOutcome::StackOverflow;
-            } else if mutator.poll.load(SeqCst) & POLL_GC != 0 {
-                outcome = PollOutcome::Gc;
             }
         });
         outcome
@@ -219,13 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_tells_overflow_from_collection() {
+    fn a_poll_finds_the_stack_beyond_its_limit() {
         let mutator = mutator();
         // SAFETY: detached below.
         let state = unsafe { InterruptState::new(&*mutator) };
-        state.raise_gc();
-        assert_eq!(state.poll(), PollOutcome::Gc);
-        state.lower_gc();
+        assert_eq!(state.poll(), PollOutcome::Nothing);
         // SAFETY: the mutator is alive.
         unsafe { state.set_stack_limit(&*mutator, arch::stack_pointer()) };
         assert_eq!(state.poll(), PollOutcome::StackOverflow);

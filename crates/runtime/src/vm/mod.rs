@@ -23,8 +23,6 @@ pub mod activation;
 mod arch;
 pub mod barriers;
 pub mod code;
-#[cfg(test)]
-mod compiled;
 mod exceptions;
 pub mod frames;
 pub mod interrupt;
@@ -33,12 +31,10 @@ mod os;
 pub mod registry;
 pub mod signals;
 pub mod snapshot;
+#[cfg(test)]
+mod stacks;
 pub mod table;
 mod target;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};

@@ -126,6 +126,49 @@ fn memories() -> Result<()> {
 }
 
 #[test]
+fn memories_that_move_are_found_again() -> Result<()> {
+    const FAR: u64 = 1 << 31;
+    for engine in engines() {
+        let (mut store, instance) = instance(
+            &engine,
+            (),
+            r#"(module
+                (memory $small 1 3)
+                (memory $large i64 1)
+                (func (export "grow") (param i32) (result i32) (memory.grow $small (local.get 0)))
+                (func (export "grow large") (param i64) (result i64) (memory.grow $large (local.get 0)))
+                (func (export "keep") (param i32 i64) (result i64)
+                    (i64.store $small (local.get 0) (i64.const 5))
+                    (i64.store $large (local.get 1) (i64.const 6))
+                    (i64.add (i64.load $small (local.get 0)) (i64.load $large (local.get 1))))
+                (func (export "grow and load") (param i64 i64 i64) (result i64)
+                    (i64.store $large (local.get 0) (i64.const 7))
+                    (drop (memory.grow $large (local.get 2)))
+                    (i64.store $large (local.get 1) (i64.const 8))
+                    (i64.add (i64.load $large (local.get 0)) (i64.load $large (local.get 1)))))"#,
+        )?;
+        let keep = instance.get_typed_func::<(u32, u64), i64>(&mut store, "keep")?;
+        let grow = instance.get_typed_func::<i32, i32>(&mut store, "grow")?;
+        let grow_large = instance.get_typed_func::<u64, i64>(&mut store, "grow large")?;
+        let grow_and_load = instance.get_typed_func::<(u64, u64, u64), i64>(&mut store, "grow and load")?;
+        let outside = |store: &mut legato::Store<()>, small: u32, large: u64| {
+            let error = keep.call(store, (small, large)).unwrap_err();
+            assert_eq!(error.downcast_ref(), Some(&Trap::MemoryOutOfBounds));
+        };
+        outside(&mut store, 65536, 0);
+        assert_eq!(grow.call(&mut store, 2)?, 1);
+        assert_eq!(grow.call(&mut store, 1)?, -1);
+        outside(&mut store, 65536, 65536);
+        outside(&mut store, 65536, u64::MAX - 3);
+        // Beyond the first reservation, within one function.
+        assert_eq!(grow_and_load.call(&mut store, (8, FAR, 1 << 15))?, 15);
+        assert_eq!(grow_large.call(&mut store, 1 << 50)?, -1);
+        assert_eq!(keep.call(&mut store, (3 * 65536 - 8, FAR))?, 11);
+    }
+    Ok(())
+}
+
+#[test]
 fn tables_and_indirect_calls() -> Result<()> {
     for engine in engines() {
         let (mut store, instance) = instance(

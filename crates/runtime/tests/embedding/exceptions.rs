@@ -3,7 +3,9 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use legato::{AsContextMut, Caller, Engine, ExnRef, Instance, Linker, Module, Result, Rooted, Store, ThrownException};
+use legato::{
+    AsContextMut, Caller, Engine, ExnRef, Instance, Linker, Module, Result, Rooted, Store, ThrownException, Trap,
+};
 
 use crate::engine;
 
@@ -150,5 +152,85 @@ fn an_error_whose_destructor_panics_ends_the_call_with_that_panic() -> Result<()
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"dropped"));
     let throw = instance.get_typed_func::<(), ()>(&mut store, "throw")?;
     assert!(throw.call(&mut store, ()).unwrap_err().is::<ThrownException>());
+    Ok(())
+}
+
+/// Handlers below and above frames without any, with an object of the handler's function that lives over the throw.
+const HANDLERS: &str = r#"(module
+    (import "h" "call" (func $host (param i32)))
+    (type $box (struct (field i32)))
+    (tag $number (param i32))
+    (tag $object (param (ref $box) i64))
+    (func $throw (param i32)
+        (if (i32.eqz (local.get 0)) (then (throw $number (i32.const 41))))
+        (if (i32.eq (local.get 0) (i32.const 1))
+            (then (throw $object (struct.new $box (i32.const 17)) (i64.const 3))))
+        (if (i32.gt_s (local.get 0) (i32.const 2)) (then (call $host (local.get 0)))))
+    (func $deep (export "deep") (param i32 i32)
+        (if (local.get 1)
+            (then (call $deep (local.get 0) (i32.sub (local.get 1) (i32.const 1))))
+            (else (call $throw (local.get 0)))))
+    (func (export "catch") (param i32) (result i32) (local $kept (ref $box))
+        (local.set $kept (struct.new $box (i32.const 1000)))
+        (block $object (result (ref $box) i64)
+            (block $number (result i32)
+                (try_table (catch $number $number) (catch $object $object)
+                    (call $deep (local.get 0) (i32.const 20)))
+                (return (struct.get $box 0 (local.get $kept))))
+            (return (i32.add (struct.get $box 0 (local.get $kept)))))
+        (i32.wrap_i64)
+        (local.set 0)
+        (struct.get $box 0)
+        (i32.add (local.get 0))
+        (i32.add (struct.get $box 0 (local.get $kept))))
+    (func $rethrow (param i32)
+        (block $all (result exnref)
+            (try_table (catch_all_ref $all) (call $deep (local.get 0) (i32.const 3)))
+            (return))
+        (drop (struct.new $box (i32.const 5)))
+        (throw_ref))
+    (func (export "rethrow") (param i32) (result i32)
+        (block $number (result i32)
+            (try_table (catch $number $number) (call $rethrow (local.get 0)))
+            (return (i32.const -1)))))"#;
+
+#[test]
+fn exceptions_unwind_to_the_handler_of_their_tag() -> Result<()> {
+    let heaps = crate::heaps();
+    for engine in heaps.iter().flat_map(|heap| [engine(heap, ""), engine(heap, "stress=1")]) {
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "call", |mut caller: Caller<'_, ()>, what: i32| -> Result<()> {
+            match what {
+                3 => anyhow::bail!("the host's"),
+                4 => Err(Trap::Interrupt.into()),
+                // An activation in between that has no handler.
+                _ => {
+                    let deep = caller.instance().unwrap().get_typed_func::<(i32, i32), ()>(&mut caller, "deep")?;
+                    deep.call(&mut caller, (what - 10, 3))
+                }
+            }
+        })?;
+        let mut store = Store::new(&engine, ());
+        let instance = linker.instantiate(&mut store, &Module::new(&engine, HANDLERS)?)?;
+        let catch = instance.get_typed_func::<i32, i32>(&mut store, "catch")?;
+        let rethrow = instance.get_typed_func::<i32, i32>(&mut store, "rethrow")?;
+        for _ in 0..2 {
+            for within in [0, 10] {
+                assert_eq!(catch.call(&mut store, within)?, 1041);
+                assert_eq!(catch.call(&mut store, within + 1)?, 1020);
+                assert_eq!(rethrow.call(&mut store, within)?, 41);
+                assert!(rethrow.call(&mut store, within + 1).unwrap_err().is::<ThrownException>(), "another tag's");
+            }
+            assert_eq!(catch.call(&mut store, 2)?, 1000);
+            assert_eq!(rethrow.call(&mut store, 2)?, -1);
+            // Neither are exceptions.
+            for run in [&catch, &rethrow] {
+                assert_eq!(run.call(&mut store, 3).unwrap_err().root_cause().to_string(), "the host's");
+                let trap = run.call(&mut store, 4).unwrap_err();
+                assert_eq!(trap.downcast_ref(), Some(&Trap::Interrupt));
+            }
+        }
+        store.verify_heap()?;
+    }
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use legato::{
-    AsContextMut, Caller, Extern, ExternRef, Func, FuncType, Instance, Linker, Module, Result, Rooted, Store, Trap,
-    V128, Val, ValType, WasmBacktrace,
+    AsContextMut, Caller, Config, Engine, Extern, ExternRef, Func, FuncType, Instance, Linker, Module, Result, Rooted,
+    Store, Trap, V128, Val, ValType, WasmBacktrace,
 };
 
 use crate::engines;
@@ -107,7 +107,8 @@ const NESTED: &str = r#"(module $nested
         (if (result i32) (local.get 0)
             (then (call $back (local.get 0)))
             (else (unreachable))))
-    (func $outer (export "outer") (param i32) (result i32) (call $inner (local.get 0))))"#;
+    (func $outer (export "outer") (param i32) (result i32) (call $inner (local.get 0)))
+    (func (export "tail") (param i32) (result i32) (return_call $back (local.get 0))))"#;
 
 #[test]
 fn calls_nest_and_errors_travel_through() -> Result<()> {
@@ -123,7 +124,10 @@ fn calls_nest_and_errors_travel_through() -> Result<()> {
             }
             caller.gc();
             let outer = outer.typed::<i32, i32>(&caller)?;
-            outer.call(&mut caller, depth - 1)
+            let frames = WasmBacktrace::capture(&caller);
+            let result = outer.call(&mut caller, depth - 1);
+            assert_eq!(WasmBacktrace::capture(&caller), frames, "as before the inner call");
+            result
         })?;
         let instance = linker.instantiate(&mut store, &Module::new(&engine, NESTED)?)?;
         let outer = instance.get_typed_func::<i32, i32>(&mut store, "outer")?;
@@ -140,6 +144,66 @@ fn calls_nest_and_errors_travel_through() -> Result<()> {
         assert!(format!("{error:#}").contains("far enough"), "{error:#}");
         assert_eq!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len(), 2);
         assert_eq!(outer.call(&mut store, 2000)?, 99);
+
+        // The caller's frame is gone.
+        let tail = instance.get_typed_func::<i32, i32>(&mut store, "tail")?;
+        let error = tail.call(&mut store, 1000).unwrap_err();
+        assert!(format!("{error:#}").contains("far enough"), "{error:#}");
+        assert_eq!(error.downcast_ref::<WasmBacktrace>(), None);
+        assert_eq!(tail.call(&mut store, 2000)?, 99);
+        let error = tail.call(&mut store, 1).unwrap_err();
+        assert_eq!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len(), 2);
+    }
+    Ok(())
+}
+
+#[test]
+fn every_type_passes_both_ways_in_registers_and_on_the_stack() -> Result<()> {
+    const COUNT: usize = 20;
+    let cycle = || [ValType::I32, ValType::F64, ValType::I64, ValType::V128, ValType::F32].into_iter().cycle();
+    let types: Vec<ValType> = cycle().take(COUNT).collect();
+    let names = |types: &[ValType]| types.iter().map(ValType::to_string).collect::<Vec<_>>().join(" ");
+    let reversed: Vec<ValType> = types.iter().rev().cloned().collect();
+    let arguments: String = (0..COUNT).map(|index| format!("(local.get {index})")).collect();
+    let ty = format!("(type $reverse (func (param {}) (result {})))", names(&types), names(&reversed));
+    let text = format!(
+        r#"(module {ty}
+            (import "h" "reverse" (func $reverse (type $reverse)))
+            (func (export "call") (type $reverse) (call $reverse {arguments}))
+            (func (export "tail") (type $reverse) (return_call $reverse {arguments})))"#
+    );
+    for optimize in [false, true] {
+        let engine = Engine::new(Config::new().optimize(optimize).compiler_verifier(true))?;
+        let mut store = Store::new(&engine, ());
+        let ty = FuncType::new(&engine, types.clone(), reversed.clone());
+        let reverse = Func::new(&mut store, ty, |_, params, results| {
+            anyhow::ensure!(params[0].i32() != Some(99), "refused");
+            results.iter_mut().zip(params.iter().rev()).for_each(|(result, param)| *result = *param);
+            Ok(())
+        });
+        let instance = Instance::new(&mut store, &Module::new(&engine, &text)?, &[reverse.into()])?;
+        let value = |index: usize| {
+            let bits = u128::from_le_bytes([index as u8 + 1; 16]);
+            match types[index] {
+                ValType::I32 => Val::I32(bits as i32),
+                ValType::I64 => Val::I64(bits as i64),
+                ValType::F32 => Val::F32(bits as u32),
+                ValType::F64 => Val::F64(bits as u64),
+                _ => Val::V128(bits.into()),
+            }
+        };
+        let mut params: Vec<Val> = (0..COUNT).map(value).collect();
+        let bits = |value: &Val| format!("{value:?}");
+        for name in ["call", "tail"] {
+            let func = instance.get_func(&mut store, name).unwrap();
+            let mut results = vec![Val::I32(0); COUNT];
+            params[0] = Val::I32(1);
+            func.call(&mut store, &params, &mut results)?;
+            assert!(results.iter().map(bits).eq(params.iter().rev().map(bits)), "{name}: {results:?}");
+            params[0] = Val::I32(99);
+            let error = func.call(&mut store, &params, &mut results).unwrap_err();
+            assert_eq!(error.root_cause().to_string(), "refused");
+        }
     }
     Ok(())
 }

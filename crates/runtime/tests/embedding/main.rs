@@ -13,6 +13,7 @@ mod modules;
 mod snapshots;
 mod stops;
 mod views;
+mod weak;
 
 use legato::{Config, Engine, Instance, Linker, Module, Result, Store};
 use legato_test_matrix::{Row, product};

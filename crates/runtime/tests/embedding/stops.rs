@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use legato::{Config, Engine, Linker, Module, Result, Store, Trap, WasmBacktrace};
+use legato::{Caller, Config, Engine, FrameInfo, Func, Instance, Linker, Module, Result, Store, Trap, WasmBacktrace};
 
 use crate::{engine, engines, instance};
 
@@ -13,28 +13,75 @@ fn trap(error: &legato::Error) -> Trap {
 #[test]
 fn every_trap_has_its_message() -> Result<()> {
     for engine in engines() {
+        // Each is named by its message and, behind a colon, what tells it from others.
         let (mut store, instance) = instance(
             &engine,
             (),
             r#"(module
                 (type $array (array (mut i32)))
                 (type $struct (struct (field i32)))
+                (type $unary (func (param i32) (result i32)))
+                (memory 1)
+                (table 3 funcref) (elem (i32.const 1) $other)
+                (func $other)
                 (func (export "unreachable") (unreachable))
                 (func (export "integer divide by zero") (drop (i32.div_s (i32.const 1) (i32.const 0))))
                 (func (export "integer overflow") (drop (i64.div_s (i64.const 0x8000000000000000) (i64.const -1))))
                 (func (export "invalid conversion to integer") (drop (i32.trunc_f32_s (f32.const nan))))
+                (func (export "out of bounds memory access: load")
+                    (drop (i32.load offset=4 (i32.const 65528)))
+                    (drop (i32.load offset=4 (i32.const 65529))))
+                (func (export "out of bounds memory access: the sum passes 32 bits")
+                    (drop (i32.load offset=4 (i32.const -1))))
+                (func (export "out of bounds memory access: store") (i64.store (i32.const 65529) (i64.const 1)))
+                (func (export "out of bounds table access")
+                    (drop (call_indirect (type $unary) (i32.const 1) (i32.const 3))))
+                (func (export "indirect call type mismatch")
+                    (drop (call_indirect (type $unary) (i32.const 1) (i32.const 1))))
+                (func (export "uninitialized element")
+                    (drop (call_indirect (type $unary) (i32.const 1) (i32.const 2))))
                 (func (export "out of bounds array access")
                     (drop (array.get $array (array.new_default $array (i32.const 1)) (i32.const 1))))
-                (func (export "null reference") (drop (struct.get $struct 0 (ref.null $struct))))
-                (func (export "cast failure") (drop (ref.cast (ref $struct) (ref.i31 (i32.const 1))))))"#,
+                (func (export "null reference: field") (drop (struct.get $struct 0 (ref.null $struct))))
+                (func (export "null reference: length") (drop (array.len (ref.null $array))))
+                (func (export "cast failure: i31") (drop (ref.cast (ref $struct) (ref.i31 (i32.const 1)))))
+                (func (export "cast failure: array")
+                    (drop (ref.cast (ref $struct) (array.new_default $array (i32.const 1))))))"#,
         )?;
         let names: Vec<String> = instance.exports(&mut store).map(|export| export.name().to_string()).collect();
-        for name in names {
-            let func = instance.get_typed_func::<(), ()>(&mut store, &name)?;
+        // After a trap, a store goes on.
+        for name in names.iter().chain(&names) {
+            let func = instance.get_typed_func::<(), ()>(&mut store, name)?;
             let error = func.call(&mut store, ()).unwrap_err();
-            assert!(trap(&error).to_string().contains(&name), "{error:?}");
+            let message = name.split(':').next().unwrap();
+            assert!(trap(&error).to_string().contains(message), "{name}: {error:?}");
             assert_eq!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len(), 1);
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_backtrace_names_functions_and_instructions() -> Result<()> {
+    const DIV_S: u8 = 0x6d;
+    let wasm = wat::parse_str(
+        r#"(module $traps
+            (func $inner (param i32) (result i32) (i32.div_s (i32.const 7) (local.get 0)))
+            (func $outer (export "outer") (param i32) (result i32) (i32.add (call $inner (local.get 0)) (i32.const 1))))"#,
+    )?;
+    // The optimiser puts one into the other.
+    for optimize in [false, true] {
+        let engine = Engine::new(Config::new().optimize(optimize))?;
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &Module::new(&engine, &wasm)?, &[])?;
+        let outer = instance.get_typed_func::<i32, i32>(&mut store, "outer")?;
+        assert_eq!(outer.call(&mut store, 7)?, 2);
+        let error = outer.call(&mut store, 0).unwrap_err();
+        assert_eq!(trap(&error), Trap::IntegerDivisionByZero);
+        let frames = error.downcast_ref::<WasmBacktrace>().unwrap().frames();
+        assert_eq!(frames.iter().map(FrameInfo::func_name).collect::<Vec<_>>(), [Some("inner"), Some("outer")]);
+        assert!(frames.iter().all(|frame| frame.module_name() == Some("traps")));
+        assert_eq!(wasm[frames[0].module_offset().unwrap()], DIV_S);
     }
     Ok(())
 }
@@ -52,7 +99,7 @@ const WALK: &str = r#"(module
         (i32.add (i32.const 1) (call $walk (array.new_default $a (local.get $length)) (i32.const 0)))))"#;
 
 #[test]
-fn a_loop_taken_out_of_its_function_makes_one_frame_with_it() -> Result<()> {
+fn a_trap_in_a_loop_has_the_same_frames_where_elements_lie_in_leaves() -> Result<()> {
     let frames = |arrays: &'static str| -> Result<Vec<_>> {
         let engine = engine(&crate::heaps()[0], arrays);
         let (mut store, instance) = instance(&engine, (), WALK)?;
@@ -60,7 +107,7 @@ fn a_loop_taken_out_of_its_function_makes_one_frame_with_it() -> Result<()> {
         let error = func.call(&mut store, 100_000).unwrap_err();
         assert_eq!(trap(&error), Trap::ArrayOutOfBounds);
         let backtrace = error.downcast_ref::<WasmBacktrace>().unwrap();
-        let frame = |frame: &legato::FrameInfo| (frame.func_name().map(str::to_owned), frame.module_offset());
+        let frame = |frame: &FrameInfo| (frame.func_name().map(str::to_owned), frame.module_offset());
         Ok(backtrace.frames().iter().map(frame).collect())
     };
     let (expected, found) = (frames("contiguous")?, frames("zrays")?);
@@ -77,6 +124,7 @@ const ENDLESS: &str = r#"(module
     (func $calls (export "calls") (loop $again (call $leaf) (call $leaf) (br $again)))
     (func $tail (export "tail") (return_call $tail))
     (func $leaf)
+    (func (export "recursion") (loop $again (drop (call $deep (i32.const 100))) (br $again)))
     (func (export "fine") (result i32) (i32.const 1))
     (func $deep (export "deep") (param i32) (result i32)
         (if (result i32) (local.get 0)
@@ -90,7 +138,7 @@ const ENDLESS: &str = r#"(module
 fn another_thread_interrupts() -> Result<()> {
     for engine in engines() {
         let (mut store, instance) = instance(&engine, (), ENDLESS)?;
-        for name in ["loop", "empty", "calls", "tail"] {
+        for name in ["loop", "empty", "calls", "tail", "recursion"] {
             let func = instance.get_typed_func::<(), ()>(&mut store, name)?;
             let handle = store.interrupt_handle();
             let thread = std::thread::spawn(move || {
@@ -136,7 +184,9 @@ fn deep_recursion_is_a_trap() -> Result<()> {
         let forever = instance.get_typed_func::<(), i32>(&mut store, "forever")?;
         let error = forever.call(&mut store, ()).unwrap_err();
         assert_eq!(trap(&error), Trap::StackOverflow);
-        assert!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len() > 10);
+        let frames = error.downcast_ref::<WasmBacktrace>().unwrap().frames();
+        assert_eq!(frames.len(), 256, "the innermost alone");
+        assert!(frames.iter().all(|frame| frame.func_name() == Some("forever")));
         let mutual = instance.get_typed_func::<(i64, i64, f64), i64>(&mut store, "mutual")?;
         assert_eq!(trap(&mutual.call(&mut store, (1, 2, 3.0)).unwrap_err()), Trap::StackOverflow);
         assert_eq!(deep.call(&mut store, 1000)?, 1000);
@@ -148,7 +198,7 @@ fn deep_recursion_is_a_trap() -> Result<()> {
 fn recursion_through_the_host_is_a_trap() -> Result<()> {
     for engine in engines() {
         let mut linker = Linker::new(&engine);
-        linker.func_wrap("h", "again", |mut caller: legato::Caller<'_, ()>| -> Result<()> {
+        linker.func_wrap("h", "again", |mut caller: Caller<'_, ()>| -> Result<()> {
             let run = caller.get_export("run").unwrap().into_func().unwrap();
             run.call(&mut caller, &[], &mut [])
         })?;
@@ -209,13 +259,71 @@ fn many_threads_overflow_the_stack_and_end() -> Result<()> {
             for _ in 0..8 {
                 scope.spawn(|| {
                     let mut store = Store::new(&engine, ());
-                    let instance = legato::Instance::new(&mut store, &module, &[]).unwrap();
+                    let instance = Instance::new(&mut store, &module, &[]).unwrap();
                     let forever = instance.get_typed_func::<(), i32>(&mut store, "forever").unwrap();
                     assert_eq!(trap(&forever.call(&mut store, ()).unwrap_err()), Trap::StackOverflow);
                 });
             }
         });
     }
+    Ok(())
+}
+
+/// The module's `run` calls the host function that is given.
+fn calling(engine: &Engine, host: impl Fn(Caller<'_, ()>) -> Result<()> + Send + Sync + 'static) -> Result<()> {
+    let module = Module::new(
+        engine,
+        r#"(module (import "h" "call" (func $call))
+            (func $forever (export "forever") (result i32) (i32.add (i32.const 1) (call $forever)))
+            (func (export "run") (call $call)))"#,
+    )?;
+    let mut store = Store::new(engine, ());
+    let host = Func::wrap(&mut store, host);
+    let instance = Instance::new(&mut store, &module, &[host.into()])?;
+    instance.get_typed_func::<(), ()>(&mut store, "run")?.call(&mut store, ())
+}
+
+/// Where the system gives less stack than it said there was, compiled code faults before it comes to its limit.
+#[test]
+fn a_stack_that_ends_early_is_a_trap_on_every_thread() {
+    const PAGE: usize = 64 << 10;
+    let run = || {
+        calling(&Engine::default(), |mut caller| {
+            let here = 0u8;
+            let page = ((&raw const here as usize - (256 << 10)) & !(PAGE - 1)) as *mut libc::c_void;
+            let forever = caller.get_export("forever").unwrap().into_func().unwrap().typed::<(), i32>(&caller)?;
+            // SAFETY: memory of this thread's stack that nothing has come to yet, and nothing but `forever` comes to.
+            assert_eq!(unsafe { libc::mprotect(page, PAGE, libc::PROT_NONE) }, 0);
+            let result = forever.call(&mut caller, ());
+            // SAFETY: the same memory, accessible as before.
+            assert_eq!(unsafe { libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE) }, 0);
+            assert_eq!(trap(&result.unwrap_err()), Trap::StackOverflow);
+            // Once more, to the limit.
+            assert_eq!(trap(&forever.call(&mut caller, ()).unwrap_err()), Trap::StackOverflow);
+            Ok(())
+        })
+        .unwrap();
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(run)));
+}
+
+/// Set in the process that is to die.
+const DIE: &str = "LEGATO_TEST_HOST_FAULT";
+
+#[test]
+fn a_fault_of_the_host_still_kills_the_process() -> Result<()> {
+    use std::os::unix::process::ExitStatusExt;
+    if std::env::var_os(DIE).is_some() {
+        return calling(&Engine::default(), |_| {
+            // SAFETY: none: the process is to die of it.
+            unsafe { std::ptr::without_provenance_mut::<u8>(16).write_volatile(0) };
+            Ok(())
+        });
+    }
+    let mut child = std::process::Command::new(std::env::current_exe()?);
+    child.args(["--exact", "stops::a_fault_of_the_host_still_kills_the_process"]).env(DIE, "1");
+    let output = child.output()?;
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{output:?}");
     Ok(())
 }
 

@@ -28,12 +28,12 @@ use crate::lower::structs::null_trap;
 use crate::mir::Extension;
 use crate::passes::analysis::MergedCheck;
 
-/// Which parts of an array an access may reach.
-enum Reach {
-    /// What lies behind the header.
-    First,
-    /// Leaves and the remainder.
-    Leaves,
+/// Where the element of an access may lie.
+enum Distance {
+    /// Behind the header.
+    Near,
+    /// In a leaf or the remainder.
+    Far,
     /// Either.
     Either(Near),
 }
@@ -46,23 +46,23 @@ pub(super) enum Near {
     BelowInlineLength,
 }
 
-impl Reach {
-    fn of(plan: &SpinePlan, element: Element) -> Reach {
+impl Distance {
+    fn of(plan: &SpinePlan, element: Element) -> Distance {
         match plan.layout.first_n / element.kind.bytes() {
-            _ if element.is_inline => Reach::First,
-            _ if plan.layout.grows => Reach::Either(Near::BelowInlineLength),
-            0 => Reach::Leaves,
-            first => Reach::Either(Near::Below(first)),
+            _ if element.is_inline => Distance::Near,
+            _ if plan.layout.grows => Distance::Either(Near::BelowInlineLength),
+            0 => Distance::Far,
+            first => Distance::Either(Near::Below(first)),
         }
     }
 }
 
 /// Loads an element.
 pub(super) fn load(l: &mut Lowering, plan: &SpinePlan, element: Element, extension: Extension) -> ir::Value {
-    match Reach::of(plan, element) {
-        Reach::First => contiguous::load(l, element, extension),
-        Reach::Leaves => load_from_leaf(l, plan, element, extension),
-        Reach::Either(near) => {
+    match Distance::of(plan, element) {
+        Distance::Near => contiguous::load(l, element, extension),
+        Distance::Far => load_from_leaf(l, plan, element, extension),
+        Distance::Either(near) => {
             let join = l.b.create_block();
             let result = l.b.append_block_param(join, element_type(element.kind));
             let far = divide(l, element, near);
@@ -81,10 +81,10 @@ pub(super) fn load(l: &mut Lowering, plan: &SpinePlan, element: Element, extensi
 
 /// Stores an element. Where something comes after the store, the result is the element's address.
 pub(super) fn store(l: &mut Lowering, plan: &SpinePlan, element: Element, store: &Store) -> Option<ir::Value> {
-    match Reach::of(plan, element) {
-        Reach::First => store_behind_header(l, element, store),
-        Reach::Leaves => store_to_leaf(l, plan, element, store),
-        Reach::Either(near) => {
+    match Distance::of(plan, element) {
+        Distance::Near => store_behind_header(l, element, store),
+        Distance::Far => store_to_leaf(l, plan, element, store),
+        Distance::Either(near) => {
             let join = l.b.create_block();
             let address = store.has_after().then(|| l.b.append_block_param(join, POINTER));
             let args = |address: Option<ir::Value>| address.map(ir::BlockArg::from).into_iter().collect::<Vec<_>>();
@@ -179,7 +179,7 @@ fn read_inline_length(l: &mut Lowering, element: Element) -> ir::Value {
 
 /// How many elements of an array lie behind its header, where arrays say so. `null`: the trap where the array is null,
 /// if it can be.
-pub(super) fn inline_length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
+fn inline_length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
     let object = l.object(array, null, INLINE_LENGTH_OFFSET + 4);
     let flags = l.flags_trapping(Region::Headers, object.null_trap).with_aligned();
     l.b.ins().load(types::I32, flags, object.address, INLINE_LENGTH_OFFSET as i32)

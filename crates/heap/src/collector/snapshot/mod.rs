@@ -15,9 +15,8 @@ pub(crate) mod attributes;
 mod set;
 
 use crate::arrays::pointers::strips;
-use crate::barrier::{Overwritten, WriteBarrier};
+use crate::barrier::{Overwritten, Record};
 use crate::budget::{Budget, Done, finish};
-use crate::cage::Cage;
 use crate::collector::Collect;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::config::HeapConfig;
@@ -35,7 +34,7 @@ use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
 use set::ReferenceSet;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for: later where
@@ -142,30 +141,6 @@ impl Cycle {
         if let Some(&lost) = missing.iter().find(|object| live.contains(**object)) {
             panic!("{lost:?} of {:?} was lost by a frame that has run before its visit", core.type_of(lost));
         }
-    }
-}
-
-/// The barrier of an object.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    is_marking: bool,
-}
-
-impl WriteBarrier for Record {
-    const HAS_BEFORE: bool = true;
-
-    fn before(self, cage: &Cage, overwritten: &mut Overwritten, slots: Range<u32>) {
-        if self.is_marking {
-            overwritten.record_slots(cage, slots);
-        }
-    }
-
-    fn after_field(self, _cage: &Cage, _slot: u32) {}
-
-    fn after_elements(self, _cage: &Cage, _slots: Range<u32>, _are_null: bool) {}
-
-    fn adopts_leaves(self) -> bool {
-        false
     }
 }
 

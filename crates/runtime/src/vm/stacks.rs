@@ -5,12 +5,11 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use legato_compiler::abi::StoreContext;
-use legato_compiler::artifact::TrapCode;
-use legato_heap::{Budget, Done, HeapConfig, Reference, RootVisitor};
+use legato_heap::{Budget, Done, Reference, RootVisitor};
 
-use super::{Host, Run};
 use crate::vm::barriers::marks;
-use crate::vm::{TrapRecord, Unwind, ValueCell, frames, snapshot, watermark};
+use crate::vm::{frames, snapshot, watermark};
+use crate::{AsContextMut, Caller, Config, Engine, EqRef, Func, Instance, Module, Rooted, Store, Trap};
 
 /// Each frame asks the host again and again what to do.
 const PROGRAM: &str = r#"(module
@@ -19,7 +18,7 @@ const PROGRAM: &str = r#"(module
     (import "host" "fresh" (func $fresh (result i32)))
     (import "host" "nest" (func $nest))
     (tag $thrown)
-    (func $down (export "down") (param $s eqref) (local $action i32)
+    (func $down (param $s eqref) (local $action i32)
         (loop $again
             (local.set $action (call $event (local.get $s)))
             ;; The number is needed behind the call.
@@ -37,6 +36,7 @@ const PROGRAM: &str = r#"(module
             (unreachable))
             (return_call $wide (ref.i31 (call $fresh)) (i64.const 1) (i64.const 2) (i64.const 3) (i64.const 4)
                 (i64.const 5) (i64.const 6) (i64.const 7) (i64.const 8) (i64.const 9))))
+    (func (export "start") (param i32) (return_call $down (ref.i31 (local.get 0))))
     ;; Arguments on the stack: its frame lies elsewhere than that of its caller.
     (func $wide (param $s eqref) (param i64 i64 i64 i64 i64 i64 i64 i64 i64) (local $action i32)
         (loop $again
@@ -228,42 +228,55 @@ unsafe fn visit_older(store: *mut StoreContext) {
     });
 }
 
+/// The words of the store whose code calls.
+fn words(caller: &mut Caller<'_, ()>) -> *mut StoreContext {
+    caller.as_context_mut().0.opaque.words()
+}
+
+/// A frame's number.
+fn number(caller: &Caller<'_, ()>, s: Option<Rooted<EqRef>>) -> anyhow::Result<u32> {
+    Ok(s.unwrap().unwrap_i31(caller)?.get_u32())
+}
+
+/// The number of a new frame.
+fn next() -> i32 {
+    STATE.with_borrow_mut(|state| {
+        state.last_number += 1;
+        state.last_number as i32
+    })
+}
+
 fn run(seed: u64) -> State {
     STATE.set(State { random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, ..State::default() });
-    let number_in = |cells: &[ValueCell]| u32::from_le_bytes(cells[0].0[..4].try_into().unwrap()) >> 1;
-    let event: Host = Box::new(move |run, cells: &mut [ValueCell]| {
-        let action = STATE.with_borrow_mut(|state| state.event(run.store(), number_in(cells)));
-        cells[0].0[..4].copy_from_slice(&action.to_le_bytes());
+    let engine = Engine::new(Config::new().max_wasm_stack(512 << 10)).unwrap();
+    let mut store = Store::new(&engine, ());
+    let event = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, s: Option<Rooted<EqRef>>| -> anyhow::Result<i32> {
+        let number = number(&caller, s)?;
+        let words = words(&mut caller);
+        Ok(STATE.with_borrow_mut(|state| state.event(words, number)) as i32)
+    });
+    let done = Func::wrap(&mut store, |caller: Caller<'_, ()>, s: Option<Rooted<EqRef>>| -> anyhow::Result<()> {
+        STATE.with_borrow(|state| assert_eq!(Some(state.runs), number(&caller, s).ok()));
         Ok(())
     });
-    let done: Host = Box::new(move |_, cells: &mut [ValueCell]| {
-        STATE.with_borrow(|state| assert_eq!(state.runs, number_in(cells)));
-        Ok(())
+    let fresh = Func::wrap(&mut store, next);
+    let nest = Func::wrap(&mut store, |mut caller: Caller<'_, ()>| -> anyhow::Result<()> {
+        let start = caller.get_export("start").unwrap().into_func().unwrap().typed::<i32, ()>(&caller)?;
+        // What has happened within goes on to the frames of this activation, or does not.
+        let Err(error) = start.call(&mut caller, next()) else { return Ok(()) };
+        let is_full = error.downcast_ref::<Trap>() == Some(&Trap::StackOverflow);
+        if is_full || STATE.with_borrow_mut(|state| state.below(2)) == 0 { Err(error) } else { Ok(()) }
     });
-    let next = || {
-        STATE.with_borrow_mut(|state| {
-            state.last_number += 1;
-            state.last_number
-        })
-    };
-    let fresh: Host = Box::new(move |_, cells: &mut [ValueCell]| {
-        cells[0].0[..4].copy_from_slice(&next().to_le_bytes());
-        Ok(())
-    });
-    let nest: Host = Box::new(move |run, _| {
-        match run.call("down", &[u64::from(next() << 1 | 1)]) {
-            // What has happened within goes on to the frames of this activation, or does not.
-            Err(unwind @ Unwind::Trap(TrapRecord { code: TrapCode::StackOverflow, .. })) => Err(unwind),
-            Err(unwind) if STATE.with_borrow_mut(|state| state.below(2)) == 0 => Err(unwind),
-            _ => Ok(()),
-        }
-    });
-    let run = Run::new(&HeapConfig::default(), PROGRAM, vec![(1, event), (1, done), (1, fresh), (1, nest)]);
-    // SAFETY: the run's own words.
-    unsafe { marks(run.store()).visit_older = visit_older };
+    let module = Module::new(&engine, PROGRAM).unwrap();
+    let imports = [event, done, fresh, nest].map(Into::into);
+    let instance = Instance::new(&mut store, &module, &imports).unwrap();
+    let start = instance.get_typed_func::<i32, ()>(&mut store, "start").unwrap();
+    let words = store.as_context_mut().0.opaque.words();
+    // SAFETY: the store's own words.
+    unsafe { marks(words).visit_older = visit_older };
     while STATE.with_borrow(|state| state.events) < 40_000 {
-        let _ = run.call("down", &[u64::from(next() << 1 | 1)]);
-        STATE.with_borrow_mut(|state| state.end_cycle(run.store()));
+        let _ = start.call(&mut store, next());
+        STATE.with_borrow_mut(|state| state.end_cycle(words));
     }
     STATE.take()
 }
