@@ -289,3 +289,34 @@ mod tests {
         damaged(&|module| module.target.triple = "sparc-sun-solaris".into(), "sparc");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use legato_compiler::artifact::StackMapEntry;
+
+    use super::*;
+    use crate::{Engine, Module};
+
+    #[test]
+    fn stack_maps_are_found_in_any_order() {
+        let mut text = String::from("(module");
+        (0..50).for_each(|_| text.push_str("(func (param i32) (result i32) (i32.div_u (local.get 0) (i32.const 3)))"));
+        let module = Module::new(&Engine::default(), text + ")").unwrap();
+        let mut module = module.image().to_compiled_module();
+        // More of them than an image remembers.
+        let bytes = module.code.len() as u32;
+        assert!(bytes as usize > 2 * FOUND);
+        module.stack_maps.slots = (0..bytes).collect();
+        let entries = (1..bytes).filter(|offset| offset % 3 != 0);
+        module.stack_maps.entries = entries.map(|offset| StackMapEntry { offset, first: offset, count: 1 }).collect();
+        let image = CodeImage::publish(module).unwrap();
+        let check = |offset: u32| {
+            let expected = (offset % 3 != 0 && offset < bytes).then_some(offset);
+            let found = image.stack_map(image.start() + offset as usize);
+            assert_eq!(found, expected.as_ref().map(std::slice::from_ref), "at {offset} of {bytes}");
+        };
+        (0..=bytes).for_each(check);
+        (0..=bytes).rev().for_each(check);
+        (0..4 * bytes).for_each(|index| check(index.wrapping_mul(2_654_435_761) % (bytes + 1)));
+    }
+}
