@@ -240,6 +240,8 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use legato_compiler::artifact::StackMapEntry;
+
     use super::*;
     use crate::Config;
 
@@ -288,21 +290,10 @@ mod tests {
         damaged(&|module| module.trampolines[0].exit.length = u32::MAX, "trampoline");
         damaged(&|module| module.target.triple = "sparc-sun-solaris".into(), "sparc");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use legato_compiler::artifact::StackMapEntry;
-
-    use super::*;
-    use crate::{Engine, Module};
 
     #[test]
     fn stack_maps_are_found_in_any_order() {
-        let mut text = String::from("(module");
-        (0..50).for_each(|_| text.push_str("(func (param i32) (result i32) (i32.div_u (local.get 0) (i32.const 3)))"));
-        let module = Module::new(&Engine::default(), text + ")").unwrap();
-        let mut module = module.image().to_compiled_module();
+        let mut module = module();
         // More of them than an image remembers.
         let bytes = module.code.len() as u32;
         assert!(bytes as usize > 2 * FOUND);
