@@ -302,7 +302,7 @@ mod tests {
         module.stack_maps.entries = entries.map(|offset| StackMapEntry { offset, first: offset, count: 1 }).collect();
         let image = CodeImage::publish(module).unwrap();
         let check = |offset: u32| {
-            let expected = (offset % 3 != 0 && offset < bytes).then_some(offset);
+            let expected = (!offset.is_multiple_of(3) && offset < bytes).then_some(offset);
             let found = image.stack_map(image.start() + offset as usize);
             assert_eq!(found, expected.as_ref().map(std::slice::from_ref), "at {offset} of {bytes}");
         };
