@@ -141,6 +141,13 @@ impl TypeTable {
         unsafe { self.record_unchecked(id) }
     }
 
+    /// A type's record, and its [`reference_offsets`](Self::reference_offsets); `None` where `id` is not of this table.
+    pub(crate) fn find(&self, id: TypeId) -> Option<(&TypeRecord, &[u32])> {
+        let entry = self.entry(id)?;
+        // SAFETY: the id is registered.
+        Some((unsafe { self.record_unchecked(id) }, &entry.references))
+    }
+
     /// Where the fields of a struct, exception (the tag's id first) or external lie; `None` for other types. Panics
     /// where `id` is not of this table.
     pub fn layout(&self, id: TypeId) -> Option<&StructLayout> {

@@ -40,6 +40,39 @@ pub(crate) enum Place {
     Nursery(u32),
 }
 
+/// Starts of objects: a bit for each 8 bytes of the cage.
+pub(crate) struct Starts(Vec<u64>);
+
+impl Starts {
+    /// None, of the objects in this many blocks.
+    pub(crate) fn within(blocks: u32) -> Starts {
+        Starts(vec![0; blocks as usize * (BLOCK_BYTES as usize / 8 / 64)])
+    }
+
+    /// Adds a start.
+    pub(crate) fn insert(&mut self, object: u32) {
+        self.0[object as usize / 8 / 64] |= 1 << (object / 8 % 64);
+    }
+
+    /// Whether an object starts here.
+    pub(crate) fn contains(&self, object: u32) -> bool {
+        let word = self.0.get(object as usize / 8 / 64);
+        object.is_multiple_of(8) && word.is_some_and(|word| word >> (object / 8 % 64) & 1 != 0)
+    }
+}
+
+/// What the header of an object says.
+pub(crate) struct Shape<'a> {
+    id: TypeId,
+    pub(crate) record: &'a TypeRecord,
+    /// Where a struct's or exception's traced fields lie.
+    references: &'a [u32],
+    /// The object's size.
+    pub(crate) bytes: u64,
+    /// 0 but for arrays.
+    length: u32,
+}
+
 /// One walk over a heap.
 pub(crate) struct Walk<'a, M> {
     pub(crate) core: &'a Core<M>,
@@ -73,6 +106,15 @@ impl<M: ReferenceModel> Core<M> {
             kind if kind.is_head() => inside == 0,
             _ => false,
         }
+    }
+
+    /// Whether an object at `object` is marked. (That mark bits lie on starts alone is checked block by block.)
+    pub(crate) fn is_marked_object(&self, object: u32) -> bool {
+        let block = block_of(object);
+        block < self.pool.frontier()
+            && object.is_multiple_of(8)
+            && self.pool.marks.get(object)
+            && !matches!(self.pool.info(block).kind, BlockKind::Leaves | BlockKind::LeafTail)
     }
 
     /// Every block with cells to be swept is queued once.
@@ -150,20 +192,19 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         Walk { core, is_allocated, externals, leaves: HashMap::new() }
     }
 
-    /// The type, size in bytes, and (for arrays) length of an object.
-    pub(crate) fn shape(&self, object: u32) -> Result<(TypeId, &'a TypeRecord, u64, u32), String> {
+    /// What the header of an object says.
+    pub(crate) fn shape(&self, object: u32) -> Result<Shape<'a>, String> {
         let id = TypeId(self.core.word(object + TYPE_ID_OFFSET));
-        if !self.core.types.contains(id) {
+        let Some((record, references)) = self.core.types.find(id) else {
             return Err(format!("the object at {object:#x} has the unknown {id:?}"));
-        }
-        let record = self.core.types.record(id);
+        };
         if record.kind == TypeKind::Function as u32 {
             return Err(format!("the object at {object:#x} of {id:?}: functions have no objects"));
         }
         let is_array = record.kind == TypeKind::Array as u32;
         let length = if is_array { self.core.word(object + ARRAY_LENGTH_OFFSET) } else { 0 };
         let bytes = if is_array { self.core.array_object_bytes(record.bytes, length) } else { record.bytes as u64 };
-        Ok((id, record, bytes, length))
+        Ok(Shape { id, record, references, bytes, length })
     }
 
     /// Checks an allocated object; `slot` is called with the offset of each traced slot and the object that it leads
@@ -174,7 +215,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         place: Place,
         slot: &mut dyn FnMut(u32, Reference) -> Check,
     ) -> Check {
-        let (id, record, bytes, length) = self.shape(object)?;
+        let Shape { id, record, references, bytes, length } = self.shape(object)?;
         let describe = || format!("the object at {object:#x} of {id:?} and {bytes} bytes");
         let classes = &self.core.small.classes;
         let fits = u32::try_from(bytes).is_ok_and(|bytes| match place {
@@ -218,7 +259,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
                 (first..end).step_by(4).try_for_each(|element| check(element.wrapping_sub(object)))
             });
         }
-        self.core.types.reference_offsets(id).iter().try_for_each(|&offset| check(offset))
+        references.iter().try_for_each(|&offset| check(offset))
     }
 
     /// The pointers of a spine lead to the zero leaf, to allocated leaves of the right kind that are its own unless
@@ -265,7 +306,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
 
     /// The leaves of an old spine are marked.
     pub(crate) fn check_old_leaves(&self, object: u32) -> Check {
-        let (_, record, _, length) = self.shape(object)?;
+        let Shape { record, length, .. } = self.shape(object)?;
         if record.kind != TypeKind::Array as u32 {
             return Ok(());
         }

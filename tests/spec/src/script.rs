@@ -39,12 +39,12 @@ pub fn run(engine: &Engine, text: &str, mut report: impl FnMut(usize, anyhow::Er
         Script { store, linker, modules: HashMap::new(), last_module: None, instances: HashMap::new(), current: None };
     let mut counts = Counts::default();
     for directive in wast.directives {
-        let (line, _) = directive.span().linecol_in(text);
+        let span = directive.span();
         match script.directive(directive) {
             Ok(()) => counts.passed += 1,
             Err(error) => {
                 counts.failed += 1;
-                report(line + 1, error);
+                report(span.linecol_in(text).0 + 1, error);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::{RootVisitor, Roots};
 use crate::types::TypeKind;
-use crate::verify::{Check, Place, Walk};
+use crate::verify::{Check, Place, Starts, Walk};
 use std::collections::HashSet;
 
 /// Counts roots that lead to young objects.
@@ -49,10 +49,9 @@ impl Generational {
         let fresh = self.fresh_objects()?;
         let is_allocated = |object: u32| {
             let is_young_large = self.nursery.ages.of(object) == Age::YoungLarge && object.is_multiple_of(BLOCK_BYTES);
-            block_of(object) < core.pool.frontier()
-                && (is_young_large
-                    || object.is_multiple_of(8) && core.pool.marks.get(object)
-                    || fresh.contains(&object))
+            core.is_marked_object(object)
+                || fresh.contains(object)
+                || is_young_large && block_of(object) < core.pool.frontier()
         };
         let stored: HashSet<u32> = self.store_buffer.iter(&core.context).collect();
         if let Some(slot) = stored.iter().find(|&&slot| self.nursery.ages.of(slot) != Age::Old) {
@@ -64,7 +63,7 @@ impl Generational {
         }
         for (block, marked_end, end) in self.nursery.filled(&core.pool, &core.context) {
             let start = block_start(block);
-            let fresh = (marked_end..end).step_by(8).filter(|object| fresh.contains(object));
+            let fresh = (marked_end..end).step_by(8).filter(|&object| fresh.contains(object));
             let marked = (start..marked_end).step_by(8).filter(|&object| core.pool.marks.get(object));
             for object in marked.chain(fresh) {
                 walk.check_object(object, Place::Nursery(end), &mut |_, _| Ok(()))
@@ -124,16 +123,15 @@ impl Generational {
     }
 
     /// The objects that have been allocated in the nursery since the last collection.
-    fn fresh_objects(&self) -> Result<HashSet<u32>, String> {
+    fn fresh_objects(&self) -> Result<Starts, String> {
         let walk = Walk::new(&self.core, &|_| false);
-        let mut objects = HashSet::new();
+        let mut objects = Starts::within(self.core.pool.frontier());
         for (block, start, end) in self.nursery.filled(&self.core.pool, &self.core.context) {
             let mut object = start;
             while object < end {
-                let (.., bytes, _) =
-                    walk.shape(object).map_err(|problem| format!("nursery block {block}: {problem}"))?;
+                let shape = walk.shape(object).map_err(|problem| format!("nursery block {block}: {problem}"))?;
                 objects.insert(object);
-                object = u32::try_from(object as u64 + bytes.next_multiple_of(8)).unwrap_or(u32::MAX);
+                object = u32::try_from(object as u64 + shape.bytes.next_multiple_of(8)).unwrap_or(u32::MAX);
             }
             if object != end {
                 return Err(format!("the last object of nursery block {block} ends at {object:#x}, not at {end:#x}"));
@@ -195,12 +193,13 @@ impl Generational {
     /// Checks an old object, and that its slots that lead to young ones are covered.
     fn check_old(&self, walk: &mut Walk<'_, Direct>, stored: &HashSet<u32>, object: u32, place: Place) -> Check {
         let core = &self.core;
-        let (_, record, ..) = walk.shape(object)?;
-        let is_array = record.kind == TypeKind::Array as u32;
-        walk.check_old_leaves(object)?;
+        let is_array = walk.shape(object)?.record.kind == TypeKind::Array as u32;
+        if is_array {
+            walk.check_old_leaves(object)?;
+        }
         walk.check_object(object, place, &mut |slot, target: Reference| {
-            let covered = core.pool.cage.is_dirty(if is_array { slot } else { object }) || stored.contains(&slot);
-            if covered || self.nursery.ages.of(target.0) == Age::Old {
+            let is_old = self.nursery.ages.of(target.0) == Age::Old;
+            if is_old || core.pool.cage.is_dirty(if is_array { slot } else { object }) || stored.contains(&slot) {
                 return Ok(());
             }
             Err(format!("the young object at {:#x} is not remembered", target.0))

@@ -19,7 +19,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         core.check_queues()?;
         core.leaves.check(&core.pool)?;
         self.check_runs()?;
-        let is_allocated = |object| self.is_allocated(object);
+        let is_allocated = |object| core.is_marked_object(object) || self.is_allocated(object);
         let mut walk = Walk::new(core, &is_allocated);
         for block in 0..core.pool.frontier() {
             self.check_block(&mut walk, block).map_err(|problem| format!("block {block}: {problem}"))?;
@@ -31,9 +31,11 @@ impl<M: ReferenceModel> MarkSweep<M> {
 
     /// Whether an allocated object starts at `object`.
     fn is_allocated(&self, object: u32) -> bool {
-        if !self.core.is_start(object) {
-            return false;
-        }
+        self.core.is_start(object) && self.is_taken(object)
+    }
+
+    /// Whether the cell or large object at `object` is allocated.
+    fn is_taken(&self, object: u32) -> bool {
         let (block, core) = (block_of(object), &self.core);
         if core.is_condemned(object) {
             return false;
@@ -75,7 +77,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
                 let cell = core.small.classes.cell(info.class as usize);
                 for object in (start..=start + BLOCK_BYTES - cell).step_by(cell as usize) {
                     marked += core.pool.marks.get(object) as u32;
-                    if self.is_allocated(object) {
+                    if self.is_taken(object) {
                         walk.check_object(object, Place::Cell(info.class as usize), &mut |_, _| Ok(()))?;
                     } else if core.pool.marks.get(object) {
                         return Err(format!("{object:#x} is marked, but free"));
