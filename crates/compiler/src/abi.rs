@@ -91,18 +91,12 @@ pub struct StoreContext {
     pub stack_floor: usize,
     /// The cage's base address: a fault in the inaccessible bytes from there on is the dereference of null.
     pub cage: *const u8,
-    /// The runtime's: frame pointer of the youngest frame that holds no young reference and has not run since the last
-    /// nursery collection, and neither has any older one; 0 where there is none. The return address into it has been
-    /// replaced.
-    pub watermark_fp: usize,
-    /// The return address that has been replaced.
-    pub watermark_return: usize,
 }
 
 impl StoreContext {
     /// The words of a store with this cage, of which no code is active.
     pub fn new(cage: *const u8) -> StoreContext {
-        StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0, cage, watermark_fp: 0, watermark_return: 0 }
+        StoreContext { last_exit_fp: 0, last_exit_pc: 0, stack_floor: 0, cage }
     }
 }
 

@@ -402,6 +402,11 @@ impl<M: ReferenceModel> Core<M> {
         true
     }
 
+    /// Whether `stress` asks for a collection at the next allocation or poll.
+    pub(crate) fn will_be_stressed(&self) -> bool {
+        self.config.stress.is_some() && self.stress_left <= 1
+    }
+
     /// Clears the mark bits, and marks every object that the roots reach.
     pub(crate) fn mark(&mut self, roots: &mut dyn Roots, phases: &mut PhaseTimes) {
         let slice = self.start_slice(Phase::Roots);

@@ -297,10 +297,17 @@ impl Heap {
     }
 
     /// Before the embedder overwrites references among its roots, or drops them: each of `overwritten`. Needed for
-    /// roots that outlive a safepoint without being on a stack: globals, elements of tables and segments.
+    /// roots that outlive a safepoint without being on a stack: globals, elements of tables and segments, handles of
+    /// the host.
     #[inline]
     pub fn before_root_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
         dispatch!(&mut self.0, heap => heap.core.before_root_store(overwritten))
+    }
+
+    /// Visits some of the frames that [`Roots::visit_newest_frames`] has left for later, the newest ones first. The
+    /// embedder calls it before one of them runs again. Never collects.
+    pub fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
+        dispatch!(&mut self.0, heap => heap.visit_older_frames(roots))
     }
 
     /// Running totals.

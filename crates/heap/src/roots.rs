@@ -44,6 +44,10 @@ impl RootCursor {
     }
 }
 
+/// Units that a collector gives to [`Roots::visit_older_frames`] where a frame is going to run: so much is visited
+/// ahead.
+pub(crate) const FRAMES_AHEAD: u64 = 64;
+
 /// The embedder's roots: frames, globals, tables, host handles.
 ///
 /// # Safety
@@ -55,6 +59,9 @@ impl RootCursor {
 ///   since.
 /// - Both methods visit the same slots, but for those that `visit_young_roots` may leave out. So do
 ///   [`visit_frames`](Self::visit_frames) and [`visit_slots`](Self::visit_slots) together.
+/// - [`visit_newest_frames`](Self::visit_newest_frames) and [`visit_older_frames`](Self::visit_older_frames) together
+///   visit the slots that `visit_frames` would have visited when the former was called, as they were then, but for
+///   those that are gone without having been read since.
 ///
 /// What is not visited need not be memory-safe to lose: references that were not roots are *stale* after a collection.
 /// Reading through one panics or reads something else; passing one to an `unsafe` method that asks for a live object
@@ -68,6 +75,21 @@ pub unsafe trait Roots {
     /// Every root, unless implemented otherwise.
     fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
         self.visit_roots(visitor);
+    }
+
+    /// The same for a collector that goes on while the mutator runs: visits those alone that may change before the
+    /// embedder can call [`Heap::visit_older_frames`](crate::Heap::visit_older_frames), and leaves the others to
+    /// [`visit_older_frames`](Self::visit_older_frames). What an earlier call has left is forgotten. All of them,
+    /// unless implemented otherwise.
+    fn visit_newest_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        self.visit_frames(visitor);
+    }
+
+    /// Goes on with what [`visit_newest_frames`](Self::visit_newest_frames) has left, as it was then, as far as
+    /// `budget` allows, the newest first. Nothing, unless implemented otherwise.
+    fn visit_older_frames(&mut self, visitor: &mut dyn RootVisitor, budget: &mut Budget) -> Done {
+        let _ = (visitor, budget);
+        Done::Yes
     }
 
     /// The others, such as tables and globals, in steps: from `cursor` on, which moves on, as far as `budget` allows.
@@ -202,6 +224,15 @@ unsafe impl Roots for Kept<'_> {
     fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
         self.roots.visit_frames(visitor);
         self.visit_kept(visitor);
+    }
+
+    fn visit_newest_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        self.roots.visit_newest_frames(visitor);
+        self.visit_kept(visitor);
+    }
+
+    fn visit_older_frames(&mut self, visitor: &mut dyn RootVisitor, budget: &mut Budget) -> Done {
+        self.roots.visit_older_frames(visitor, budget)
     }
 
     fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {

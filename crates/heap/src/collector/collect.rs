@@ -66,6 +66,10 @@ pub(crate) trait Collect {
         self.collect(Cause::Stress, roots);
     }
 
+    /// As [`Heap::visit_older_frames`](crate::Heap::visit_older_frames): with
+    /// [`FRAMES_AHEAD`](crate::roots::FRAMES_AHEAD) units, where frames have been left for later.
+    fn visit_older_frames(&mut self, _roots: &mut dyn Roots) {}
+
     /// What stores of references into the object at an offset do besides.
     fn barrier(&self, object: u32) -> Self::Barrier;
 

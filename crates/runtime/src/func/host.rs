@@ -128,7 +128,8 @@ pub(crate) unsafe fn invoke(
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             (callee.function.code)(store, callee.instance, cells).map_err(|error| unwind_of(&mut *store, error))
         }));
-        (*store).state.exit_host(entered);
+        let StoreOpaque { state, heap, .. } = &mut *store;
+        state.exit_host(entered, heap);
         outcome.unwrap_or_else(|panic| Err(Unwind::Panic(panic)))
     }
 }

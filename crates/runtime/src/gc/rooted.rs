@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use legato_heap::Reference;
 
-use crate::store::{RootIndex, RootScopeMark, StoreId, StoreInner, StoreOpaque};
+use crate::store::{OwnedRoot, RootIndex, RootScopeMark, StoreId, StoreInner, StoreOpaque};
 use crate::{AsContext, AsContextMut, StoreContext, StoreContextMut};
 
 mod sealed {
@@ -76,8 +76,8 @@ impl<T> Rooted<T> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         let reference = self.reference(opaque)?;
-        let (slot, token) = opaque.state.roots.own(reference);
-        Ok(OwnedRooted { store: opaque.id, slot, token, marker: PhantomData })
+        let root = opaque.state.roots.own(reference);
+        Ok(OwnedRooted { store: opaque.id, root, marker: PhantomData })
     }
 
     /// Whether two handles refer to the same object.
@@ -94,14 +94,13 @@ impl<T> Rooted<T> {
 /// A reference that keeps its object alive until it, and every clone of it, is dropped.
 pub struct OwnedRooted<T> {
     store: StoreId,
-    slot: usize,
-    token: Arc<()>,
+    root: Arc<OwnedRoot>,
     marker: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for OwnedRooted<T> {
     fn clone(&self) -> Self {
-        OwnedRooted { store: self.store, slot: self.slot, token: self.token.clone(), marker: PhantomData }
+        OwnedRooted { store: self.store, root: self.root.clone(), marker: PhantomData }
     }
 }
 
@@ -120,7 +119,7 @@ impl<T> OwnedRooted<T> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         opaque.check_id(self.store, "rooted reference").expect("the store that the reference belongs to");
-        let reference = opaque.state.roots.get_owned(self.slot);
+        let reference = opaque.state.roots.get_owned(&self.root);
         Rooted::new(opaque, reference)
     }
 }
@@ -160,7 +159,8 @@ impl<C: AsContextMut> Drop for RootScope<C> {
     fn drop(&mut self) {
         let mark = self.mark;
         let store: &mut StoreInner<C::Data> = self.store.as_context_mut().0;
-        store.opaque.state.roots.exit(mark);
+        let StoreOpaque { state, heap, .. } = &mut store.opaque;
+        state.roots.exit(mark, heap);
     }
 }
 

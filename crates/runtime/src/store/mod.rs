@@ -1,6 +1,7 @@
 //! The [`Store`]: a heap, everything that lives with it, and the embedder's data.
 
 mod context;
+mod host_roots;
 mod limits;
 mod opaque;
 mod roots;
@@ -8,10 +9,10 @@ mod state;
 mod weak;
 
 pub use context::{AsContext, AsContextMut, StoreContext, StoreContextMut};
+pub(crate) use host_roots::{HostRoots, OwnedRoot, RootIndex, RootScopeMark};
 pub use limits::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 pub use opaque::StoreOpaque;
 pub(crate) use opaque::{StoreId, allocation_trap};
-pub(crate) use roots::{HostRoots, RootIndex, RootScopeMark};
 pub(crate) use state::{
     ContextMemory, ElementItems, GlobalCell, InstanceData, StoreState, StoredGlobal, StoredMemory, StoredTable,
     StoredTag,

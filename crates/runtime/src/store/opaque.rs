@@ -15,7 +15,7 @@ use legato_heap::{AllocationError, Budget, Cause, Done, Heap, Reference, TypeId}
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
 use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
-use crate::vm::InterruptState;
+use crate::vm::{InterruptState, StoreFrames};
 use crate::{Engine, Trap};
 
 /// Tells the values of one store from those of another.
@@ -32,7 +32,7 @@ impl StoreId {
 /// The words of the store that compiled code knows, and the way back from them.
 #[repr(C)]
 struct Words {
-    abi: StoreWords,
+    frames: StoreFrames,
     store: *mut StoreOpaque,
 }
 
@@ -57,8 +57,8 @@ pub struct StoreOpaque {
 impl StoreOpaque {
     pub(crate) fn new(engine: &Engine) -> Result<StoreOpaque> {
         let heap = Heap::new(engine.heap_config(), engine.types().table().clone())?;
-        let abi = StoreWords::new(heap.cage_base());
-        let words = Box::into_raw(Box::new(Words { abi, store: std::ptr::null_mut() }));
+        let frames = StoreFrames::new(heap.cage_base(), visit_older_frames);
+        let words = Box::into_raw(Box::new(Words { frames, store: std::ptr::null_mut() }));
         // SAFETY: the mutator context lives as long as the heap; the interruption is detached before that ends.
         let interrupt = unsafe { InterruptState::new(heap.mutator_context()) };
         Ok(StoreOpaque {
@@ -357,6 +357,16 @@ impl StoreOpaque {
     pub(crate) fn check_id(&self, id: StoreId, what: &str) -> Result<()> {
         if self.id == id { Ok(()) } else { Err(anyhow!("a {what} was used with another store than its own")) }
     }
+}
+
+/// Has the heap of the store with these words visit frames of which one is going to run.
+///
+/// # Safety
+/// The words are a living store's, whose compiled code runs, or has just been left: nobody holds a borrow of it.
+unsafe fn visit_older_frames(words: *mut StoreWords) {
+    // SAFETY: by the contract.
+    let store = unsafe { &mut *StoreOpaque::of_words(words) };
+    store.heap.visit_older_frames(&mut store.state);
 }
 
 /// The trap that a failed allocation is.

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::Module;
 use crate::func::{HostCallee, HostFunction};
 use crate::store::{HostRoots, RootIndex, RootScopeMark};
+use crate::vm::table::RootBarrier;
 use crate::vm::{CodeImage, LinearMemory, TableStorage};
 
 /// A memory, with the head that compiled code reads.
@@ -213,10 +214,10 @@ impl StoreState {
     }
 
     /// Leaves the host function that was entered last.
-    pub(crate) fn exit_host(&mut self, entry: HostEntry) {
+    pub(crate) fn exit_host(&mut self, entry: HostEntry, barrier: &mut impl RootBarrier) {
         self.host_calls -= 1;
         self.pending_exception = entry.pending.and_then(|root| self.roots.get(root).ok());
-        self.roots.exit(entry.scope);
+        self.roots.exit(entry.scope, barrier);
     }
 
     /// The host is about to call a function. Outside of host functions, the exception that ended the call before is

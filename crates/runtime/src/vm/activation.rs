@@ -12,7 +12,7 @@ use legato_compiler::artifact::TrapCode;
 use legato_heap::{Reference, RootVisitor};
 
 use crate::vm::exceptions::{self, Continuation};
-use crate::vm::{arch, frames, signals, watermark};
+use crate::vm::{arch, barriers, frames, signals};
 
 /// A value at the boundary between host and compiled code; smaller values lie at its start, little-endian.
 #[repr(C, align(16))]
@@ -76,6 +76,22 @@ thread_local! {
 /// The innermost activation of this thread, or null. Safe to call from a signal handler.
 pub(crate) fn current() -> *const Activation {
     CURRENT.get()
+}
+
+/// The first activation of `store` in the list from `next` on.
+///
+/// # Safety
+/// `next` is in this thread's list, or null.
+pub(crate) unsafe fn innermost_of<'a>(store: *const StoreContext, next: *const Activation) -> Option<&'a Activation> {
+    let mut next = next;
+    // SAFETY: activations in the list are alive.
+    while let Some(activation) = unsafe { next.as_ref() } {
+        if ptr::eq(activation.store, store) {
+            return Some(activation);
+        }
+        next = activation.outer;
+    }
+    None
 }
 
 /// The innermost activation, for what compiled code calls.
@@ -169,7 +185,7 @@ pub unsafe fn enter(
     // SAFETY: the store's context is the caller's again: compiled code has returned.
     unsafe { ((*store).last_exit_pc, (*store).last_exit_fp) = outer_exit };
     // SAFETY: the activation is in the list of the caller's store, and its code does not run any more.
-    unsafe { watermark::left(&activation) };
+    unsafe { barriers::left(&activation) };
     if unwound == 0 {
         return Ok(());
     }
@@ -207,11 +223,14 @@ pub unsafe fn raise() -> ! {
         let activation = &*current_or_abort();
         let handler =
             activation.pending_exception().and_then(|exception| exceptions::find_handler(activation, exception));
-        if let Some(handler) = &handler {
-            *activation.pending.get() = None;
-            watermark::resumed(activation, handler.pc, handler.fp);
+        match handler {
+            Some((call, handler)) => {
+                *activation.pending.get() = None;
+                barriers::resumed(activation, call, handler.fp);
+                handler
+            }
+            None => activation.landing(),
         }
-        handler.unwrap_or_else(|| activation.landing())
     };
     let Continuation { pc, sp, fp, payload } = continuation;
     // SAFETY: the continuation is in a frame of compiled code on this thread's stack that waits in a call.
@@ -230,30 +249,21 @@ pub unsafe fn throw(exception: u32) -> ! {
 
 /// Whether compiled code of `store` is active on this thread.
 pub fn is_active(store: *const StoreContext) -> bool {
-    let mut next = current();
-    // SAFETY: activations in the list are alive.
-    while let Some(activation) = unsafe { next.as_ref() } {
-        if ptr::eq(activation.store, store) {
-            return true;
-        }
-        next = activation.outer;
-    }
-    false
+    // SAFETY: the list begins with the innermost activation.
+    unsafe { innermost_of(store, current()) }.is_some()
 }
 
 /// Visits the references that activations of `store` hold themselves: exceptions in flight. They may be changed.
 pub fn visit_activation_roots(store: *const StoreContext, visitor: &mut dyn RootVisitor) {
     let mut next = current();
-    // SAFETY: activations in the list are alive.
-    while let Some(activation) = unsafe { next.as_ref() } {
-        if ptr::eq(activation.store, store) {
-            // SAFETY: only this thread reaches the activation, and the visitor gets a copy. A visitor that entered
-            // compiled code would push activations of its own and leave this one be.
-            if let Some(Unwind::Exception(reference)) = unsafe { &mut *activation.pending.get() } {
-                let mut root = Reference(*reference);
-                visitor.visit(&mut root);
-                *reference = root.0;
-            }
+    // SAFETY: the list begins with the innermost activation.
+    while let Some(activation) = unsafe { innermost_of(store, next) } {
+        // SAFETY: only this thread reaches the activation, and the visitor gets a copy. A visitor that entered compiled
+        // code would push activations of its own and leave this one be.
+        if let Some(Unwind::Exception(reference)) = unsafe { &mut *activation.pending.get() } {
+            let mut root = Reference(*reference);
+            visitor.visit(&mut root);
+            *reference = root.0;
         }
         next = activation.outer;
     }

@@ -1,6 +1,7 @@
 //! A compiled module in executable memory, and the tables that say what its addresses mean.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use legato_compiler::artifact::{
     CallSite, CodeRange, CompiledModule, Handler, MachineSignature, Trampolines, TrapCode,
@@ -20,7 +21,12 @@ pub struct CodeImage {
     module: CompiledModule,
     /// Index in `module.trampolines`.
     trampolines: FxHashMap<MachineSignature, usize>,
+    /// For the return addresses looked up last, how many stack maps lie before each.
+    stack_maps_before: [AtomicU32; FOUND],
 }
+
+/// How many places of stack maps an image remembers. A power of two.
+const FOUND: usize = 256;
 
 impl CodeImage {
     /// Makes a module's code executable and known to the signal handlers.
@@ -45,7 +51,13 @@ impl CodeImage {
             .enumerate()
             .map(|(index, trampolines)| (trampolines.signature.clone(), index))
             .collect();
-        let image = Arc::new(CodeImage { mapping, code_bytes: code.len(), module, trampolines });
+        let image = Arc::new(CodeImage {
+            mapping,
+            code_bytes: code.len(),
+            module,
+            trampolines,
+            stack_maps_before: [const { AtomicU32::new(0) }; FOUND],
+        });
         registry::register(&image);
         Ok(image)
     }
@@ -122,8 +134,15 @@ impl CodeImage {
     pub fn stack_map(&self, return_address: usize) -> Option<&[u32]> {
         let offset = self.offset(return_address)?;
         let maps = &self.module.stack_maps;
-        let found = maps.entries.binary_search_by_key(&offset, |entry| entry.offset).ok()?;
-        let entry = &maps.entries[found];
+        // Deep stacks have few return addresses: the search is for the first of them, if no other has taken its place.
+        let remembered = &self.stack_maps_before[(offset.wrapping_mul(0x9e37_79b1) >> 24) as usize % FOUND];
+        let mut before = remembered.load(Ordering::Relaxed) as usize;
+        let is_before = |index: usize| maps.entries.get(index).is_some_and(|entry| entry.offset < offset);
+        if is_before(before) || before > 0 && !is_before(before - 1) {
+            before = maps.entries.partition_point(|entry| entry.offset < offset);
+            remembered.store(before as u32, Ordering::Relaxed);
+        }
+        let entry = maps.entries.get(before).filter(|entry| entry.offset == offset)?;
         Some(&maps.slots[entry.first as usize..][..entry.count as usize])
     }
 
@@ -221,6 +240,8 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use legato_compiler::artifact::StackMapEntry;
+
     use super::*;
     use crate::Config;
 
@@ -268,5 +289,25 @@ mod tests {
         damaged(&|module| module.functions.truncate(1), "function");
         damaged(&|module| module.trampolines[0].exit.length = u32::MAX, "trampoline");
         damaged(&|module| module.target.triple = "sparc-sun-solaris".into(), "sparc");
+    }
+
+    #[test]
+    fn stack_maps_are_found_in_any_order() {
+        let mut module = module();
+        // More of them than an image remembers.
+        let bytes = module.code.len() as u32;
+        assert!(bytes as usize > 2 * FOUND);
+        module.stack_maps.slots = (0..bytes).collect();
+        let entries = (1..bytes).filter(|offset| offset % 3 != 0);
+        module.stack_maps.entries = entries.map(|offset| StackMapEntry { offset, first: offset, count: 1 }).collect();
+        let image = CodeImage::publish(module).unwrap();
+        let check = |offset: u32| {
+            let expected = (!offset.is_multiple_of(3) && offset < bytes).then_some(offset);
+            let found = image.stack_map(image.start() + offset as usize);
+            assert_eq!(found, expected.as_ref().map(std::slice::from_ref), "at {offset} of {bytes}");
+        };
+        (0..=bytes).for_each(check);
+        (0..=bytes).rev().for_each(check);
+        (0..4 * bytes).for_each(|index| check(index.wrapping_mul(2_654_435_761) % (bytes + 1)));
     }
 }

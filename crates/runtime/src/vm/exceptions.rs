@@ -20,16 +20,17 @@ pub(crate) struct Continuation {
     pub(crate) payload: usize,
 }
 
-/// The innermost handler, in the frames of `activation`, that takes the exception.
+/// The innermost handler, in the frames of `activation`, that takes the exception, behind the address that its frame's
+/// call was to return to.
 ///
 /// # Safety
 /// The activation is this thread's innermost one and its store's last exit is recorded; `exception` refers to an
 /// exception object in the store's heap.
-pub(crate) unsafe fn find_handler(activation: &Activation, exception: u32) -> Option<Continuation> {
+pub(crate) unsafe fn find_handler(activation: &Activation, exception: u32) -> Option<(usize, Continuation)> {
     let mut found = None;
     let mut look = |frame: &Frame<'_>| {
         // SAFETY: passed on to the caller.
-        found = unsafe { handler_in(frame, exception) };
+        found = unsafe { handler_in(frame, exception) }.map(|handler| (frame.pc, handler));
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     // SAFETY: passed on to the caller.

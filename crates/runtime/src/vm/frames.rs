@@ -2,18 +2,17 @@
 //!
 //! Compiled code keeps frame pointers: `[fp]` is the caller's frame pointer and `[fp + 8]` the return address. A walk
 //! starts at the exit that a trampoline recorded (or at a fault) and ends at the entry trampoline's frame; the frames
-//! of the host beyond it are skipped by way of the list of activations. One return address of a store may have been
-//! replaced by that of a return barrier: see [`watermark`].
+//! of the host beyond it are skipped by way of the list of activations. Return addresses may have been replaced by that
+//! of a return barrier: see [`barriers`].
 
 use std::ops::ControlFlow;
-use std::ptr;
 use std::sync::Arc;
 
 use legato_compiler::abi::StoreContext;
 use legato_heap::{Reference, RootVisitor};
 
 use crate::vm::activation::{self, Activation};
-use crate::vm::{CodeImage, registry, watermark};
+use crate::vm::{CodeImage, barriers, registry};
 
 /// A frame of compiled code.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +23,17 @@ pub struct Frame<'a> {
     pub fp: usize,
     /// Frame pointer of the frame that it has called, where that is compiled code of the same activation.
     pub callee_fp: Option<usize>,
+    /// The activation that it belongs to.
+    pub(crate) activation: *const Activation,
     /// The image that `pc` lies in.
     pub image: &'a Arc<CodeImage>,
+}
+
+impl<'a> Frame<'a> {
+    /// Where its traced references lie: distances in bytes below the frame pointer.
+    pub(crate) fn slots(&self) -> &'a [u32] {
+        self.image.stack_map(self.pc).unwrap_or_default()
+    }
 }
 
 /// Frames that a backtrace keeps, counted from the innermost.
@@ -48,7 +56,7 @@ pub(crate) unsafe fn walk_activation(
 ) -> ControlFlow<()> {
     // SAFETY: the activation's store is alive; a host function may have been tail-called, so that this address is the
     // replaced one.
-    let (mut pc, mut fp) = unsafe { (watermark::original(activation.store, start.0), start.1) };
+    let (mut pc, mut fp) = unsafe { (barriers::original(activation.store, start.0, start.1), start.1) };
     let mut callee_fp = None;
     let end = activation.entry_fp();
     let mut image: Option<Arc<CodeImage>> = None;
@@ -58,10 +66,12 @@ pub(crate) unsafe fn walk_activation(
             image = registry::find(pc);
         }
         let image = image.as_ref().expect("a frame of compiled code lies in a registered image");
-        visit(&Frame { pc, fp, callee_fp, image })?;
+        visit(&Frame { pc, fp, callee_fp, activation, image })?;
         // SAFETY: compiled code keeps frame pointers, so these two words are its caller's.
-        let (caller_fp, caller_pc) =
-            unsafe { (*(fp as *const usize), watermark::original(activation.store, *return_address(fp))) };
+        let (caller_fp, caller_pc) = unsafe {
+            let caller_fp = *(fp as *const usize);
+            (caller_fp, barriers::original(activation.store, *return_address(fp), caller_fp))
+        };
         assert!(caller_fp > fp, "frame pointers grow towards the callers");
         (callee_fp, pc, fp) = (Some(fp), caller_pc, caller_fp);
     }
@@ -83,18 +93,28 @@ pub(crate) unsafe fn walk(
     start: (usize, usize),
     visit: &mut dyn FnMut(&Frame<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut start = start;
-    let mut next = activation::current();
+    // SAFETY: passed on to the caller; the list begins with the innermost activation.
+    unsafe { walk_from(activation::current(), store, start, visit) }
+}
+
+/// As [`walk`], from the activation `first` on.
+///
+/// # Safety
+/// As [`for_each_frame`]; `first` is in this thread's list, or null, and `start` is a waiting frame of the first
+/// activation from there on that is the store's.
+pub(crate) unsafe fn walk_from(
+    first: *const Activation,
+    store: *const StoreContext,
+    start: (usize, usize),
+    visit: &mut dyn FnMut(&Frame<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let (mut start, mut first) = (start, first);
     // SAFETY: activations in the list are alive; each was left where the exit says that was recorded before the store's
     // next inner entry.
-    while let Some(activation) = unsafe { next.as_ref() } {
-        if ptr::eq(activation.store, store) {
-            // SAFETY: activations in the list are alive; each was left where the exit says that was recorded before the
-            // store's next inner entry.
-            unsafe { walk_activation(activation, start, visit)? };
-            start = activation.outer_exit;
-        }
-        next = activation.outer;
+    while let Some(activation) = unsafe { activation::innermost_of(store, first) } {
+        // SAFETY: `start` is where this activation stands.
+        unsafe { walk_activation(activation, start, visit)? };
+        (start, first) = (activation.outer_exit, activation.outer);
     }
     ControlFlow::Continue(())
 }
@@ -135,7 +155,7 @@ pub unsafe fn visit_stack_roots(store: *const StoreContext, visitor: &mut dyn Ro
 /// As [`visit_stack_roots`]; the frame is one that a walk has come to.
 pub(crate) unsafe fn visit_slots(frame: &Frame<'_>, visitor: &mut dyn RootVisitor) -> bool {
     let mut is_young = false;
-    for &distance in frame.image.stack_map(frame.pc).unwrap_or_default() {
+    for &distance in frame.slots() {
         // SAFETY: the stack map names this slot of the waiting frame, and nobody else looks at it meanwhile.
         is_young |= visitor.visit(unsafe { &mut *((frame.fp - distance as usize) as *mut Reference) });
     }

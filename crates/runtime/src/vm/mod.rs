@@ -2,7 +2,8 @@
 //! storage of memories and tables, and interruption.
 //!
 //! It knows nothing of stores, linkers or the embedding API. A store is known here only by the address of its
-//! [`StoreContext`](legato_compiler::abi::StoreContext).
+//! [`StoreContext`](legato_compiler::abi::StoreContext), behind which lies what is known of its frames
+//! ([`StoreFrames`]).
 //!
 //! # How compiled code is left other than by returning
 //!
@@ -20,6 +21,7 @@
 
 pub mod activation;
 mod arch;
+pub mod barriers;
 pub mod code;
 mod exceptions;
 pub mod frames;
@@ -28,11 +30,15 @@ pub mod memory;
 mod os;
 pub mod registry;
 pub mod signals;
+pub mod snapshot;
+#[cfg(test)]
+mod stacks;
 pub mod table;
 mod target;
 pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};
+pub use barriers::StoreFrames;
 pub use code::CodeImage;
 pub use frames::{BacktraceFrame, Frame};
 pub use interrupt::{InterruptState, PollOutcome};

@@ -13,7 +13,7 @@ pub(crate) unsafe extern "C" fn resume(landing: usize, sp: usize, fp: usize, pay
     naked_asm!("mov x16, x0", "mov sp, x1", "mov x29, x2", "mov x0, x3", "br x16")
 }
 
-/// None yet: nursery collections visit all frames.
+/// None yet: collections visit all frames at once.
 pub(crate) const RETURN_BARRIER: Option<unsafe extern "C" fn()> = None;
 
 /// The caller's stack pointer.

@@ -12,7 +12,7 @@ pub(crate) unsafe extern "C" fn resume(landing: usize, sp: usize, fp: usize, pay
     naked_asm!("mov rax, rcx", "mov rsp, rsi", "mov rbp, rdx", "jmp rdi")
 }
 
-/// What the return barrier is: see [`watermark`](crate::vm::watermark).
+/// What the return barrier is: see [`barriers`](crate::vm::barriers).
 pub(crate) const RETURN_BARRIER: Option<unsafe extern "C" fn()> = Some(return_barrier);
 
 /// Stands in for a return address. Keeps every register that may hold a result, makes room for the address to go on at,
@@ -90,7 +90,7 @@ unsafe extern "C" fn return_barrier() {
         "pop rcx",
         "pop rax",
         "ret",
-        returned = sym crate::vm::watermark::returned,
+        returned = sym crate::vm::barriers::returned,
     )
 }
 
