@@ -1,14 +1,15 @@
 //! A *cycle*: a collection of the whole heap in slices, between which the mutator runs.
 //!
 //! What is live is what was reachable when the cycle began, and what has been allocated since (snapshot at the
-//! beginning, Yuasa 1990). Frames are visited then, atomically; other roots, and the heap, in slices. A store that
-//! overwrites a reference meanwhile tells of it first (the snapshot barrier): so nothing that was reachable is missed,
-//! though the mutator hides it. What is allocated meanwhile is marked, and not scanned: whatever it leads to was
-//! reachable, or is as new.
+//! beginning, Yuasa 1990). The newest frames are visited then, older ones in slices, or when they are going to run;
+//! other roots, and the heap, in slices. A store that overwrites a reference meanwhile tells of it first (the snapshot
+//! barrier): so nothing that was reachable is missed, though the mutator hides it. What is allocated meanwhile is
+//! marked, and not scanned: whatever it leads to was reachable, or is as new.
 //!
 //! | phase | what it does | who begins it |
 //! |---|---|---|
-//! | snapshot | visits frames; from now on stores tell what they overwrite | [`Cycle::start`] |
+//! | snapshot | visits the newest frames; from now on stores tell what they overwrite | [`Cycle::start`] |
+//! | frames | visits older frames | [`Cycle::mark`], [`Cycle::visit_older_frames`] |
 //! | slots | visits tables, globals, host roots | [`Cycle::mark`] |
 //! | mark | marks what is reached, and what was overwritten | [`Cycle::mark`] |
 //! | terminate | nothing is left to be marked: the planes of mark bits change places | [`Cycle::terminate`] |
@@ -26,7 +27,7 @@ use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
 use crate::references::ReferenceModel;
-use crate::roots::{RootCursor, Roots};
+use crate::roots::{FRAMES_AHEAD, RootCursor, Roots};
 use std::time::{Duration, Instant};
 
 /// Overwritten references marked that count as much as one object.
@@ -38,6 +39,7 @@ enum State {
     /// To wait for the next cycle.
     #[default]
     Waiting,
+    Frames,
     Slots(RootCursor),
     Mark,
     /// Everything reachable is marked, for now.
@@ -93,7 +95,7 @@ impl Cycle {
 
     /// Whether it marks: stores tell what they overwrite.
     pub(crate) fn is_marking(&self) -> bool {
-        matches!(self.state, State::Slots(_) | State::Mark | State::Marked)
+        matches!(self.state, State::Frames | State::Slots(_) | State::Mark | State::Marked)
     }
 
     /// Whether nothing is left to be marked, unless something has been overwritten since.
@@ -121,9 +123,9 @@ impl Cycle {
         core.overwritten.clear(&mut core.context);
         core.context.set_marking(true);
         core.pool.swap_planes();
-        roots.visit_frames(&mut core.marker());
+        roots.visit_newest_frames(&mut core.marker());
         core.pool.swap_planes();
-        self.state = State::Slots(RootCursor::default());
+        self.state = State::Frames;
         self.phases.add(Phase::Snapshot, core.end_slice(slice));
     }
 
@@ -145,6 +147,20 @@ impl Cycle {
         done
     }
 
+    /// Visits some of the frames that wait, as one of them is going to run.
+    pub(crate) fn visit_older_frames<M: ReferenceModel>(
+        &mut self,
+        core: &mut Core<M>,
+        roots: &mut dyn Roots,
+        ages: Option<&Ages>,
+    ) {
+        if let State::Frames = self.state {
+            core.pool.swap_planes();
+            let _ = roots.visit_older_frames(&mut core.marker_of_old(ages), &mut Budget::units(FRAMES_AHEAD));
+            core.pool.swap_planes();
+        }
+    }
+
     fn mark_some<M: ReferenceModel>(
         &mut self,
         core: &mut Core<M>,
@@ -152,6 +168,15 @@ impl Cycle {
         ages: Option<&Ages>,
         budget: &mut Budget,
     ) -> Done {
+        if let State::Frames = self.state {
+            let slice = core.start_slice(Phase::Snapshot);
+            let done = roots.visit_older_frames(&mut core.marker_of_old(ages), budget);
+            self.phases.add(Phase::Snapshot, core.end_slice(slice));
+            if done == Done::No {
+                return Done::No;
+            }
+            self.state = State::Slots(RootCursor::default());
+        }
         if let State::Slots(cursor) = &mut self.state {
             let slice = core.start_slice(Phase::Slots);
             let done = roots.visit_slots(&mut core.marker_of_old(ages), cursor, budget);
@@ -229,7 +254,7 @@ impl Cycle {
         let slice = core.start_slice(phase);
         let (done, next) = match &mut self.state {
             State::Waiting => (Done::Yes, State::Waiting),
-            State::Slots(_) | State::Mark | State::Marked => panic!("sweeping comes after marking"),
+            State::Frames | State::Slots(_) | State::Mark | State::Marked => panic!("sweeping comes after marking"),
             State::Sweep(sweeping) => {
                 let done = core.sweep(sweeping, budget);
                 let survivors = sweeping.survivors();

@@ -26,7 +26,7 @@ const NURSERY_UNITS: u64 = 4096;
 
 /// The cycle under way, and when its slices come.
 pub(super) struct Incremental {
-    cycle: Cycle,
+    pub(super) cycle: Cycle,
     scheduler: Scheduler,
     /// Old objects when marking ended.
     old_objects: u64,

@@ -291,6 +291,12 @@ impl Collect for Generational {
         });
     }
 
+    fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
+        if let Some(incremental) = &mut self.incremental {
+            incremental.cycle.visit_older_frames(&mut self.core, roots, Some(&self.nursery.ages));
+        }
+    }
+
     fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
         self.collect_some_in_cycle(budget, roots)
     }

@@ -261,6 +261,10 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
         });
     }
 
+    fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
+        self.cycle.visit_older_frames(&mut self.mark_sweep.core, roots, None);
+    }
+
     fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
         if !self.cycle.is_running() {
             if !self.scheduler.is_cycle_worth(self.fill()) {
