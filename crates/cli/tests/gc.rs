@@ -50,14 +50,29 @@ fn log_figures_and_page_agree() {
     let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/wat/trees.wat");
     let expected = fs::read_to_string(trees.with_extension("expected")).unwrap();
     let trees = trees.to_str().unwrap();
-    for heap in ["min=2M,collector=mark-sweep", "min=2M,collector=generational,nursery=1M"] {
+    for heap in [
+        "min=2M,collector=mark-sweep",
+        "min=2M,collector=generational,nursery=1M,full=stop",
+        "min=2M,collector=generational,nursery=1M",
+    ] {
+        let in_slices = heap.ends_with("nursery=1M");
         let watch = ["run", "--heap", heap, "--gc-log", "--gc-stats=json", "--gc-report", "gc.html", trees];
         let outcome = lab.legato(&watch).expect(0, &expected, &["gc #1 "]);
         let stats = stats(&outcome);
         let lines: Vec<_> = outcome.err.lines().filter(|line| line.starts_with("gc #")).collect();
         assert!(lines.len() > 5, "{outcome:?}");
-        for total in [&stats["collections"]["total"], &stats["heap"]["collections"], &stats["pauses"]["all"]["count"]] {
+        for total in [&stats["collections"]["total"], &stats["heap"]["collections"]] {
             assert_eq!(*total, lines.len(), "{outcome:?}");
+        }
+        if !in_slices {
+            assert_eq!(stats["pauses"]["all"]["count"], lines.len(), "{outcome:?}");
+            assert_eq!(stats["cycles"]["slices"], 0, "{outcome:?}");
+        }
+        for (name, heap) in [("total", "cycles")]
+            .into_iter()
+            .chain(["slices", "shrunk_gaps", "missed_deadlines"].map(|name| (name, name)))
+        {
+            assert_eq!(stats["cycles"][name], stats["heap"][heap], "{outcome:?}");
         }
         assert!(tiles(&lab.path().join("gc.html")).contains(&format!("collections{}", lines.len())));
         let kinds = stats["collections"]["by_kind"].as_object().unwrap();
@@ -71,9 +86,16 @@ fn log_figures_and_page_agree() {
         let (heap, pauses) = (&stats["heap"], &stats["pauses"]["all"]);
         // The heap's sum is of whole microseconds.
         let sums = number(&pauses["total_us"]) - number(&heap["pause_total_us"]);
-        assert!((0.0..=lines.len() as f64).contains(&sums), "{outcome:?}");
+        assert!((0.0..=number(&pauses["count"])).contains(&sums), "{outcome:?}");
         let ascending = ["p50_us", "p90_us", "p99_us", "p99_9_us", "max_us"].map(|name| number(&pauses[name]));
         assert!(ascending[0] > 0.0 && ascending.is_sorted(), "{outcome:?}");
+        let longest = number(&pauses["max_us"]) - number(&heap["longest_stop_us"]);
+        assert!((0.0..1.0).contains(&longest), "{outcome:?}");
+        assert!(number(&pauses["cpu"]["total_us"]) > 0.0, "{outcome:?}");
+        assert!(number(&stats["phase_slices"]["mark"]["count"]) >= number(&heap["full_collections"]), "{outcome:?}");
+        let windows: Vec<_> =
+            stats["mmu"].as_array().unwrap().iter().map(|point| number(&point["window_ms"])).collect();
+        assert_eq!(windows, [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
         let share = number(&stats["gc_share"]);
         assert!(share > 0.0 && share < 1.0, "{outcome:?}");
         assert!(number(&stats["allocation"]["bytes"]) >= number(&heap["allocated_bytes"]), "{outcome:?}");

@@ -23,9 +23,6 @@
 //!   convention, and calls `raise` where the result says so ([`BuiltinSignature::fails_on`]).
 //! * *Cold trampoline* of a builtin, for cold paths of compiled code: `PreserveAll` convention `(context)`; the
 //!   arguments lie in [`ContextHead::cold_cells`], and so does the result.
-//! * *Outlined loop*: a loop of a function as a piece of code of its own, `PreserveAll` convention `(context)`. It
-//!   finds values in the cells, and leaves there the number of the way out and what is used behind it. No safepoint,
-//!   and no Wasm function of its own: its frame and its caller's are one to a backtrace.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +49,7 @@ pub struct ContextHead {
     pub types: *const u8,
     /// The runtime's builtin functions, indexed by [`Builtin`].
     pub builtins: *const *const u8,
-    /// Where cold calls leave their arguments, and the builtin's trampoline its result, in the first; and what loops
-    /// taken out of functions get and leave.
+    /// Where cold calls leave their arguments, and the builtin's trampoline its result, in the first.
     pub cold_cells: [u64; COLD_CELLS],
 }
 
@@ -63,7 +59,7 @@ impl ContextHead {
 }
 
 /// How many cells of 8 bytes there are in a context.
-pub const COLD_CELLS: usize = 16;
+pub const COLD_CELLS: usize = 3;
 
 /// Marks an instance context.
 pub const CONTEXT_MAGIC: u32 = 0x4c45_4741;

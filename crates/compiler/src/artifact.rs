@@ -57,10 +57,8 @@ pub struct CodeRange {
 /// A defined function's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompiledFunction {
-    /// Its code, with the loops taken out of it at the end.
+    /// Its code.
     pub range: CodeRange,
-    /// Where in the range these begin.
-    pub outlined: u32,
     /// Index in the module's function index space.
     pub index: u32,
     /// Offset of its body in the module file. Its code may hold instructions of other, inlined functions.

@@ -15,4 +15,4 @@ pub mod translate;
 pub use driver::{compile, translate_module};
 pub use emit::compile_trampolines;
 pub use error::CompileError;
-pub use options::{CompileOptions, Features, LoopVersions};
+pub use options::{CompileOptions, Features};

@@ -110,7 +110,7 @@ fn array_loop() {
     build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
     build.switch(body);
     build.inst(Op::BoundsCheck, &[index, length], &[]);
-    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
     let next_sum = build.op(Op::Binary(BinaryOp::I32Add), &[sum, element], I32);
     let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
     let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
@@ -128,7 +128,7 @@ fn store_barrier() {
     let mut build = start(&mut module, &[concrete(0), concrete(array.0), I32], &[concrete(0)]);
     let [object, array_value, index] = [0, 1, 2].map(|number| build.param(number));
     build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Needed), &[object, object], &[]);
-    build.inst(Op::ArraySet(array, Reach::Any), &[array_value, index, object], &[]);
+    build.inst(Op::ArraySet(array), &[array_value, index, object], &[]);
     let new = build.op(Op::StructNewDefault(TypeIndex(0)), &[], concrete(0));
     build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Elided), &[new, object], &[]);
     check("store_barrier", &module, &build.returns(&[new]));
@@ -146,7 +146,7 @@ fn snapshot_barrier() {
     let mut build = start(&mut module, &[concrete(0), concrete(array.0), I32], &[concrete(0)]);
     let [object, array_value, index] = [0, 1, 2].map(|number| build.param(number));
     build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Needed), &[object, object], &[]);
-    build.inst(Op::ArraySet(array, Reach::Any), &[array_value, index, object], &[]);
+    build.inst(Op::ArraySet(array), &[array_value, index, object], &[]);
     build.inst(Op::GlobalSet(GlobalIndex(0)), &[object], &[]);
     build.inst(Op::TableSet(TableIndex(0)), &[index, object], &[]);
     let new = build.op(Op::StructNewDefault(TypeIndex(0)), &[], concrete(0));
@@ -208,10 +208,10 @@ fn spine_load() {
     let mut module = module();
     let mut build = start(&mut module, &[concrete(2), I32], &[I32, I32]);
     let (array, index) = (build.param(0), build.param(1));
-    let any = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
+    let any = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
     let mask = build.op(Op::Const(Constant::I32(255)), &[], I32);
     let small = build.op(Op::Binary(BinaryOp::I32And), &[index, mask], I32);
-    let small = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, small], I32);
+    let small = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, small], I32);
     check_under("spine_load", &module, &build.returns(&[any, small]), spines());
 }
 
@@ -222,8 +222,8 @@ fn spine_store() {
     let references = module.add_array(StorageType::Value(concrete(0)));
     let mut build = start(&mut module, &[concrete(2), I32, concrete(references.0), concrete(0)], &[]);
     let [numbers, index, objects, object] = [0, 1, 2, 3].map(|number| build.param(number));
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[numbers, index, index], &[]);
-    build.inst(Op::ArraySet(references, Reach::Any), &[objects, index, object], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[numbers, index, index], &[]);
+    build.inst(Op::ArraySet(references), &[objects, index, object], &[]);
     check_under("spine_store", &module, &build.returns(&[]), spines());
 }
 
@@ -241,9 +241,9 @@ fn copying_loop(module: &mut Module) -> legato_compiler::mir::Function {
     let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
     build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
     build.switch(body);
-    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[from, index], I32);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[from, index], I32);
     build.inst(Op::BoundsCheck, &[index, to_length], &[]);
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[to, index, element], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[to, index, element], &[]);
     let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
     let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
     build.inst(Op::Poll, &[], &[]);
@@ -283,8 +283,8 @@ fn growing_load() {
     let mut build = start(&mut module, &[concrete(2), I32, concrete(2), I32], &[I32, I32]);
     let [array, index, second, other] = [0, 1, 2, 3].map(|number| build.param(number));
     checked(&mut build, array, index);
-    let loaded = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
-    let compared = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[second, other], I32);
+    let loaded = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
+    let compared = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[second, other], I32);
     check_under("growing_load", &module, &build.returns(&[loaded, compared]), growing());
 }
 
@@ -296,9 +296,9 @@ fn growing_store() {
     let mut build = start(&mut module, &[concrete(2), I32, concrete(references.0), concrete(0)], &[]);
     let [numbers, index, objects, object] = [0, 1, 2, 3].map(|number| build.param(number));
     checked(&mut build, numbers, index);
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[numbers, index, index], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[numbers, index, index], &[]);
     checked(&mut build, objects, index);
-    build.inst(Op::ArraySet(references, Reach::Any), &[objects, index, object], &[]);
+    build.inst(Op::ArraySet(references), &[objects, index, object], &[]);
     check_under("growing_store", &module, &build.returns(&[]), growing());
 }
 
@@ -320,7 +320,7 @@ fn growing_chase() {
     build.end(Terminator::Jump(Edge { block: header, args: smallvec![first] }));
     build.switch(header);
     checked(&mut build, array, index);
-    let next = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[array, index], I32);
+    let next = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
     build.inst(Op::Poll, &[], &[]);
     let back = Edge { block: header, args: smallvec![next] };
     build.end(Terminator::Branch { cond: next, then: back, otherwise: Edge::to(done) });
@@ -363,9 +363,9 @@ fn growing_guarded() {
     let outside = build.function.add_block();
     build.function.blocks[outside.index()].cold = true;
     guard(&mut build, from, index, outside);
-    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None, Reach::Any), &[from, index], I32);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[from, index], I32);
     guard(&mut build, to, other, outside);
-    build.inst(Op::ArraySet(TypeIndex(2), Reach::Any), &[to, other, element], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[to, other, element], &[]);
     build.end(Terminator::Return(smallvec![]));
     build.switch(outside);
     build.end(Terminator::Trap(TrapCode::Unreachable));

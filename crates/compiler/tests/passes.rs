@@ -10,7 +10,6 @@ fn optimized(wat: &str) -> String {
     let wasm = wat::parse_str(wat).unwrap();
     let parsed = ParsedModule::parse(&wasm, Default::default()).unwrap();
     let options = CompileOptions {
-        loop_versions: Default::default(),
         features: Default::default(),
         plan: legato_heap::HeapConfig::default().access_plan(),
         optimize: true,

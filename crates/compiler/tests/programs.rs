@@ -10,7 +10,6 @@ use legato_compiler::{CompileOptions, translate_module};
 
 fn options(optimize: bool, verify: bool) -> CompileOptions {
     CompileOptions {
-        loop_versions: Default::default(),
         features: Default::default(),
         plan: legato_heap::HeapConfig::default().access_plan(),
         optimize,

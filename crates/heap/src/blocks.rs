@@ -8,6 +8,7 @@
 //! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts
 //! taken blocks, not side tables (under 2 %).
 
+mod planes;
 mod release;
 
 pub(crate) use crate::geometry::{BLOCK_BYTES, block_of, block_start};
@@ -15,6 +16,7 @@ pub(crate) use crate::geometry::{BLOCK_BYTES, block_of, block_start};
 use crate::cage::{CAGE_BYTES, Cage, NULL_GUARD_BYTES};
 use crate::error::HeapError;
 use crate::marks::MarkBits;
+use planes::Planes;
 pub(crate) use release::Release;
 use std::collections::BTreeMap;
 
@@ -91,11 +93,13 @@ pub(crate) struct BlockInfo {
     /// outside of the run. `Nursery`: bytes from the start up to which objects lie; not kept up to date for the block
     /// being allocated in.
     pub(crate) extent: u32,
+    /// How many sweeps had begun when the block was taken.
+    taken: u32,
 }
 
 impl BlockInfo {
     fn new(kind: BlockKind) -> BlockInfo {
-        BlockInfo { kind, class: 0, dirty: false, queued: false, swept: 0, extent: 0 }
+        BlockInfo { kind, class: 0, dirty: false, queued: false, swept: 0, extent: 0, taken: 0 }
     }
 }
 
@@ -106,6 +110,10 @@ pub(crate) struct BlockPool {
     /// Entries of all blocks below the frontier.
     infos: Vec<BlockInfo>,
     pub(crate) marks: MarkBits,
+    /// The bits that marking in slices sets, and what it is about.
+    pub(crate) planes: Planes,
+    /// How many sweeps have begun.
+    sweeps: u32,
     /// First block and length of each maximal run of free blocks below the frontier.
     free: BTreeMap<u32, u32>,
     /// One past the last accessible block.
@@ -134,6 +142,8 @@ impl BlockPool {
             cage: Cage::new()?,
             infos: vec![BlockInfo::new(BlockKind::Guard); FIRST_BLOCK as usize],
             marks: MarkBits::default(),
+            planes: Planes::default(),
+            sweeps: 0,
             free: BTreeMap::new(),
             accessible: FIRST_BLOCK,
             used: 0,
@@ -262,8 +272,8 @@ impl BlockPool {
             debug_assert_eq!(info.kind, BlockKind::Free);
             self.dirty_free -= info.dirty as u32;
             let kind = if block == start { first } else { rest };
-            *info = BlockInfo { dirty: info.dirty, ..BlockInfo::new(kind) };
-            self.marks.clear_block(block);
+            *info = BlockInfo { dirty: info.dirty, taken: self.sweeps, ..BlockInfo::new(kind) };
+            self.clear_marks(block);
         }
         if self.has_cards {
             self.cage.clean_cards(start, count);
@@ -289,6 +299,7 @@ impl BlockPool {
         }
         self.infos.resize(end as usize, BlockInfo::new(BlockKind::Free));
         self.marks.cover(end);
+        self.planes.cover(end);
         self.free.insert(start, end - start);
         Some(start)
     }
@@ -306,7 +317,7 @@ impl BlockPool {
             debug_assert!(!matches!(info.kind, BlockKind::Free | BlockKind::Guard));
             *info = BlockInfo { dirty: info.dirty, ..BlockInfo::new(BlockKind::Free) };
             self.dirty_free += info.dirty as u32;
-            self.marks.clear_block(block);
+            self.clear_marks(block);
         }
         self.used -= count;
         let (mut first, mut length) = (start, count);
@@ -326,7 +337,7 @@ impl BlockPool {
     pub(crate) fn abandon(&mut self, start: u32, count: u32) {
         for block in start..start + count {
             self.infos[block as usize] = BlockInfo::new(BlockKind::Immortal);
-            self.marks.clear_block(block);
+            self.clear_marks(block);
         }
     }
 

@@ -1,10 +1,11 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
 //! values, totals.
 
+use crate::ages::Ages;
 use crate::arrays::elements::Elements;
 use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
 use crate::barrier::Overwritten;
-use crate::blocks::BlockPool;
+use crate::blocks::{BlockKind, BlockPool, block_of};
 use crate::budget::finish;
 use crate::collector::marking::{MarkStack, Marker};
 use crate::config::HeapConfig;
@@ -12,11 +13,11 @@ use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
-use crate::observer::{ArrayStats, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
-use crate::os::thread_time;
+use crate::observer::{ArrayStats, CountedArrays, GcObserver, HeapStats, Phase, PhaseTimes};
 use crate::pacing::Pacer;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
+use crate::reporting::CycleStops;
 use crate::roots::{RootCursor, Roots};
 use crate::spaces::Contents;
 use crate::spaces::immortal::ImmortalSpace;
@@ -27,9 +28,10 @@ use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::views::DoubleMaps;
+use crate::weak::WeakTable;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory,
 /// though the one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more
@@ -40,6 +42,8 @@ const LEAST_LEAF_LOG2: u8 = 8;
 /// The part of the heap that is set aside for leaves that stores need: a store cannot collect, and polls ask for a
 /// collection before the reserve is used up.
 const LEAF_RESERVE: u32 = 64;
+/// Overwritten references that may wait to be marked before a poll is asked for.
+const MOST_OVERWRITTEN: usize = 1 << 13;
 /// The most that is set aside, in blocks.
 const MOST_LEAF_RESERVE: u32 = 32;
 
@@ -64,27 +68,24 @@ pub(crate) struct Core<M> {
     /// The second mappings of leaves.
     pub(crate) views: DoubleMaps,
     pub(crate) externals: Externals,
+    pub(crate) weak: WeakTable,
     /// What a snapshot barrier has recorded.
     pub(crate) overwritten: Overwritten,
     pub(crate) immortal: ImmortalSpace,
     pub(crate) pacer: Pacer,
     pub(crate) observer: Option<Box<dyn GcObserver>>,
     pub(crate) stats: HeapStats,
+    /// The stops of the cycle under way.
+    pub(crate) cycle_stops: CycleStops,
     /// When the heap was made.
     pub(crate) made: Instant,
     pub(crate) marking: MarkStack,
+    /// Whether a sweep has begun and not ended.
+    pub(crate) is_sweeping: bool,
     /// Allocations and polls left until the next collection under `stress`.
     stress_left: u32,
     /// A random number, for `stress-polls`.
     polls: u32,
-}
-
-/// A slice of a collection under way.
-pub(crate) struct Slice {
-    phase: Phase,
-    pub(crate) start: Instant,
-    /// The thread's time at its start; `None` where nobody asks.
-    cpu: Option<Duration>,
 }
 
 /// Bytes of the object of an array under a layout.
@@ -131,13 +132,16 @@ impl<M: ReferenceModel> Core<M> {
             mapped: MappedSpace::new(mapped),
             views: DoubleMaps::new(maps_twice),
             externals: Externals::default(),
+            weak: WeakTable::default(),
             overwritten: Overwritten::default(),
             immortal: ImmortalSpace::default(),
             pacer: Pacer::new(config),
             observer: None,
             stats: HeapStats::default(),
+            cycle_stops: CycleStops::default(),
             made: Instant::now(),
             marking: MarkStack::new(),
+            is_sweeping: false,
             stress_left: config.stress.unwrap_or(0),
             polls: 1,
         };
@@ -351,9 +355,27 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Empties the buffer of overwritten references.
+    /// Empties the buffer of overwritten references. Asks for a poll where many wait, so that they are marked.
     pub(crate) fn flush_overwritten(&mut self) {
         self.overwritten.flush(&mut self.context);
+        if self.is_flooded() {
+            self.context.raise_poll();
+        }
+    }
+
+    /// Whether so many overwritten references wait that some are to be marked, whatever the schedule says.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.overwritten.len() > MOST_OVERWRITTEN
+    }
+
+    /// Whether a sweep under way is going to free what lies at `object`, where an object has been.
+    pub(crate) fn is_condemned(&self, object: u32) -> bool {
+        let block = block_of(object);
+        let is_awaited = match self.pool.info(block).kind {
+            BlockKind::Small => self.small.is_unclassified(&self.pool, block),
+            kind => kind.is_head() && !self.pool.is_fresh(block),
+        };
+        self.is_sweeping && is_awaited && !self.pool.marks.get(object)
     }
 
     /// At an allocation, under `stress-polls`: raises the poll word or lowers it, at random, so that compiled code
@@ -389,22 +411,28 @@ impl<M: ReferenceModel> Core<M> {
         roots.visit_frames(&mut marker);
         let mut cursor = RootCursor::default();
         finish(|budget| roots.visit_slots(&mut marker, &mut cursor, budget));
-        phases.roots += self.end_slice(slice);
+        phases.add(Phase::Roots, self.end_slice(slice));
         let slice = self.start_slice(Phase::Mark);
         finish(|budget| self.marker().step(budget));
         finish(|budget| self.marking.trim(budget));
         self.taken.compressed += self.marking.take_tally().compressed;
-        phases.mark += self.end_slice(slice);
+        phases.add(Phase::Mark, self.end_slice(slice));
     }
 
     /// What marks, in steps: first what it is shown as roots, then what these reach.
     pub(crate) fn marker(&mut self) -> Marker<'_, M> {
+        self.marker_of_old(None)
+    }
+
+    /// The same, where there may be young objects: these are left out.
+    pub(crate) fn marker_of_old<'a>(&'a mut self, ages: Option<&'a Ages>) -> Marker<'a, M> {
         Marker {
             pool: &mut self.pool,
             types: &self.types,
             stack: &mut self.marking,
             spines: self.spines,
             views: &self.views,
+            ages,
             model: PhantomData,
         }
     }
@@ -414,35 +442,6 @@ impl<M: ReferenceModel> Core<M> {
         match self.mapped.takes(bytes) {
             true => self.mapped.allocate(&mut self.pool, bytes, contents),
             false => large::allocate(&mut self.pool, bytes, contents),
-        }
-    }
-
-    /// Begins a slice of a collection.
-    pub(crate) fn start_slice(&self, phase: Phase) -> Slice {
-        Slice { phase, start: Instant::now(), cpu: self.observer.as_ref().map(|_| thread_time()) }
-    }
-
-    /// Ends a slice, and tells the observer of it; returns how long it took.
-    pub(crate) fn end_slice(&mut self, slice: Slice) -> Duration {
-        let Slice { phase, start, cpu } = slice;
-        let wall = start.elapsed();
-        if let (Some(observer), Some(cpu)) = (&mut self.observer, cpu) {
-            let cpu = thread_time().saturating_sub(cpu);
-            observer.slice(&GcSlice { phase, start: start.duration_since(self.made), wall, cpu });
-        }
-        wall
-    }
-
-    /// Counts a finished collection, and tells the observer of it. The number of `event` is set here.
-    pub(crate) fn report(&mut self, mut event: GcEvent) {
-        let pause = event.pause.as_micros() as u64;
-        let stats = &mut self.stats;
-        stats.collections += 1;
-        stats.pause_total_us += pause;
-        stats.pause_max_us = stats.pause_max_us.max(pause);
-        event.number = stats.collections;
-        if let Some(observer) = &mut self.observer {
-            observer.event(&event);
         }
     }
 
@@ -476,6 +475,7 @@ impl<M: ReferenceModel> Core<M> {
             immortal_bytes: self.immortal.bytes,
             handle_bytes: self.model.occupied_bytes(),
             externals: self.externals.count() as u64,
+            weak_references: self.weak.count() as u64,
             arrays: self.array_stats(),
             ..self.stats
         };

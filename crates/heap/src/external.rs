@@ -12,12 +12,21 @@ pub(crate) type HostValue = Box<dyn Any + Send + Sync>;
 /// The slots.
 #[derive(Default)]
 pub(crate) struct Externals {
-    slots: Vec<Option<(HostValue, Reference)>>,
+    slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     /// Slots whose object may be young.
     young: Vec<u32>,
     /// Values of dead objects, to be dropped.
     dead: Vec<HostValue>,
+    /// The number of the last sweep.
+    cycle: u32,
+}
+
+struct Slot {
+    value: HostValue,
+    object: Reference,
+    /// That of the last sweep when the slot was filled.
+    cycle: u32,
 }
 
 /// The most values dropped in a step.
@@ -26,7 +35,7 @@ const DROPPED: usize = 32;
 /// What a nursery collection did to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It was copied, and is old now: this reference leads to it.
+    /// It is old now: this reference leads to it.
     Moved(Reference),
     /// It stays where it is, still young.
     Young,
@@ -41,18 +50,18 @@ impl Externals {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer slots than objects fit a 32-bit heap")
         });
-        self.slots[slot as usize] = Some((value, object));
+        self.slots[slot as usize] = Some(Slot { value, object, cycle: self.cycle });
         slot
     }
 
     /// The value of a slot.
     pub(crate) fn get(&self, slot: u32) -> Option<&HostValue> {
-        Some(&self.slots.get(slot as usize)?.as_ref()?.0)
+        Some(&self.slots.get(slot as usize)?.as_ref()?.value)
     }
 
     /// The value of a slot, to be changed.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut HostValue> {
-        Some(&mut self.slots.get_mut(slot as usize)?.as_mut()?.0)
+        Some(&mut self.slots.get_mut(slot as usize)?.as_mut()?.value)
     }
 
     /// Says that a slot's object is young.
@@ -65,17 +74,22 @@ impl Externals {
         let (slots, free, dead) = (&mut self.slots, &mut self.free, &mut self.dead);
         self.young.retain(|&index| {
             let slot = &mut slots[index as usize];
-            let Some((_, object)) = slot else { unreachable!("a young slot is occupied") };
+            let Some(Slot { object, .. }) = slot else { unreachable!("a young slot is occupied") };
             match fate(*object) {
                 Fate::Moved(to) => *object = to,
                 Fate::Young => return true,
                 Fate::Dead => {
-                    dead.extend(slot.take().map(|(value, _)| value));
+                    dead.extend(slot.take().map(|slot| slot.value));
                     free.push(index);
                 }
             }
             false
         });
+    }
+
+    /// Marking has ended: what is inserted from now on is not swept by the sweep that begins.
+    pub(crate) fn start_sweep(&mut self) {
+        self.cycle = self.cycle.wrapping_add(1);
     }
 
     /// Sets the values aside whose object is not live, from slot `cursor` on, which moves on; 0 at first.
@@ -89,8 +103,8 @@ impl Externals {
             if budget.is_exhausted() {
                 return Done::No;
             }
-            if slot.as_ref().is_some_and(|(_, object)| !is_live(*object)) {
-                self.dead.extend(slot.take().map(|(value, _)| value));
+            if slot.as_ref().is_some_and(|slot| slot.cycle != self.cycle && !is_live(slot.object)) {
+                self.dead.extend(slot.take().map(|slot| slot.value));
                 self.free.push(*cursor as u32);
             }
             *cursor += 1;
@@ -119,7 +133,7 @@ impl Externals {
 
     /// Each occupied slot with its object.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Reference)> + '_ {
-        let occupied = |(index, slot): (usize, &Option<(HostValue, Reference)>)| Some((index as u32, slot.as_ref()?.1));
+        let occupied = |(index, slot): (usize, &Option<Slot>)| Some((index as u32, slot.as_ref()?.object));
         self.slots.iter().enumerate().filter_map(occupied)
     }
 

@@ -2,8 +2,10 @@
 //! and looked at once for each call; everything below is generic over it.
 
 use crate::barrier::NoBarrier;
+use crate::budget::{Budget, Done};
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::realtime::Realtime;
 use crate::collector::snapshot::Snapshot;
 use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
@@ -72,6 +74,7 @@ heaps! {
     MarkSweepDirect: MarkSweep<Direct> = (Collector::MarkSweep, References::Direct),
     MarkSweepThinHandles: MarkSweep<ThinHandles> = (Collector::MarkSweep, References::ThinHandles),
     Generational: Generational = (Collector::Generational(_), References::Direct),
+    RealtimeDirect: Realtime<Direct> = (Collector::Realtime(_), References::Direct),
     SnapshotDirect: Snapshot<Direct> = (Collector::Snapshot, References::Direct),
     SnapshotThinHandles: Snapshot<ThinHandles> = (Collector::Snapshot, References::ThinHandles),
 }
@@ -189,6 +192,13 @@ impl Heap {
     /// Collects now. `cause` is reported as given.
     pub fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
         dispatch!(&mut self.0, heap => heap.collect(cause, roots))
+    }
+
+    /// Goes on with the collection under way as far as `budget` allows, where the collector works in slices; begins one
+    /// where that is worth it. Returns whether nothing is left to do: at once where the collector stops the program for
+    /// whole collections. For embedders that have time to give.
+    pub fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
+        dispatch!(&mut self.0, heap => heap.collect_some(budget, roots))
     }
 
     /// The heap's share of a safepoint poll: counts it under `stress`, and may collect.

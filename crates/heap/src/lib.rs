@@ -55,6 +55,7 @@ mod pacing;
 pub mod plan;
 pub mod reference;
 pub mod references;
+mod reporting;
 mod roots;
 pub mod size_classes;
 pub mod sizing;
@@ -64,6 +65,7 @@ pub mod types;
 mod values;
 mod verify;
 pub mod views;
+mod weak;
 pub mod zeroing;
 
 pub use arrays::Arrays;
@@ -73,7 +75,8 @@ pub use config::{Given, HeapConfig};
 pub use error::{AllocationError, HeapError};
 pub use heap::Heap;
 pub use observer::{
-    ArrayStats, Cause, CollectionKind, CountedArrays, GcEvent, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes,
+    ArrayStats, Cause, CollectionKind, CountedArrays, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapStats,
+    Phase, PhaseTimes, StopKind,
 };
 pub use plan::{AccessPlan, MutatorContext};
 pub use reference::Reference;
@@ -84,4 +87,5 @@ pub use type_table::TypeTable;
 pub use types::{TypeId, TypeInfo, TypeKind, TypeShape};
 pub use verify::VerifyError;
 pub use views::{NativeViews, ViewCreation};
+pub use weak::WeakId;
 pub use zeroing::Zeroing;

@@ -40,6 +40,20 @@ impl MarkBits {
         Done::Yes
     }
 
+    /// Sets the bits of all cells of `bytes` from `start` to `end`.
+    pub(crate) fn set_cells(&mut self, start: u32, end: u32, bytes: u32) {
+        (start..end).step_by(bytes as usize).for_each(|cell| {
+            self.set(cell);
+        });
+    }
+
+    /// Clears the bits of all that starts in `[start, end)`.
+    pub(crate) fn clear_cells(&mut self, start: u32, end: u32) {
+        for offset in (start..end).step_by(8) {
+            self.words[(offset >> 9) as usize] &= !(1 << (offset >> 3 & 63));
+        }
+    }
+
     /// Clears a block's bits.
     pub(crate) fn clear_block(&mut self, block: u32) {
         let start = block as usize * WORDS;

@@ -1,4 +1,4 @@
-//! What a heap reports: one event for each collection and for each slice of one, and running totals.
+//! What a heap reports: stops of the mutator, slices of collections, one event for each collection, and running totals.
 
 use crate::plan::AccessCounters;
 use serde::Serialize;
@@ -39,8 +39,10 @@ impl fmt::Display for Cause {
 pub enum CollectionKind {
     /// The young objects.
     Nursery,
-    /// Everything.
+    /// Everything, at once.
     Full,
+    /// Everything, in slices between which the mutator ran: an incremental cycle.
+    Cycle,
 }
 
 impl fmt::Display for CollectionKind {
@@ -48,6 +50,7 @@ impl fmt::Display for CollectionKind {
         formatter.write_str(match self {
             CollectionKind::Nursery => "nursery",
             CollectionKind::Full => "full",
+            CollectionKind::Cycle => "cycle",
         })
     }
 }
@@ -61,7 +64,7 @@ pub struct GcEvent {
     pub cause: Cause,
     /// What was collected.
     pub kind: CollectionKind,
-    /// When the mutator was stopped, since the heap was made.
+    /// When the mutator was stopped, for a cycle the first time, since the heap was made.
     pub start: Duration,
     /// Live after the last collection, plus what was handed out for allocation since.
     pub before_bytes: u64,
@@ -73,8 +76,11 @@ pub struct GcEvent {
     pub allocated_bytes: u64,
     /// Memory held from the operating system after the collection.
     pub committed_bytes: u64,
-    /// How long the mutator stood still (verification not counted).
+    /// How long the mutator stood still (verification not counted): of a cycle, all its stops together.
     pub pause: Duration,
+    /// What the stops of a cycle were, also of one that a full collection has broken off; `None` for a collection in
+    /// one stop.
+    pub cycle: Option<CycleTotals>,
     /// The pause's parts. What is not named in one of them is bookkeeping.
     pub phases: PhaseTimes,
     /// How long the mutator has zeroed memory, or waited for memory being zeroed, since the last collection. Not part
@@ -97,6 +103,28 @@ pub struct GcEvent {
     pub dropped_externals: u64,
 }
 
+impl GcEvent {
+    /// When the mutator ran on after it, since the heap was made.
+    pub fn end(&self) -> Duration {
+        self.start + self.cycle.map_or(self.pause, |cycle| cycle.elapsed)
+    }
+}
+
+/// The stops of one incremental cycle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct CycleTotals {
+    /// How many slices it took.
+    pub slices: u64,
+    /// From the beginning of the first stop to the end of the last.
+    pub elapsed: Duration,
+    /// The longest stop.
+    pub longest_stop: Duration,
+    /// Slices that came earlier than the schedule says, or took longer: the cycle was behind it.
+    pub shrunk_gaps: u64,
+    /// Whether memory ran out first, so that the mutator stood still for the whole rest.
+    pub missed_deadline: bool,
+}
+
 /// How long each part of a pause took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PhaseTimes {
@@ -106,8 +134,16 @@ pub struct PhaseTimes {
     pub remembered: Duration,
     /// Copying and scanning young objects.
     pub evacuate: Duration,
+    /// In a cycle: visiting the roots that are visited at once as it begins.
+    pub snapshot: Duration,
+    /// In a cycle: visiting the roots that are visited in slices.
+    pub slots: Duration,
     /// Marking.
     pub mark: Duration,
+    /// In a cycle: the end of marking.
+    pub terminate: Duration,
+    /// In a cycle: clearing weak references, and dropping dead host values.
+    pub values: Duration,
     /// Sweeping, as far as it is not lazy, and freeing large objects.
     pub sweep: Duration,
     /// Returning memory to the operating system.
@@ -116,23 +152,43 @@ pub struct PhaseTimes {
 
 impl PhaseTimes {
     /// Each part with its name.
-    pub fn named(&self) -> [(&'static str, Duration); 6] {
+    pub fn named(&self) -> [(&'static str, Duration); 10] {
         [
             ("roots", self.roots),
             ("remembered", self.remembered),
             ("evacuate", self.evacuate),
+            ("snapshot", self.snapshot),
+            ("slots", self.slots),
             ("mark", self.mark),
+            ("terminate", self.terminate),
+            ("values", self.values),
             ("sweep", self.sweep),
             ("release", self.release),
         ]
     }
+
+    /// Adds what a slice took.
+    pub fn add(&mut self, phase: Phase, duration: Duration) {
+        *match phase {
+            Phase::Evacuate => &mut self.evacuate,
+            Phase::Roots => &mut self.roots,
+            Phase::Snapshot => &mut self.snapshot,
+            Phase::Slots => &mut self.slots,
+            Phase::Mark => &mut self.mark,
+            Phase::Terminate => &mut self.terminate,
+            Phase::Values => &mut self.values,
+            Phase::Sweep => &mut self.sweep,
+            Phase::Release => &mut self.release,
+        } += duration;
+    }
 }
 
 /// One line for people and for `grep`: sizes in KiB, rounded up, times in milliseconds, the start in seconds since the
-/// heap was made.
+/// heap was made. For a cycle with what its stops were, and whether memory lasted for it.
 impl fmt::Display for GcEvent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = |bytes: u64| bytes.div_ceil(1024);
+        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         write!(
             formatter,
             "#{} {} ({}) at {:.3} s: {}K -> {}K (limit {}K, committed {}K), promoted {}K, zeroing {:.3} ms, pause {:.3} ms",
@@ -145,8 +201,18 @@ impl fmt::Display for GcEvent {
             kib(self.limit_bytes),
             kib(self.committed_bytes),
             kib(self.promoted_bytes),
-            self.zeroing.as_secs_f64() * 1e3,
-            self.pause.as_secs_f64() * 1e3,
+            ms(self.zeroing),
+            ms(self.pause),
+        )?;
+        let Some(CycleTotals { slices, elapsed, longest_stop, shrunk_gaps, missed_deadline }) = self.cycle else {
+            return Ok(());
+        };
+        let deadline = if missed_deadline { "missed" } else { "met" };
+        write!(
+            formatter,
+            " in {slices} slices over {:.3} ms, longest {:.3} ms, shrunk gaps {shrunk_gaps}, deadline {deadline}",
+            ms(elapsed),
+            ms(longest_stop),
         )
     }
 }
@@ -158,14 +224,38 @@ impl fmt::Display for GcEvent {
 pub enum Phase {
     /// A nursery collection as a whole.
     Evacuate,
-    /// Visiting the roots.
+    /// Visiting the roots, all at once.
     Roots,
+    /// The beginning of a cycle: visiting the roots that have no barrier, such as frames.
+    Snapshot,
+    /// Visiting the roots that have one, such as globals and tables.
+    Slots,
     /// Marking.
     Mark,
+    /// The end of marking: what a barrier has recorded to the last.
+    Terminate,
+    /// Clearing weak references, and dropping dead host values.
+    Values,
     /// Sweeping, as far as it is not lazy.
     Sweep,
     /// Returning memory to the operating system.
     Release,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Phase::Evacuate => "evacuate",
+            Phase::Roots => "roots",
+            Phase::Snapshot => "snapshot",
+            Phase::Slots => "slots",
+            Phase::Mark => "mark",
+            Phase::Terminate => "terminate",
+            Phase::Values => "values",
+            Phase::Sweep => "sweep",
+            Phase::Release => "release",
+        })
+    }
 }
 
 /// A part of a collection that was not interrupted. Between two slices of a collection the mutator may have run.
@@ -181,13 +271,71 @@ pub struct GcSlice {
     pub cpu: Duration,
 }
 
+/// What the mutator stood still for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopKind {
+    /// A nursery collection. A cycle may begin behind it, or end its marking.
+    Nursery,
+    /// A slice of a cycle, on schedule.
+    Slice,
+    /// A slice that came earlier than the schedule says, or took longer, since the cycle was behind it.
+    ShrunkGap,
+    /// The whole rest of a cycle, or a collection of everything instead of it: memory ran out first.
+    MissedDeadline,
+    /// A collection of everything at once, or the rest of a cycle because somebody asked for it.
+    Full,
+}
+
+impl StopKind {
+    /// All of them.
+    pub const ALL: [StopKind; 5] =
+        [StopKind::Nursery, StopKind::Slice, StopKind::ShrunkGap, StopKind::MissedDeadline, StopKind::Full];
+
+    /// Whether it is a slice of a cycle, on schedule or not.
+    pub const fn is_slice(self) -> bool {
+        matches!(self, StopKind::Slice | StopKind::ShrunkGap | StopKind::MissedDeadline)
+    }
+}
+
+impl fmt::Display for StopKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            StopKind::Nursery => "nursery",
+            StopKind::Slice => "slice",
+            StopKind::ShrunkGap => "shrunk-gap",
+            StopKind::MissedDeadline => "missed-deadline",
+            StopKind::Full => "full",
+        })
+    }
+}
+
+/// One standstill of the mutator, verification not counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct GcStop {
+    /// When it began, since the heap was made.
+    pub start: Duration,
+    /// How long it took.
+    pub wall: Duration,
+    /// Of it, what the mutator's thread had a processor for. Zero where the system does not tell.
+    pub cpu: Duration,
+    /// What it was for.
+    pub kind: StopKind,
+}
+
 /// Is told of every collection.
 pub trait GcObserver: Send {
     /// Called at the end of a collection, while the mutator still stands.
     fn event(&mut self, event: &GcEvent);
 
-    /// Called at the end of each slice, before the event of its collection. Nothing is done, unless implemented
-    /// otherwise.
+    /// Called at the end of each stop, while the mutator still stands: behind the slices in it, and before the event
+    /// of a collection that ends with it. Nothing is done, unless implemented otherwise.
+    fn stop(&mut self, stop: &GcStop) {
+        let _ = stop;
+    }
+
+    /// Called at the end of each slice, before its stop and the event of its collection. Nothing is done, unless
+    /// implemented otherwise.
     fn slice(&mut self, slice: &GcSlice) {
         let _ = slice;
     }
@@ -198,8 +346,16 @@ pub trait GcObserver: Send {
 pub struct HeapStats {
     /// Collections so far.
     pub collections: u64,
-    /// Of these, full ones.
+    /// Of these, full ones in one stop.
     pub full_collections: u64,
+    /// Of all, incremental cycles.
+    pub cycles: u64,
+    /// Stops that were slices of cycles, of the cycle under way too.
+    pub slices: u64,
+    /// Cycles that memory did not last for: the mutator stood still for their rest.
+    pub missed_deadlines: u64,
+    /// Slices that came earlier than the schedule says, or took longer, since their cycle was behind it.
+    pub shrunk_gaps: u64,
     /// Live after the last collection; old objects count until a full collection finds them dead.
     pub live_bytes: u64,
     /// Objects that the last collection found live; old ones count until a full collection finds them dead.
@@ -232,10 +388,12 @@ pub struct HeapStats {
     pub mapped_shared_bytes: u64,
     /// Host values alive.
     pub externals: u64,
-    /// All pauses together, in microseconds.
+    /// Weak references that have not been dropped.
+    pub weak_references: u64,
+    /// All stops together, each in whole microseconds.
     pub pause_total_us: u64,
-    /// The longest pause, in microseconds.
-    pub pause_max_us: u64,
+    /// The longest stop, in microseconds.
+    pub longest_stop_us: u64,
     /// What the mutator has spent on zeroing or on waiting for it, in microseconds; inline zeroing apart.
     pub zeroing_us: u64,
     /// What the helper thread has spent on zeroing, in microseconds.

@@ -200,6 +200,14 @@ pub struct SnapshotPlan {
     pub buffer_offset: u32,
 }
 
+impl SnapshotPlan {
+    /// With the words that every [`MutatorContext`] has for it.
+    pub const IN_CONTEXT: SnapshotPlan = SnapshotPlan {
+        state_offset: MutatorContext::BARRIER_STATE_OFFSET,
+        buffer_offset: MutatorContext::OVERWRITTEN_OFFSET,
+    };
+}
+
 /// Generations: where the value stored is young, an old object is remembered. Arrays set the byte of the card that the
 /// element lies in to 1; structs that of the card that their header lies in, or, with a store buffer, push the cage
 /// offset of the slot to that, if the object is old.

@@ -2,9 +2,10 @@
 //!
 //! Here is what holds under every collector: an allocated object has a registered type with objects, fits its cell and
 //! belongs to its class; a traced slot or root is null, an immediate, or leads to the start of an allocated object;
-//! host slots and their objects agree; a large object's blocks belong to it; blocks with cells or leaves to be swept
-//! are queued once; a spine's pointers lead to leaves of its own, or tainted to shared ones. Each collector's own
-//! `verify` module says which offsets hold allocated objects, and adds what it promises besides.
+//! host slots and their objects agree; a weak reference that is not cleared leads to an allocated object; a large
+//! object's blocks belong to it; blocks with cells or leaves to be swept are queued once; a spine's pointers lead to
+//! leaves of its own, or tainted to shared ones. Each collector's own `verify` module says which offsets hold allocated
+//! objects, and adds what it promises besides.
 
 use crate::arrays::parts::{PartPlace, Parts};
 use crate::arrays::pointers::{leaf_of, strips};
@@ -133,7 +134,7 @@ impl<M: ReferenceModel> Core<M> {
         }
         for block in 0..self.pool.frontier() {
             let info = self.pool.info(block);
-            if info.kind == BlockKind::Small {
+            if info.kind == BlockKind::Small && !self.small.is_unclassified(&self.pool, block) {
                 let cell = self.small.classes.cell(info.class as usize);
                 let unfinished = info.swept + cell <= BLOCK_BYTES;
                 if unfinished && !queued.contains_key(&block) {
@@ -185,7 +186,9 @@ impl<M: ReferenceModel> Core<M> {
 impl<'a, M: ReferenceModel> Walk<'a, M> {
     /// A walk that takes for allocated what `is_allocated` says.
     pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
-        let externals = core.externals.iter().map(|(slot, reference)| (reference, slot)).collect();
+        // Of objects that a sweep under way is going to free, the values are still there.
+        let is_live = |&(_, reference): &(u32, Reference)| !core.is_condemned(core.object(reference));
+        let externals = core.externals.iter().filter(is_live).map(|(slot, reference)| (reference, slot)).collect();
         Walk { core, is_allocated, externals, leaves: HashMap::new() }
     }
 
@@ -342,10 +345,15 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         }
     }
 
-    /// Checks the roots, and that every host slot's object has been met.
+    /// Checks the roots and the weak references, and that every host slot's object has been met.
     pub(crate) fn finish(&self, roots: Option<&mut dyn Roots>) -> Check {
         if let Some((reference, slot)) = self.externals.iter().next() {
             return Err(format!("host slot {slot} belongs to {reference:?}, which is no allocated external"));
+        }
+        let core = self.core;
+        let left = |reference: &Reference| !reference.is_object() || !core.is_condemned(core.object(*reference));
+        for reference in core.weak.iter().filter(left) {
+            self.check_reference(reference).map_err(|problem| format!("a weak reference: {problem}"))?;
         }
         let Some(roots) = roots else { return Ok(()) };
         let mut visitor = RootCheck { walk: self, problem: None, index: 0 };

@@ -36,7 +36,7 @@ fn graphs_match_their_shadows_under_stress() {
 fn exhaustion_leaves_a_consistent_heap() {
     for config in all_layouts(HeapConfig { max_bytes: 768 << 10, min_bytes: 0, verify: true, ..HeapConfig::default() })
     {
-        let world = World::run(&config, 3, 3000);
+        let world = World::run(&config, 4, 3000);
         assert!(world.out_of_memory > 0, "the heap is too small for the program: {config:?}");
     }
 }

@@ -59,7 +59,12 @@ impl Watched {
 
 fn fixed(aging: u32, barrier: Barrier) -> HeapConfig {
     HeapConfig {
-        collector: Collector::Generational(GenerationalParams { nursery: Nursery::Fixed(256 << 10), aging, barrier }),
+        collector: Collector::Generational(GenerationalParams {
+            nursery: Nursery::Fixed(256 << 10),
+            aging,
+            barrier,
+            ..GenerationalParams::DEFAULT
+        }),
         verify: true,
         ..HeapConfig::default()
     }
@@ -147,6 +152,35 @@ fn the_young_die_without_a_full_collection() {
         assert!(stats.allocated_bytes >= 1500 * 60_000);
         // Half of the limit for small objects, and as much for large ones.
         assert!(stats.committed_bytes < 33 << 20, "{}", stats.committed_bytes);
+    }
+}
+
+#[test]
+fn weak_references_to_the_young_follow_them_or_are_cleared() {
+    for aging in [0, 90] {
+        let mut watched = Watched::new(&fixed(aging, Barrier::Cards));
+        let mut roots = Held::new();
+        let old = watched.node(&mut roots);
+        roots.push(old);
+        watched.heap.collect(Cause::Requested, &mut roots);
+        let dead = [watched.node(&mut roots), watched.heap.allocate_array(watched.bytes, 60_000, &mut roots).unwrap()];
+        let large = watched.heap.allocate_array(watched.bytes, 60_000, &mut roots).unwrap();
+        let young = watched.node(&mut roots);
+        roots.extend([large, young]);
+        assert_eq!(watched.heap.stats().collections, 1, "nothing has moved");
+        // SAFETY: allocated since the last collection, or roots.
+        let mut weak = |object| unsafe { watched.heap.make_weak(object) };
+        let (dead, living) = (dead.map(&mut weak), [roots[0], large, young].map(&mut weak));
+        for round in 0..3 {
+            watched.collect_nursery(&mut roots);
+            assert_eq!(living.map(|weak| watched.heap.get_weak(weak).unwrap()), roots[..3], "round {round}");
+            assert_eq!(dead.map(|weak| watched.heap.get_weak(weak)), [None; 2]);
+        }
+        assert_ne!(roots[2], young, "it was moved, sooner or later");
+        assert_eq!(watched.heap.stats().full_collections, 1);
+        let mut told: Vec<_> = std::iter::from_fn(|| watched.heap.take_cleared()).collect();
+        told.sort_by_key(|weak| dead.iter().position(|dead| dead == weak));
+        assert_eq!(told, dead);
     }
 }
 

@@ -26,7 +26,12 @@ fn configs() -> impl Strategy<Value = HeapConfig> {
     let limits = (8..200u64, 0..64u64, prop::option::of(1..40u32), any::<bool>(), layouts);
     (parameters, limits).prop_map(
         |((nursery, aging, barrier, zeroing, sizing), (blocks, min_blocks, stress, verify, layout))| HeapConfig {
-            collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
+            collector: Collector::Generational(GenerationalParams {
+                nursery,
+                aging,
+                barrier,
+                ..GenerationalParams::DEFAULT
+            }),
             arrays: layout.0,
             native_views: layout.1,
             zeroing: Some(zeroing),

@@ -4,13 +4,14 @@
 //!   what gets bytes from strangers.
 //! * [`measure`], [`stats`], [`report`] and [`tables`] are the instruments: alternating runs, medians and intervals.
 //! * `peers` (feature `peers`) compares Legato with wasmtime on programs, compile time and start-up; `allocation`
-//!   compares programs that allocate, and their pauses, with wasmtime and V8; `fuzz` runs generated modules in Legato
+//!   compares programs that allocate, and their nursery, with wasmtime and V8; `fuzz` runs generated modules in Legato
 //!   and wasmtime and compares what they do.
 //! * [`collections`] runs generated programs that allocate under all heap configurations, and compares them with one
 //!   that never collects; [`children`] are the processes in which they, and those of `fuzz`, may crash.
 //! * [`views`] measures what host code pays for an array as one slice.
 //! * [`zeroing`] measures what zeroing costs under each strategy.
 //! * [`arrays`] measures what the layouts of arrays cost and save.
+//! * [`pauses`] measures how long a program stands still, by its own word, beside wasmtime and V8.
 //!
 //! The feature `peers` is off by default: nothing else in the workspace builds another engine.
 
@@ -26,6 +27,7 @@ pub mod generate;
 pub mod hostile;
 pub mod measure;
 pub mod mutate;
+pub mod pauses;
 pub mod programs;
 pub mod random;
 pub mod report;

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 #[cfg(feature = "peers")]
 use legato_lab::{allocation, fuzz, peers};
-use legato_lab::{arrays, collections, contestants, views, zeroing};
+use legato_lab::{arrays, collections, contestants, pauses, views, zeroing};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -26,11 +26,16 @@ enum Command {
     /// Exits with 1 if a target is missed or a program could not be measured. Needs a release build.
     #[cfg(feature = "peers")]
     Allocation(allocation::Options),
-    /// How long a program with a large live heap stands still, in Legato, wasmtime and V8.
+    /// How long nursery collections take beside a large live heap, and what wasmtime and V8 do there.
     ///
     /// Exits with 1 if a target is missed. Needs a release build.
     #[cfg(feature = "peers")]
-    Pauses(allocation::pauses::Options),
+    Nursery(allocation::nursery::Options),
+    /// How long a program with a large live heap stands still, by its own word: in Legato and, with the feature
+    /// `peers`, in wasmtime with either collector and in V8.
+    ///
+    /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
+    Pauses(pauses::Options),
     /// One run of a compiled module, for the commands that compare.
     #[command(hide = true)]
     Worker(contestants::worker::Options),
@@ -57,7 +62,7 @@ enum Command {
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
     Views(views::Options),
-    /// `allocation`, `pauses` and `zeroing` one after the other: all that is said of the generational heap.
+    /// `allocation`, `nursery` and `zeroing` one after the other: all that is said of the generational heap.
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
     #[cfg(feature = "peers")]
@@ -102,9 +107,18 @@ fn run(command: Command) -> anyhow::Result<bool> {
             Ok(report.all_met())
         }
         #[cfg(feature = "peers")]
-        Command::Pauses(options) => {
-            let report = allocation::pauses::run(&options)?;
+        Command::Nursery(options) => {
+            let report = allocation::nursery::run(&options)?;
             print(&report, options.json)?;
+            Ok(report.all_met())
+        }
+        Command::Pauses(options) => {
+            let report = pauses::run(&options)?;
+            if options.markdown {
+                print!("{}", report.markdown());
+            } else {
+                print(&report, options.json)?;
+            }
             Ok(report.all_met())
         }
         Command::Worker(options) => contestants::worker::serve(&options).map(|()| true),
@@ -129,7 +143,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         #[cfg(feature = "peers")]
         Command::Generational { pairs } => {
             let parts: [&[&str]; 3] =
-                [&["allocation", "--pairs", &pairs], &["pauses"], &["zeroing", "--pairs", &pairs]];
+                [&["allocation", "--pairs", &pairs], &["nursery"], &["zeroing", "--pairs", &pairs]];
             let mut all_met = true;
             for part in parts {
                 println!("== {}", part[0]);

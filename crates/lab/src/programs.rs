@@ -59,7 +59,7 @@ pub const ARRAYS: [Program; 11] = [
 /// (Z-Rays, section 7.2.1).
 pub const SPARSE: [&str; 3] = ["kotlin/documents", "java/lzw", "java/wheel"];
 
-/// The program whose pauses are measured: a cache that is always full.
+/// The program whose nursery collections are measured: a cache that is always full.
 pub const CACHE: Program = kotlin("lru", &[]);
 
 /// A program's module and what it prints at its smallest size.

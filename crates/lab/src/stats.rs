@@ -17,6 +17,13 @@ pub struct Ratio {
     pub high: f64,
 }
 
+impl Ratio {
+    /// A single figure: an interval of no width.
+    pub fn exactly(value: f64) -> Ratio {
+        Ratio { median: value, low: value, high: value }
+    }
+}
+
 impl std::fmt::Display for Ratio {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:.3} [{:.3}, {:.3}]", self.median, self.low, self.high)

@@ -42,6 +42,8 @@ pub enum Unit {
     Megabytes,
     /// Seconds.
     Seconds,
+    /// Seconds, always shown in milliseconds.
+    Milliseconds,
     /// Milliseconds that a million operations take.
     MillisecondsPerMillion,
     /// A part of the whole, 1 for all; shown in percent.
@@ -81,15 +83,46 @@ impl Report {
     /// A report on this machine, with notes where its figures are not worth quoting. `rounds` is how often each thing
     /// is to be measured.
     pub(crate) fn new(rounds: usize) -> Report {
-        let mut report =
-            Report { machine: Machine::this(), tables: Vec::new(), verdicts: Vec::new(), notes: Vec::new() };
+        let mut report = Report::empty();
         if rounds < 10 {
-            report.notes.push(format!("{rounds} runs are too few for a figure to quote"));
-        }
-        if cfg!(debug_assertions) {
-            report.notes.push("built without --release: these figures mean nothing".into());
+            report.notes.insert(0, format!("{rounds} runs are too few for a figure to quote"));
         }
         report
+    }
+
+    /// A report on this machine, of figures that do not want many rounds.
+    pub(crate) fn empty() -> Report {
+        let mut notes = Vec::new();
+        if cfg!(debug_assertions) {
+            notes.push("built without --release: these figures mean nothing".into());
+        }
+        Report { machine: Machine::this(), tables: Vec::new(), verdicts: Vec::new(), notes }
+    }
+
+    /// The same report in Markdown, for `docs/measurements.md`.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("{}\n", self.machine);
+        for table in &self.tables {
+            let line = |cells: &mut dyn Iterator<Item = String>| {
+                cells.fold("|".to_string(), |line, cell| format!("{line} {cell} |")) + "\n"
+            };
+            text += &format!("\n{}: {}\n\n", table.experiment, table.caption);
+            let names = table.columns.iter().map(|(name, _)| name.clone());
+            text += &line(&mut std::iter::once(String::new()).chain(names));
+            text += &format!("|{}\n", "---|".repeat(table.columns.len() + 1));
+            for row in table.rows.iter().chain(&table.summary) {
+                let cells = row.cells.iter().zip(&table.columns).map(|(cell, (_, unit))| show(*cell, *unit));
+                let failed = row.error.iter().map(|error| format!("failed: {error}"));
+                text += &line(&mut std::iter::once(row.subject.clone()).chain(cells).chain(failed));
+            }
+        }
+        if !self.verdicts.is_empty() {
+            text += "\n| target | measured | |\n|---|---|---|\n";
+        }
+        for Verdict { what, value, met } in &self.verdicts {
+            text += &format!("| {what} | {value:.3} | {} |\n", if *met { "met" } else { "missed" });
+        }
+        self.notes.iter().fold(text, |text, note| format!("{text}\nnote: {note}\n"))
     }
 
     /// Whether everything could be measured.
@@ -117,7 +150,7 @@ impl Row {
 
     /// A row of single figures.
     fn exactly(subject: &str, values: impl IntoIterator<Item = f64>) -> Row {
-        let cells = values.into_iter().map(|value| Ratio { median: value, low: value, high: value }).collect();
+        let cells = values.into_iter().map(Ratio::exactly).collect();
         Row { subject: subject.into(), cells, runs: Vec::new(), error: None }
     }
 }
@@ -229,6 +262,7 @@ fn show(cell: Ratio, unit: Unit) -> String {
         Unit::Seconds if cell.median < 1e-3 => format!("{:.1} us", value * 1e6),
         Unit::Seconds if cell.median < 1.0 => format!("{:.2} ms", value * 1e3),
         Unit::Seconds => format!("{value:.3} s"),
+        Unit::Milliseconds => format!("{:.3} ms", value * 1e3),
         Unit::MillisecondsPerMillion => format!("{value:.3} ms"),
         Unit::Share => format!("{:.2} %", value * 100.0),
         Unit::Ratio => format!("{value:.3}"),
@@ -293,6 +327,10 @@ mod tests {
         assert!(report.is_complete() && !report.all_met() && report.to_string().contains("b <= 1: 2.000, MISSED"));
         report.tables[0].rows.push(Row::failed("c", &anyhow::anyhow!("why")));
         assert!(!report.is_complete());
+        let markdown = report.markdown();
+        for line in ["| a | 2.000 s | 0.500 |\n", "| c | failed: why |\n", "| b <= 1 | 2.000 | missed |\n"] {
+            assert!(markdown.contains(line), "{markdown}");
+        }
         serde_json::to_string(&report).unwrap();
     }
 }

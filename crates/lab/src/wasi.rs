@@ -5,7 +5,7 @@
 //! traps.
 
 use crate::random::Random;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Name of the module that the functions are imported from.
 pub const MODULE: &str = "wasi_snapshot_preview1";
@@ -16,6 +16,8 @@ const OK: i32 = 0;
 const FAULT: i32 = 21;
 /// "Bad file descriptor".
 const BADF: i32 = 8;
+/// "Invalid argument".
+const INVAL: i32 = 28;
 
 /// The state behind the functions. Every function takes the caller's memory and returns an errno.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ pub struct Wasi {
     pub output: Vec<u8>,
     arguments: Vec<String>,
     random: Random,
+    start: Instant,
 }
 
 /// The guest's call of `proc_exit`, as an error that unwinds it.
@@ -41,7 +44,7 @@ impl std::error::Error for Exit {}
 impl Wasi {
     /// A fresh state. `arguments` starts with the program's name.
     pub fn new(arguments: &[String]) -> Wasi {
-        Wasi { output: Vec::new(), arguments: arguments.to_vec(), random: Random::new(42) }
+        Wasi { output: Vec::new(), arguments: arguments.to_vec(), random: Random::new(42), start: Instant::now() }
     }
 
     /// `fd_write`.
@@ -73,9 +76,16 @@ impl Wasi {
         OK
     }
 
-    /// `clock_time_get`: every clock is the system's.
-    pub fn clock_time_get(&mut self, memory: &mut [u8], _clock: i32, _precision: i64, result: i32) -> i32 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    /// `clock_time_get`. Clock 0 is the system's, 1 is monotonic and begins with this state, 2 and 3 are the processor
+    /// time of the process and of the thread.
+    pub fn clock_time_get(&mut self, memory: &mut [u8], clock: i32, _precision: i64, result: i32) -> i32 {
+        let now = match clock {
+            0 => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64),
+            1 => self.start.elapsed().as_nanos() as u64,
+            2 => processor_time(libc::CLOCK_PROCESS_CPUTIME_ID),
+            3 => processor_time(libc::CLOCK_THREAD_CPUTIME_ID),
+            _ => return INVAL,
+        };
         let Some(bytes) = slice(memory, result as u32, 8) else {
             return FAULT;
         };
@@ -124,6 +134,15 @@ impl Wasi {
     }
 }
 
+/// A clock of processor time, in nanoseconds.
+pub(crate) fn processor_time(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a `timespec` of ours.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    assert_eq!(result, 0, "POSIX has this clock");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn slice(memory: &mut [u8], start: u32, length: u32) -> Option<&mut [u8]> {
     memory.get_mut(start as usize..(start as usize).checked_add(length as usize)?)
 }
@@ -157,6 +176,24 @@ mod tests {
         assert_eq!((wasi.output.as_slice(), memory[60]), (b"abcde".as_slice(), 5));
         assert_eq!(wasi.fd_write(&mut memory, 1, 62, 2, 60), FAULT);
         assert_eq!(wasi.fd_write(&mut memory, 9, 0, 2, 60), BADF);
+    }
+
+    #[test]
+    fn clocks_differ() {
+        let mut wasi = Wasi::new(&[]);
+        let mut memory = vec![0; 8];
+        let mut now = |clock| {
+            assert_eq!(wasi.clock_time_get(&mut memory, clock, 1, 0), OK);
+            u64::from_le_bytes(memory.clone().try_into().unwrap())
+        };
+        let before = [now(1), now(3)];
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let (wall, processor) = (now(1) - before[0], now(3) - before[1]);
+        assert!(wall >= 20_000_000 && processor < wall / 2, "{wall} {processor}");
+        // Today, not the time since something began.
+        assert!(now(0) > 1_700_000_000_000_000_000 && now(2) >= now(3));
+        assert_eq!(wasi.clock_time_get(&mut memory, 4, 1, 0), INVAL);
+        assert_eq!(wasi.clock_time_get(&mut memory, 1, 1, 4), FAULT);
     }
 
     #[test]

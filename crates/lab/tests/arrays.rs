@@ -103,21 +103,6 @@ fn the_live_heap_is_looked_at() {
 }
 
 #[test]
-fn versions_of_loops_are_measured_with_their_code() {
-    let examples = examples("done\n");
-    let output = lab(examples.path(), &["--loop-versions", "--filter", "kotlin/fft"]);
-    let report = report(&output);
-    assert!(output.status.success(), "{report:#}");
-    // Times, memory, all together, compilation, code.
-    assert_eq!(report["tables"].as_array().unwrap().len(), 5, "{report:#}");
-    for table in [0, 1, 3, 4] {
-        assert!((0..5).all(|column| cell(&report, table, 0, column) > 0.0), "{report:#}");
-    }
-    // The program has a loop, but no access in it.
-    assert_eq!(cell(&report, 4, 0, 1), 1.0, "{report:#}");
-}
-
-#[test]
 fn an_unknown_heap_is_a_row_with_its_error_and_the_others_are_measured() {
     let examples = examples("done\n");
     let options = [&HEAPS[..], &["--configuration", "colour=green", "--filter", "kotlin/fft"]].concat();

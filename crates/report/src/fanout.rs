@@ -1,8 +1,8 @@
 //! Several observers as one.
 
-use legato_heap::{GcEvent, GcObserver, GcSlice};
+use legato_heap::{GcEvent, GcObserver, GcSlice, GcStop};
 
-/// Passes each event and slice to all of its observers, in the order in which they were added.
+/// Passes each event, stop and slice to all of its observers, in the order in which they were added.
 #[derive(Default)]
 pub struct Fanout {
     observers: Vec<Box<dyn GcObserver>>,
@@ -30,6 +30,12 @@ impl GcObserver for Fanout {
     fn event(&mut self, event: &GcEvent) {
         for observer in &mut self.observers {
             observer.event(event);
+        }
+    }
+
+    fn stop(&mut self, stop: &GcStop) {
+        for observer in &mut self.observers {
+            observer.stop(stop);
         }
     }
 

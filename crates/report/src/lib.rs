@@ -2,8 +2,8 @@
 //! here are the observers to give it.
 //!
 //! * [`GcLog`] writes one line for each collection.
-//! * [`GcRecorder`] remembers what happened, and yields a [`Record`] at any time: percentiles of the pauses, minimum
-//!   mutator utilisation, allocation rate and the like as [`Statistics`], which serialise.
+//! * [`GcRecorder`] remembers what happened, in bounded memory, and yields a [`Record`] at any time: percentiles of the
+//!   pauses, minimum mutator utilisation, allocation rate and the like as [`Statistics`], which serialise.
 //! * [`Report`] is a record with what it belongs to: as JSON, as text, and as a page of HTML that stands by itself.
 //! * [`Fanout`] passes events to several observers.
 //!
@@ -26,10 +26,12 @@
 #![warn(missing_docs)]
 
 mod arrays;
+mod columns;
 mod fanout;
 mod log;
 mod machine;
 mod mmu;
+mod over_time;
 mod page;
 mod pauses;
 mod process;
@@ -41,11 +43,11 @@ mod statistics;
 pub use fanout::Fanout;
 pub use log::GcLog;
 pub use machine::Machine;
-pub use mmu::PauseTimeline;
+pub use mmu::UtilisationCurve;
 pub use record::Record;
 pub use recorder::GcRecorder;
 pub use report::Report;
 pub use statistics::{
-    Allocation, Collections, MemoryPeaks, PauseStatistics, Pauses, Promotion, Statistics, Times, Utilisation,
-    ZeroingTimes,
+    Allocation, Collections, Cycles, Distribution, MemoryPeaks, PauseStatistics, Pauses, PhaseSlices, Promotion,
+    Statistics, Times, Utilisation, ZeroingTimes,
 };

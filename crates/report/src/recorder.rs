@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use legato_heap::{GcEvent, GcObserver};
+use legato_heap::{GcEvent, GcObserver, GcSlice, GcStop};
 
+use crate::over_time::OverTime;
 use crate::process::{CpuTime, peak_resident_bytes};
 use crate::record::{Record, Totals};
 
 /// Remembers the collections of one heap. Clones are one recorder: give one to the heap, keep another, and ask it for a
 /// [`Record`] whenever you like, from any thread.
 ///
-/// A collection costs a lock that nobody else holds and some additions; 24 bytes are kept of it, and
-/// `size_of::<GcEvent>()` more with [`with_events`](Self::with_events).
+/// A collection, a stop or a slice costs a lock that nobody else holds and some additions. Memory is bounded however
+/// many there are: some megabytes, of which a run of few collections needs one.
 #[derive(Clone, Debug)]
 pub struct GcRecorder {
     shared: Arc<Shared>,
@@ -32,13 +33,14 @@ impl GcRecorder {
         GcRecorder::keeping(None)
     }
 
-    /// A recorder that keeps every event too: for the charts of a page, and for questions of your own.
+    /// A recorder that keeps events too, and what happened when: for the charts of a page, and for questions of your
+    /// own. [`Record::events`] says which.
     pub fn with_events() -> GcRecorder {
-        GcRecorder::keeping(Some(Vec::new()))
+        GcRecorder::keeping(Some(OverTime::new()))
     }
 
-    fn keeping(events: Option<Vec<GcEvent>>) -> GcRecorder {
-        let totals = Mutex::new(Totals::new(events));
+    fn keeping(over_time: Option<OverTime>) -> GcRecorder {
+        let totals = Mutex::new(Totals::new(over_time));
         GcRecorder { shared: Arc::new(Shared { started: Instant::now(), cpu: CpuTime::now(), totals }) }
     }
 
@@ -67,5 +69,13 @@ impl Default for GcRecorder {
 impl GcObserver for GcRecorder {
     fn event(&mut self, event: &GcEvent) {
         self.totals().add(event);
+    }
+
+    fn stop(&mut self, stop: &GcStop) {
+        self.totals().add_stop(stop);
+    }
+
+    fn slice(&mut self, slice: &GcSlice) {
+        self.totals().add_slice(slice);
     }
 }

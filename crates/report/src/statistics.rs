@@ -17,10 +17,14 @@ use crate::page::units::{bytes, count, percent, rate, time};
 pub struct Statistics {
     /// How many collections.
     pub collections: Collections,
-    /// How long the mutator stood still at a time.
+    /// What incremental cycles were, and whether they kept to their schedule.
+    pub cycles: Cycles,
+    /// How long the mutator stood still at a time: its stops.
     pub pauses: PauseStatistics,
     /// Parts of all pauses by name, summed, in microseconds: see [`PhaseTimes`](legato_heap::PhaseTimes).
     pub phases_us: BTreeMap<String, f64>,
+    /// Slices by [`Phase`](legato_heap::Phase); phases that did not occur are left out.
+    pub phase_slices: BTreeMap<String, PhaseSlices>,
     /// Minimum mutator utilisation for windows of growing length.
     pub mmu: Vec<Utilisation>,
     /// Share of the wall time that the mutator stood still for collections.
@@ -50,21 +54,45 @@ pub struct Collections {
     pub by_cause: BTreeMap<String, u64>,
 }
 
-/// Pauses of all collections and of each kind.
+/// Incremental cycles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Cycles {
+    /// How many have ended.
+    pub total: u64,
+    /// Stops that were slices of cycles, of one under way too.
+    pub slices: u64,
+    /// Of these, slices that came earlier than the schedule says, or took longer, since the cycle was behind it.
+    pub shrunk_gaps: u64,
+    /// Of these, whole rests of cycles for which memory did not last.
+    pub missed_deadlines: u64,
+}
+
+/// All stops and those of each kind.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PauseStatistics {
-    /// Of all collections.
+    /// All stops.
     pub all: Pauses,
-    /// By [`CollectionKind`](legato_heap::CollectionKind); kinds that did not occur are left out.
+    /// By [`StopKind`](legato_heap::StopKind); kinds that did not occur are left out.
     pub by_kind: BTreeMap<String, Pauses>,
 }
 
-/// A distribution of pauses, in microseconds. Percentiles are exact to one part in a thousand, the rest to a
-/// nanosecond; all are 0 where there was no pause.
+/// Stops of the mutator.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Pauses {
     /// How many.
     pub count: u64,
+    /// By the clock on the wall. Its fields stand beside `count` in JSON.
+    #[serde(flatten)]
+    pub wall: Distribution,
+    /// What the mutator's thread had a processor for: without what other programs took from it. All 0 where the system
+    /// does not tell.
+    pub cpu: Distribution,
+}
+
+/// A distribution of times, in microseconds. Percentiles are exact to one part in a thousand, the rest to a nanosecond;
+/// all are 0 where there was none.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Distribution {
     /// All together.
     pub total_us: f64,
     /// Arithmetic mean.
@@ -81,13 +109,30 @@ pub struct Pauses {
     pub max_us: f64,
 }
 
+/// The slices of one phase.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct PhaseSlices {
+    /// How many.
+    pub count: u64,
+    /// All together by the clock on the wall, in microseconds.
+    pub wall_us: f64,
+    /// What the mutator's thread had a processor for, in microseconds.
+    pub cpu_us: f64,
+    /// The longest by the clock on the wall, in microseconds.
+    pub longest_us: f64,
+}
+
 /// A point of the curve of minimum mutator utilisation (Cheng and Blelloch, PLDI 2001).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Utilisation {
     /// Length of the window, in milliseconds.
     pub window_ms: u64,
-    /// The least share of any such window that was the mutator's. `None` (`null`) if the program did not run that long.
+    /// The least share of any such window that was the mutator's, too low by 0.001 at most. `None` (`null`) if the
+    /// program did not run that long.
     pub utilisation: Option<f64>,
+    /// The same if each stop had taken its processor time alone: without what other programs took from it. `None` also
+    /// where the system does not tell.
+    pub cpu_utilisation: Option<f64>,
 }
 
 /// What was handed out for allocation.
@@ -141,6 +186,18 @@ pub struct Times {
     pub system_cpu_s: f64,
 }
 
+impl Cycles {
+    /// The same in words; `None` if there was none.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let Cycles { total, slices, shrunk_gaps, missed_deadlines } = self;
+        let [total, slices, shrunk_gaps, missed_deadlines] =
+            [total, slices, shrunk_gaps, missed_deadlines].map(|number| count(*number));
+        (self.slices > 0).then(|| {
+            format!("{total} in {slices} slices, shrunk gaps {shrunk_gaps}, missed deadlines {missed_deadlines}")
+        })
+    }
+}
+
 /// A table for people; for programs there is JSON.
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,28 +210,36 @@ impl fmt::Display for Statistics {
             write!(f, " ({}; because of {})", list(by_kind), list(by_cause))?;
         }
         writeln!(f)?;
+        if let Some(cycles) = self.cycles.describe() {
+            writeln!(f, "cycles       {cycles}")?;
+        }
         let time_us = |us: f64| time(Duration::from_secs_f64(us / 1e6));
         let heads = ["count", "mean", "p50", "p90", "p99", "p99.9", "max", "total"];
-        write!(f, "pauses      ")?;
+        write!(f, "{:<17}", "pauses")?;
         for head in heads {
             write!(f, " {head:>10}")?;
         }
         writeln!(f)?;
         let kinds = self.pauses.by_kind.iter().map(|(name, pauses)| (name.as_str(), pauses));
         for (name, pauses) in kinds.chain([("all", &self.pauses.all)]) {
-            write!(f, "  {name:<10} {:>10}", count(pauses.count))?;
-            let Pauses { count: _, total_us, mean_us, p50_us, p90_us, p99_us, p99_9_us, max_us } = *pauses;
-            for us in [mean_us, p50_us, p90_us, p99_us, p99_9_us, max_us, total_us] {
-                write!(f, " {:>10}", time_us(us))?;
+            for (name, count, times) in [(name, count(pauses.count), pauses.wall), ("  CPU", "".into(), pauses.cpu)] {
+                write!(f, "  {name:<15} {count:>10}")?;
+                let Distribution { total_us, mean_us, p50_us, p90_us, p99_us, p99_9_us, max_us } = times;
+                for us in [mean_us, p50_us, p90_us, p99_us, p99_9_us, max_us, total_us] {
+                    write!(f, " {:>10}", time_us(us))?;
+                }
+                writeln!(f)?;
             }
-            writeln!(f)?;
         }
-        let points = self.mmu.iter().map(|point| {
-            let utilisation = point.utilisation.map_or("-".to_string(), percent);
-            format!("{} ms {utilisation}", point.window_ms)
-        });
-        writeln!(f, "MMU          {}", points.collect::<Vec<_>>().join(", "))?;
-        let phases = self.phases_us.iter().map(|(name, us)| format!("{name} {}", time_us(*us)));
+        let points = |utilisation: fn(&Utilisation) -> Option<f64>| {
+            let shown = |point| utilisation(point).map_or("-".to_string(), percent);
+            let points = self.mmu.iter().map(|point| format!("{} ms {}", point.window_ms, shown(point)));
+            points.collect::<Vec<_>>().join(", ")
+        };
+        writeln!(f, "MMU          {}", points(|point| point.utilisation))?;
+        writeln!(f, "  CPU        {}", points(|point| point.cpu_utilisation))?;
+        let phases = self.phases_us.iter().filter(|(_, us)| **us > 0.0);
+        let phases = phases.map(|(name, us)| format!("{name} {}", time_us(*us)));
         if *total > 0 {
             writeln!(f, "phases       {}", phases.collect::<Vec<_>>().join(", "))?;
         }

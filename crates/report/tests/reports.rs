@@ -4,8 +4,11 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use legato_heap::{Cause, CollectionKind, GcEvent, GcObserver, HeapConfig, HeapStats, PhaseTimes};
-use legato_report::{Fanout, GcLog, GcRecorder, Report};
+use legato_heap::{
+    Cause, CollectionKind, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapConfig, HeapStats, Phase, PhaseTimes,
+    StopKind,
+};
+use legato_report::{Cycles, Fanout, GcLog, GcRecorder, Report};
 use scraper::{Html, Selector};
 
 const MIB: u64 = 1 << 20;
@@ -27,6 +30,7 @@ fn event(number: u64, kind: CollectionKind, start: Duration, pause: Duration) ->
         allocated_bytes: 4 * MIB,
         committed_bytes: 32 * MIB + number,
         pause,
+        cycle: None,
         phases: PhaseTimes { roots: pause / 10, evacuate: pause / 2, ..PhaseTimes::default() },
         zeroing: us(50),
         concurrent_zeroing: us(20),
@@ -53,13 +57,48 @@ fn events(count: u64) -> impl Iterator<Item = GcEvent> {
     })
 }
 
+/// Tells of a collection in one stop, for half of which there was a processor.
+fn tell(observer: &mut dyn GcObserver, event: &GcEvent) {
+    let kind = if event.kind == CollectionKind::Nursery { StopKind::Nursery } else { StopKind::Full };
+    observer.stop(&GcStop { start: event.start, wall: event.pause, cpu: event.pause / 2, kind });
+    observer.event(event);
+}
+
 fn recorded(events: impl IntoIterator<Item = GcEvent>) -> GcRecorder {
     let recorder = GcRecorder::with_events();
     let mut observer = recorder.clone();
-    for event in events {
-        observer.event(&event);
-    }
+    events.into_iter().for_each(|event| tell(&mut observer, &event));
     recorder
+}
+
+/// Tells of an incremental cycle that begins then: of slices of 300 us, one each ms, the last of them longer, with a
+/// nursery collection in between.
+fn tell_cycle(observer: &mut dyn GcObserver, start: Duration, kinds: &[StopKind]) {
+    let at = |index: usize| start + Duration::from_millis(index as u64);
+    for (index, &kind) in kinds.iter().enumerate() {
+        let wall = if index + 1 == kinds.len() { us(700) } else { us(300) };
+        if kind == StopKind::Nursery {
+            tell(observer, &event(1, CollectionKind::Nursery, at(index), wall));
+            continue;
+        }
+        let phase = if index == 0 { Phase::Snapshot } else { Phase::Mark };
+        observer.slice(&GcSlice { phase, start: at(index), wall: wall - us(10), cpu: wall / 2 });
+        observer.slice(&GcSlice { phase: Phase::Slots, start: at(index) + wall - us(10), wall: us(10), cpu: us(10) });
+        observer.stop(&GcStop { start: at(index), wall, cpu: wall / 2, kind });
+    }
+    let slices = kinds.iter().filter(|kind| kind.is_slice()).count();
+    let of = |kind| kinds.iter().filter(|of| **of == kind).count() as u64;
+    let totals = CycleTotals {
+        slices: slices as u64,
+        elapsed: at(kinds.len() - 1) + us(700) - start,
+        longest_stop: us(700),
+        shrunk_gaps: of(StopKind::ShrunkGap),
+        missed_deadline: of(StopKind::MissedDeadline) > 0,
+    };
+    let pause = us(300) * (slices as u32 - 1) + us(700);
+    let phases = PhaseTimes { snapshot: us(290), mark: pause - us(1000), slots: us(50), ..PhaseTimes::default() };
+    let event = event(2, CollectionKind::Cycle, start, pause);
+    observer.event(&GcEvent { cycle: Some(totals), phases, ..event });
 }
 
 fn report(recorder: &GcRecorder, heap: Option<HeapStats>) -> Report {
@@ -92,14 +131,20 @@ fn known_figures() {
     assert_eq!(statistics.collections.by_cause, [("nursery".to_string(), 198), ("limit".to_string(), 2)].into());
     let nursery = &statistics.pauses.by_kind["nursery"];
     // Each of 1 to 99 us twice.
-    near(nursery.p50_us, 50.0);
-    near(nursery.p90_us, 90.0);
-    near(nursery.p99_us, 99.0);
-    assert_eq!((nursery.count, nursery.max_us, nursery.mean_us, nursery.total_us), (198, 99.0, 50.0, 9900.0));
+    near(nursery.wall.p50_us, 50.0);
+    near(nursery.wall.p90_us, 90.0);
+    near(nursery.wall.p99_us, 99.0);
+    assert_eq!(
+        (nursery.count, nursery.wall.max_us, nursery.wall.mean_us, nursery.wall.total_us),
+        (198, 99.0, 50.0, 9900.0)
+    );
     let all = &statistics.pauses.all;
-    near(all.p99_us, 99.0);
-    near(all.p99_9_us, 2000.0);
-    assert_eq!((all.count, all.max_us, all.total_us), (200, 2000.0, 12900.0));
+    near(all.wall.p99_us, 99.0);
+    near(all.wall.p99_9_us, 2000.0);
+    near(all.cpu.p99_9_us, 1000.0);
+    assert_eq!((all.count, all.wall.max_us, all.wall.total_us), (200, 2000.0, 12900.0));
+    assert_eq!((all.cpu.max_us, all.cpu.total_us), (1000.0, 6450.0));
+    assert_eq!(statistics.cycles, Cycles { total: 0, slices: 0, shrunk_gaps: 0, missed_deadlines: 0 });
     near(statistics.phases_us["roots"], 1290.0);
     near(statistics.phases_us["evacuate"], 6450.0);
     assert_eq!(statistics.phases_us["sweep"], 0.0);
@@ -111,6 +156,10 @@ fn known_figures() {
     near(utilisations[2], 0.6);
     near(utilisations[3], 0.8);
     near(utilisations[4], 1.0 - (2.0 + 0.099) / 20.0);
+    let utilisations: Vec<_> = statistics.mmu.iter().map(|point| point.cpu_utilisation.unwrap()).collect();
+    near(utilisations[0], 0.0);
+    near(utilisations[1], 0.5);
+    near(utilisations[4], 1.0 - (1.0 + 0.0495) / 20.0);
     near(statistics.time.wall_s, 1002.002);
     near(statistics.gc_share, 0.0129 / 1002.002);
     assert_eq!(statistics.allocation.bytes, 800 * MIB);
@@ -151,6 +200,8 @@ fn json_has_the_figures_under_their_names() {
     assert_eq!(json["collections"]["total"], 200);
     assert_eq!(json["collections"]["by_kind"]["full"], 2);
     assert_eq!(json["pauses"]["all"]["max_us"], 2000.0);
+    assert_eq!(json["pauses"]["all"]["cpu"]["max_us"], 1000.0);
+    assert_eq!(json["cycles"]["missed_deadlines"], 0);
     assert_eq!(json["pauses"]["by_kind"]["nursery"]["count"], 198);
     assert_eq!(json["mmu"][3]["window_ms"], 10);
     near(json["mmu"][3]["utilisation"].as_f64().unwrap(), 0.8);
@@ -162,6 +213,7 @@ fn json_has_the_figures_under_their_names() {
         ("zeroing", &["mutator_us", "concurrent_us", "mutator_share"]),
         ("memory", &["peak_committed_bytes", "peak_resident_bytes"]),
         ("time", &["wall_s", "user_cpu_s", "system_cpu_s"]),
+        ("cycles", &["total", "slices", "shrunk_gaps", "missed_deadlines"]),
     ] {
         for field in fields {
             assert!(json[object][field].is_number(), "{object}.{field}: {json}");
@@ -172,7 +224,9 @@ fn json_has_the_figures_under_their_names() {
 #[test]
 fn text_has_the_figures() {
     let text = report(&recorded(events(200)), None).to_string();
-    for part in ["trees.wasm: ended", "nursery 198", "2.00 ms", "10 ms 80.0 %", "800 MiB", "198 MiB", "10.0 ms"] {
+    for part in
+        ["trees.wasm: ended", "nursery 198", "2.00 ms", "10 ms 80.0 %", "10 ms 90.0 %", "800 MiB", "198 MiB", "10.0 ms"]
+    {
         assert!(text.contains(part), "`{part}` is missing:\n{text}");
     }
 }
@@ -193,10 +247,146 @@ fn the_page_is_well_formed_and_has_the_figures() {
     // A header and twenty of the two hundred, the longest first.
     let longest = texts(&page, ".longest tr");
     assert_eq!(longest.len(), 21);
-    assert!(longest[1].starts_with("2.00 ms2001002.000 sfulllimit24 MiB"), "{}", longest[1]);
-    assert!(longest[2].starts_with("1.00 ms100"), "{}", longest[2]);
+    assert!(longest[1].starts_with("2.00 ms1.00 ms1002.000 sfullevacuate 1.00 ms200limit24 MiB"), "{}", longest[1]);
+    assert!(longest[2].starts_with("1.00 ms500 µs1001.000 sfull"), "{}", longest[2]);
     assert!(texts(&page, ".names tr").iter().any(|row| row == "collectorgenerational"));
     assert!(!html.contains("NaN") && !html.contains("inf"), "a figure is no number");
+}
+
+/// Of a cycle on schedule, and of one that fell behind.
+fn cycles(observer: &mut dyn GcObserver) {
+    use StopKind::{MissedDeadline, Nursery, ShrunkGap, Slice};
+    tell_cycle(observer, BEGIN, &[Slice, Slice, Nursery, Slice, Slice]);
+    tell_cycle(observer, BEGIN + Duration::from_secs(1), &[Slice, ShrunkGap, ShrunkGap, MissedDeadline]);
+}
+
+#[test]
+fn what_cycles_missed_is_shown_wherever_pauses_are() {
+    let recorder = GcRecorder::with_events();
+    cycles(&mut recorder.clone());
+    let report = report(&recorder, None);
+    let statistics = &report.statistics;
+    assert_eq!(statistics.cycles, Cycles { total: 2, slices: 8, shrunk_gaps: 2, missed_deadlines: 1 });
+    assert_eq!(statistics.collections.by_kind, [("cycle".to_string(), 2), ("nursery".to_string(), 1)].into());
+    let counts: Vec<_> = statistics.pauses.by_kind.iter().map(|(kind, pauses)| (kind.as_str(), pauses.count)).collect();
+    assert_eq!(counts, [("missed-deadline", 1), ("nursery", 1), ("shrunk-gap", 2), ("slice", 5)]);
+    // Stops, not whole cycles: the longest is 700 us, and the most in 5 ms is five of them.
+    assert_eq!((statistics.pauses.all.count, statistics.pauses.all.wall.max_us), (9, 700.0));
+    let utilisation = |ms| statistics.mmu.iter().find(|point| point.window_ms == ms).unwrap().utilisation.unwrap();
+    near(utilisation(1), 0.3);
+    near(utilisation(5), 1.0 - (4.0 * 0.3 + 0.7) / 5.0);
+    near(statistics.gc_share * statistics.time.wall_s, (7.0 * 0.3 + 2.0 * 0.7) / 1e3);
+    let slices = &statistics.phase_slices;
+    assert_eq!((slices["slots"].count, slices["slots"].wall_us, slices["slots"].longest_us), (8, 80.0, 10.0));
+    assert_eq!((slices["snapshot"].count, slices["mark"].count, slices["mark"].longest_us), (2, 6, 690.0));
+
+    let text = report.to_string();
+    let line = "cycles       2 in 8 slices, shrunk gaps 2, missed deadlines 1\n";
+    assert!(text.contains(line), "{text}");
+    let html = report.html();
+    let page = parsed(&html);
+    let tiles = texts(&page, ".tiles .behind");
+    assert_eq!(tiles, ["missed deadlines1", "shrunk gaps2"]);
+    // Above the chart over time, and above the distribution.
+    let words = "Cycles: 2 in 8 slices, shrunk gaps 2, missed deadlines 1.";
+    assert_eq!(texts(&page, "p.cycles.missed-deadline"), [words; 2]);
+    let labels: Vec<_> =
+        page.select(&Selector::parse("svg").unwrap()).filter_map(|svg| svg.attr("aria-label")).collect();
+    for kind in ["nursery", "slice", "shrunk-gap", "missed-deadline"] {
+        assert!(labels.contains(&format!("How many {kind} stops were how long").as_str()), "{labels:?}");
+        assert_eq!(texts(&page, &format!("path.dots.{kind}")).len(), 1);
+    }
+    let longest = texts(&page, ".longest tr");
+    assert_eq!(longest.len(), 10);
+    assert!(longest[1].starts_with("700 µs350 µs1000.004 sslicemark 690 µs2limit"), "{}", longest[1]);
+    assert!(longest[2].starts_with("700 µs350 µs1001.003 smissed-deadlinemark 690 µs2limit"), "{}", longest[2]);
+    assert!(longest[9].ends_with("mark 290 µsin a cycle"), "{}", longest[9]);
+    let rows = texts(&page, ".pauses tr");
+    assert!(rows.iter().any(|row| row.starts_with("missed-deadlinewall1700 µs")), "{rows:?}");
+    assert!(rows.iter().any(|row| row.starts_with("CPU350 µs350 µs")), "{rows:?}");
+    assert!(!html.contains("NaN") && !html.contains("inf"), "a figure is no number");
+}
+
+#[test]
+fn cycles_on_schedule_say_so_too() {
+    let recorder = GcRecorder::with_events();
+    tell_cycle(&mut recorder.clone(), BEGIN, &[StopKind::Slice; 3]);
+    let html = report(&recorder, None).html();
+    let page = parsed(&html);
+    assert!(texts(&page, ".tiles div").contains(&"missed deadlines0".to_string()));
+    assert_eq!(texts(&page, ".tiles .behind"), [""; 0]);
+    assert_eq!(texts(&page, "p.cycles"), ["Cycles: 1 in 3 slices, shrunk gaps 0, missed deadlines 0."; 2]);
+    assert_eq!(texts(&page, "p.missed-deadline"), [""; 0]);
+}
+
+#[test]
+fn the_log_has_a_line_for_each_cycle() {
+    let log = Shared::default();
+    let mut observer = GcLog::new(log.clone());
+    // What came before the cycle does not count in its worst window.
+    tell(&mut observer, &event(1, CollectionKind::Nursery, BEGIN - Duration::from_secs(1), Duration::from_millis(9)));
+    cycles(&mut observer);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 4, "{log}");
+    assert!(lines[1].starts_with("gc #1 nursery") && lines[1].ends_with("pause 0.300 ms"), "{log}");
+    // All stops of the cycle lie in one window, that of the nursery too.
+    assert_eq!(
+        lines[2],
+        "gc #2 cycle (limit) at 1000.000 s: 24576K -> 20480K (limit 65536K, committed 32769K), promoted 0K, \
+         zeroing 0.050 ms, pause 1.600 ms in 4 slices over 4.700 ms, longest 0.700 ms, shrunk gaps 0, deadline met, \
+         utilisation 81.0 % in the worst 10 ms"
+    );
+    let missed = "in 4 slices over 3.700 ms, longest 0.700 ms, shrunk gaps 2, deadline missed, utilisation 84.0 %";
+    assert!(lines[3].contains(missed), "{log}");
+}
+
+#[test]
+fn a_cycle_that_a_full_collection_breaks_off_is_not_hidden() {
+    let (log, recorder) = (Shared::default(), GcRecorder::with_events());
+    let mut observer = Fanout::new().with(GcLog::new(log.clone())).with(recorder.clone());
+    let at = |ms| BEGIN + Duration::from_millis(ms);
+    for (ms, wall, kind) in [(0, us(500), StopKind::Slice), (5, us(4000), StopKind::MissedDeadline)] {
+        observer.stop(&GcStop { start: at(ms), wall, cpu: wall, kind });
+    }
+    let totals = CycleTotals {
+        slices: 2,
+        elapsed: Duration::from_millis(9),
+        longest_stop: us(4000),
+        shrunk_gaps: 0,
+        missed_deadline: true,
+    };
+    observer.event(&GcEvent { cycle: Some(totals), ..event(1, CollectionKind::Full, BEGIN, us(4500)) });
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.starts_with("gc #1 full (limit)"), "{log}");
+    assert!(log.ends_with("deadline missed, utilisation 55.0 % in the worst 10 ms\n"), "{log}");
+    let report = report(&recorder, None);
+    assert_eq!(report.statistics.cycles, Cycles { total: 0, slices: 2, shrunk_gaps: 0, missed_deadlines: 1 });
+    assert!(report.to_string().contains("missed deadlines 1"), "{report}");
+    assert_eq!(texts(&parsed(&report.html()), ".tiles .behind"), ["missed deadlines1"]);
+}
+
+/// The rare long one is not lost among them.
+#[test]
+fn millions_of_stops_fit_on_a_page() {
+    let recorder = GcRecorder::with_events();
+    let mut observer = recorder.clone();
+    for number in 0..1_000_000u64 {
+        let (wall, kind) = if number == 777_777 { (us(900), StopKind::ShrunkGap) } else { (us(100), StopKind::Slice) };
+        let start = BEGIN + Duration::from_millis(number);
+        observer.slice(&GcSlice { phase: Phase::Mark, start, wall, cpu: wall });
+        observer.stop(&GcStop { start, wall, cpu: wall, kind });
+    }
+    let report = report(&recorder, None);
+    let all = report.statistics.pauses.all;
+    assert_eq!((all.count, all.wall.max_us), (1_000_000, 900.0));
+    near(all.wall.p99_9_us, 100.0);
+    let html = report.html();
+    assert!(html.len() < 500_000, "{} bytes", html.len());
+    let page = parsed(&html);
+    let path = Selector::parse("path.dots.shrunk-gap").unwrap();
+    assert!(page.select(&path).next().unwrap().attr("d").unwrap().contains('V'));
+    assert!(texts(&page, ".longest tr")[1].starts_with("900 µs900 µs1777.777 sshrunk-gapmark 900 µsin a cycle"));
 }
 
 #[test]
@@ -233,7 +423,7 @@ fn pages_of_unusual_runs_are_well_formed() {
         assert!(!html.contains("NaN") && !html.contains("inf"), "a figure is no number");
     }
     let mut without_events = GcRecorder::new();
-    events(3).for_each(|event| without_events.event(&event));
+    events(3).for_each(|event| tell(&mut without_events, &event));
     let html = report(&without_events, None).html();
     parsed(&html);
     assert!(html.contains("kept no events"));
@@ -264,7 +454,7 @@ fn everyone_hears_of_every_collection() {
     let mut observer = Fanout::new().with(GcLog::new(log.clone())).with(first.clone()).with(second.clone());
     assert!(!observer.is_empty() && Fanout::new().is_empty());
     let events: Vec<_> = events(3).collect();
-    events.iter().for_each(|event| observer.event(event));
+    events.iter().for_each(|event| tell(&mut observer, event));
     assert_eq!(first.record().events(), Some(&events[..]));
     assert_eq!(second.record().events(), None);
     assert_eq!(second.record().statistics(None).collections.total, 3);
@@ -290,5 +480,5 @@ fn a_log_that_cannot_be_written_ends_nothing() {
             Err(io::ErrorKind::BrokenPipe.into())
         }
     }
-    events(2).for_each(|event| GcLog::new(Broken).event(&event));
+    events(2).for_each(|event| tell(&mut GcLog::new(Broken), &event));
 }

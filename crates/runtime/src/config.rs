@@ -1,7 +1,7 @@
 //! What an embedder chooses for an [`Engine`](crate::Engine).
 
 use anyhow::Result;
-use legato_compiler::{CompileOptions, Features, LoopVersions};
+use legato_compiler::{CompileOptions, Features};
 use legato_heap::HeapConfig;
 
 /// Stack that compiled code may take by default, in bytes.
@@ -20,7 +20,6 @@ pub struct Config {
     pub(crate) heap: HeapConfig,
     pub(crate) features: Features,
     pub(crate) optimize: bool,
-    pub(crate) loop_versions: LoopVersions,
     pub(crate) parallel: bool,
     pub(crate) verify_compiler: bool,
     pub(crate) max_wasm_stack: usize,
@@ -40,7 +39,6 @@ impl Config {
             heap: HeapConfig::default(),
             features: Features::default(),
             optimize: true,
-            loop_versions: LoopVersions::default(),
             parallel: true,
             verify_compiler: false,
             max_wasm_stack: DEFAULT_WASM_STACK,
@@ -81,13 +79,6 @@ impl Config {
         self
     }
 
-    /// How loops over arrays are compiled, where arrays grow in place (`arrays=zrays`): for experiments. A module that
-    /// was compiled otherwise runs as well.
-    pub fn loop_versions(&mut self, versions: LoopVersions) -> &mut Config {
-        self.loop_versions = versions;
-        self
-    }
-
     /// Whether functions are compiled on several threads. On by default; the code is the same.
     pub fn parallel_compilation(&mut self, on: bool) -> &mut Config {
         self.parallel = on;
@@ -120,7 +111,6 @@ impl Config {
             plan: self.heap.access_plan(),
             features: self.features,
             optimize: self.optimize,
-            loop_versions: self.loop_versions,
             parallel: self.parallel,
             verify: self.verify_compiler,
         }

@@ -48,15 +48,15 @@ pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};
 pub use func::{Caller, Func, IntoFunc, TypedFunc, WasmParams, WasmResults, WasmRet, WasmTy};
 pub use gc::{
-    AnyRef, ArrayRef, ArrayRefPre, ArrayView, EqRef, ExnRef, ExternRef, GcRef, I31, OwnedRooted, RootScope, Rooted,
-    StructRef, StructRefPre, ViewElement,
+    AnyRef, ArrayRef, ArrayRefPre, ArrayView, EqRef, ExnRef, ExternRef, FinalizationQueue, GcRef, I31, OwnedRooted,
+    RootScope, Rooted, StructRef, StructRefPre, ViewElement, WeakRooted,
 };
 pub use instance::Instance;
 pub use interrupt::{Deadline, InterruptHandle};
-pub use legato_compiler::{CompileError, LoopVersions};
+pub use legato_compiler::CompileError;
 pub use legato_heap::{
-    Cause, CollectionKind, Collector, GcEvent, GcObserver, GcSlice, HeapConfig, HeapStats, Phase, PhaseTimes,
-    References, VerifyError,
+    Cause, CollectionKind, Collector, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapConfig, HeapStats, Phase,
+    PhaseTimes, References, StopKind, VerifyError,
 };
 pub use linker::{InstancePre, Linker};
 pub use module::Module;

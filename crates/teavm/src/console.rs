@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use crate::weak::WeakCtx;
+
 /// Bytes gathered before they go out without waiting for the line's end.
 const BUFFER: usize = 16 * 1024;
 
@@ -14,12 +16,18 @@ pub struct TeaVmCtx {
     err: Lines,
     /// State of the generator behind `Math.random`; never zero.
     pub(crate) random: u64,
+    pub(crate) weak: WeakCtx,
 }
 
 impl TeaVmCtx {
     /// A context whose output goes to these writers.
     pub fn new(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
-        TeaVmCtx { out: Lines::new(Box::new(stdout)), err: Lines::new(Box::new(stderr)), random: crate::math::seed() }
+        TeaVmCtx {
+            out: Lines::new(Box::new(stdout)),
+            err: Lines::new(Box::new(stderr)),
+            random: crate::math::seed(),
+            weak: WeakCtx::default(),
+        }
     }
 
     /// A context whose output goes to the host process's standard streams.

@@ -68,7 +68,8 @@ fn define<T: 'static>(
         }
         ("teavmConsole", "putcharStdout") => {
             linker.func_wrap(from, name, move |mut caller: Caller<'_, T>, unit: i32| -> Result<()> {
-                Ok(get(caller.data_mut()).put_out(unit as u16)?)
+                get(caller.data_mut()).put_out(unit as u16)?;
+                if unit == i32::from(b'\n') { weak::report_the_dead(&mut caller, &get) } else { Ok(()) }
             })?;
         }
         ("teavmConsole", "putcharStderr") => {
@@ -77,9 +78,10 @@ fn define<T: 'static>(
             })?;
         }
         ("teavmDate", "currentTimeMillis") => {
-            linker.func_wrap(from, name, |_: Caller<'_, T>| -> f64 {
+            linker.func_wrap(from, name, move |mut caller: Caller<'_, T>| -> Result<f64> {
+                weak::report_the_dead(&mut caller, &get)?;
                 let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                since_epoch.unwrap_or_default().as_millis() as f64
+                Ok(since_epoch.unwrap_or_default().as_millis() as f64)
             })?;
         }
         ("teavmMath", "random") => {
@@ -97,8 +99,14 @@ fn define<T: 'static>(
         ("teavm", "createWeakRef" | "deref" | "createStringWeakRef" | "stringDeref") => {
             let ExternType::Func(ty) = import.ty() else { bail!("it should be a function") };
             let result = single_result(&ty)?;
+            let call = match name {
+                "createWeakRef" => weak::create,
+                "deref" => weak::deref,
+                "createStringWeakRef" => weak::create_string,
+                _ => weak::string_deref,
+            };
             linker.func_new(from, name, ty, move |caller, params, results| {
-                results[0] = weak::across(&caller, &params[0], &result)?;
+                results[0] = call(caller, get, params, &result)?;
                 Ok(())
             })?;
         }
@@ -107,7 +115,7 @@ fn define<T: 'static>(
     Ok(())
 }
 
-/// The result of a function that takes something and gives it back in another form.
+/// The result of a function that takes references and returns one.
 fn single_result(ty: &FuncType) -> Result<ValType> {
     let mut results = ty.results();
     match (ty.params().len(), results.next(), results.next()) {

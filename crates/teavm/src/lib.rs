@@ -21,9 +21,11 @@
 //!
 //! # Weak references
 //!
-//! The heap has no weak roots yet. A `java.lang.ref.WeakReference` therefore keeps its target alive for as long as it
-//! lives itself, and its queue is never told. Both die together: nothing is held by the host, so that nothing leaks
-//! that the program itself has let go of. Caches built on weak references grow.
+//! A `java.lang.ref.WeakReference` is cleared by the collection that finds its target dead. Its queue is told when the
+//! program next calls the host: to create a weak reference or to look at one, to ask for the time, to print a line. A
+//! program that waits for its queue without any of these waits for ever. `System.gc()` does nothing in programs that
+//! TeaVM has compiled: who wants a collection allocates, or has the embedder call [`Store::gc`](legato::Store::gc).
+//! Soft references are strong: TeaVM makes them so.
 
 mod console;
 mod exception;

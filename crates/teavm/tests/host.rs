@@ -98,8 +98,146 @@ fn mathematics() {
     assert_ne!(program.call("random", &[]).unwrap().f64(), first);
 }
 
+/// A list of what dies: its queue is told of references by their numbers.
+const QUEUE: &str = r#"(module
+  (type $object (sub (struct (field i32))))
+  (type $weak (sub $object (struct (field i32) (field $target (mut externref)))))
+  (import "teavm" "createWeakRef"
+    (func $create (param (ref null $object) (ref null $weak) (ref null $object)) (result externref)))
+  (import "teavm" "deref" (func $deref (param externref) (result (ref null $object))))
+  (table $targets 10 (ref null $object))
+  (table $held 10 (ref null $weak))
+  (global $queue (mut (ref null $object)) (struct.new $object (i32.const 77)))
+  (global $told (mut i32) (i32.const 0))
+  (func (export "make") (param $number i32) (local $new (ref $weak))
+    (table.set $targets (local.get $number) (struct.new $object (local.get $number)))
+    (local.set $new (struct.new $weak (local.get $number) (ref.null extern)))
+    (table.set $held (local.get $number) (local.get $new))
+    (struct.set $weak $target (local.get $new)
+      (call $create (table.get $targets (local.get $number)) (local.get $new) (global.get $queue))))
+  (func (export "letGo") (param $number i32) (table.set $targets (local.get $number) (ref.null $object)))
+  (func (export "forget") (param $number i32) (table.set $held (local.get $number) (ref.null $weak)))
+  (func (export "forgetQueue") (global.set $queue (ref.null $object)))
+  (func (export "get") (param $number i32) (result i32) (local $target (ref null $object))
+    (local.set $target (call $deref (struct.get $weak $target (table.get $held (local.get $number)))))
+    (if (result i32) (ref.is_null (local.get $target))
+      (then (i32.const -1)) (else (struct.get $object 0 (local.get $target)))))
+  (func (export "told") (result i32)
+    (drop (call $deref (call $create (ref.null $object) (ref.null $weak) (ref.null $object))))
+    (global.get $told))
+  (func (export "teavm.reportGarbageCollectedValue") (param $queue (ref null $object)) (param $dead (ref null $weak))
+    (if (i32.ne (struct.get $object 0 (local.get $queue)) (i32.const 77)) (then (unreachable)))
+    (global.set $told (i32.add (i32.mul (global.get $told) (i32.const 10))
+      (struct.get $weak 0 (local.get $dead))))))"#;
+
 #[test]
-fn weak_references_give_back_their_target() {
+fn queues_are_told_of_the_dead_as_long_as_anybody_listens() {
+    let mut program = start(QUEUE).unwrap();
+    let mut call = |name: &str, args: &[i32]| {
+        let args: Vec<_> = args.iter().map(|&arg| Val::I32(arg)).collect();
+        match name {
+            "gc" => program.store.gc(),
+            name => return program.call(name, &args).unwrap().i32().unwrap(),
+        }
+        0
+    };
+    (1..8).for_each(|number| _ = call("make", &[number]));
+    call("letGo", &[3]);
+    assert_eq!((call("get", &[3]), call("told", &[])), (3, 0), "nothing has been collected");
+    call("gc", &[]);
+    assert_eq!((call("get", &[3]), call("get", &[4]), call("told", &[])), (-1, 4, 3));
+    // A reference that has died itself is not told of, be it before its target or with it.
+    call("forget", &[4]);
+    call("letGo", &[5]);
+    call("forget", &[5]);
+    call("gc", &[]);
+    call("letGo", &[4]);
+    call("letGo", &[6]);
+    call("gc", &[]);
+    assert_eq!((call("told", &[]), call("get", &[7])), (36, 7));
+    call("letGo", &[7]);
+    call("forgetQueue", &[]);
+    call("gc", &[]);
+    assert_eq!((call("told", &[]), call("get", &[7])), (36, -1), "nobody could ask that queue");
+}
+
+/// A table of interned strings like TeaVM's: every entry has the same hash, and `equals` takes no null.
+const STRINGS: &str = r#"(module
+  (type $string (sub (struct (field $letter i32))))
+  (rec (type $entry (sub (struct (field $next (mut (ref null $entry))) (field $value (mut externref))))))
+  (import "teavm" "createStringWeakRef" (func $create (param (ref null $string) (ref null $entry)) (result externref)))
+  (import "teavm" "stringDeref" (func $deref (param externref) (result (ref null $string))))
+  (global $first (mut (ref null $entry)) (ref.null $entry))
+  (global $kept (mut (ref null $string)) (ref.null $string))
+  (func $equals (param $left (ref null $string)) (param $right (ref null $string)) (result i32)
+    (i32.eq (struct.get $string $letter (local.get $left)) (struct.get $string $letter (local.get $right))))
+  (func $intern (param $string (ref null $string)) (result (ref null $string))
+    (local $entry (ref null $entry)) (local $value (ref null $string))
+    (local.set $entry (global.get $first))
+    (block $missing (loop $next
+      (br_if $missing (ref.is_null (local.get $entry)))
+      (local.set $value (call $deref (struct.get $entry $value (local.get $entry))))
+      (if (call $equals (local.get $value) (local.get $string)) (then (return (local.get $value))))
+      (local.set $entry (struct.get $entry $next (local.get $entry)))
+      (br $next)))
+    (local.set $entry (struct.new $entry (global.get $first) (ref.null extern)))
+    (struct.set $entry $value (local.get $entry) (call $create (local.get $string) (local.get $entry)))
+    (global.set $first (local.get $entry))
+    (local.get $string))
+  (func (export "intern") (param $letter i32) (result i32)
+    (struct.get $string $letter (call $intern (struct.new $string (local.get $letter)))))
+  (func (export "keep") (param $letter i32)
+    (global.set $kept (call $intern (struct.new $string (local.get $letter)))))
+  (func (export "isKept") (param $letter i32) (result i32)
+    (ref.eq (global.get $kept) (call $intern (struct.new $string (local.get $letter)))))
+  (func (export "entries") (result i32) (local $entry (ref null $entry)) (local $count i32)
+    (local.set $entry (global.get $first))
+    (block $end (loop $next
+      (br_if $end (ref.is_null (local.get $entry)))
+      (local.set $count (i32.add (local.get $count) (i32.const 1)))
+      (local.set $entry (struct.get $entry $next (local.get $entry)))
+      (br $next)))
+    (local.get $count))
+  (func (export "teavm.reportGarbageCollectedString") (param $dead (ref null $entry))
+    (local $entry (ref null $entry)) (local $before (ref null $entry))
+    (local.set $entry (global.get $first))
+    (block $end (loop $next
+      (br_if $end (ref.is_null (local.get $entry)))
+      (if (ref.eq (local.get $entry) (local.get $dead))
+        (then
+          (if (ref.is_null (local.get $before))
+            (then (global.set $first (struct.get $entry $next (local.get $entry))))
+            (else (struct.set $entry $next (local.get $before) (struct.get $entry $next (local.get $entry)))))
+          (br $end)))
+      (local.set $before (local.get $entry))
+      (local.set $entry (struct.get $entry $next (local.get $entry)))
+      (br $next)))))"#;
+
+#[test]
+fn interned_strings_die_and_are_interned_anew() {
+    let mut program = start(STRINGS).unwrap();
+    let mut call = |name: &str, args: &[i32]| {
+        let args: Vec<_> = args.iter().map(|&arg| Val::I32(arg)).collect();
+        program.store.gc();
+        program.call(name, &args).unwrap().i32().unwrap()
+    };
+    call("keep", &[50]);
+    for _ in 0..3 {
+        for letter in 0..30 {
+            assert_eq!(call("intern", &[letter]), letter);
+            assert_eq!(call("isKept", &[50]), 1);
+            assert!(call("entries", &[]) <= 3, "the first, the kept and the last one");
+        }
+    }
+    // The first one of all is the same for ever, though the program lets go of it.
+    call("keep", &[60]);
+    assert_eq!((call("isKept", &[60]), call("isKept", &[50]), call("isKept", &[0])), (1, 0, 0));
+    call("keep", &[50]);
+    assert_eq!(call("isKept", &[50]), 1);
+}
+
+#[test]
+fn weak_references_give_back_a_target_that_lives() {
     let mut program = start(
         r#"(module
           (type $object (sub (struct (field i32))))
@@ -107,11 +245,13 @@ fn weak_references_give_back_their_target() {
           (import "teavm" "createWeakRef"
             (func $create (param (ref null $object) (ref null $weak) (ref null $object)) (result externref)))
           (import "teavm" "deref" (func $deref (param externref) (result (ref null $object))))
+          (global $kept (mut (ref null $object)) (ref.null $object))
           (global $held (mut (ref null $weak)) (ref.null $weak))
           (func (export "make") (param i32)
             (global.set $held (struct.new $weak (i32.const 0) (ref.null extern)))
+            (global.set $kept (struct.new $object (local.get 0)))
             (struct.set $weak $target (global.get $held)
-              (call $create (struct.new $object (local.get 0)) (global.get $held) (ref.null $object))))
+              (call $create (global.get $kept) (global.get $held) (ref.null $object))))
           (func (export "get") (result i32)
             (struct.get $object 0 (call $deref (struct.get $weak $target (global.get $held)))))
           (func (export "null") (result i32)

@@ -56,7 +56,23 @@ const fn parameter(name: &'static str, values: &'static [Value]) -> Axis {
 /// axis further down. So parameters of a value (first-n of zrays) are axes behind it, and native views come last among
 /// what concerns arrays.
 pub static AXES: &[Axis] = &[
-    axis("collector", &[value("collector=generational"), value("collector=mark-sweep"), value("collector=snapshot")]),
+    axis(
+        "collector",
+        &[
+            value("collector=generational"),
+            value("collector=mark-sweep"),
+            value("collector=realtime"),
+            value("collector=snapshot"),
+        ],
+    ),
+    parameter("full", &[value("full=incremental"), value("full=stop")]),
+    parameter(
+        "schedule",
+        &[
+            value("schedule=time,quantum=100us,utilisation=50,window=2ms,trigger=predicted"),
+            value("schedule=work,trigger=half"),
+        ],
+    ),
     axis("references", &[value("references=direct"), value("references=thin-handles")]),
     axis(
         "arrays",

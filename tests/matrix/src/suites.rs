@@ -41,8 +41,8 @@ pub const PROGRAMS: Suite = Suite {
     nursery: "nursery=8M",
     fixed: "sizing=fixed,max=64M",
     // No host looks at their arrays, and leaves of whole pages would be most of their memory. The snapshot collector
-    // traces the heap again and again.
-    without: &["native-views", "view-creation", "count-accesses", "collector=snapshot"],
+    // traces the heap again and again. Slices come by time in most rows.
+    without: &["native-views", "view-creation", "count-accesses", "collector=snapshot", "schedule"],
     settings: "min=2M",
     modes: &["verify=on", "verify=on,stress=60013"],
     // Collections more often where each is cheap.
@@ -50,6 +50,7 @@ pub const PROGRAMS: Suite = Suite {
         "collector=mark-sweep,min=2M,verify=on,stress=20011",
         "collector=mark-sweep,references=thin-handles,min=2M,verify=on,stress=20011",
         "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,stress=20011",
+        "collector=realtime,schedule=work,min=2M,verify=on",
     ],
 };
 

@@ -30,8 +30,6 @@ pub struct FunctionCode {
     pub(super) addresses: Vec<(u32, u32)>,
     /// Bytes of the frame below the frame pointer.
     pub(super) frame_bytes: u32,
-    /// Loops taken out of the function.
-    pub(super) outlined: Vec<FunctionCode>,
     /// Disassembly, where asked for.
     pub(super) listing: Option<String>,
 }

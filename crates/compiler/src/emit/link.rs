@@ -62,20 +62,6 @@ impl Linker {
         Ok(CodeRange { start, length: piece.bytes.len() as u32 })
     }
 
-    /// Appends a function and the loops taken out of it. Returns where all of it lies, and where in there these loops
-    /// begin. Errors: as for [`add`](Self::add).
-    pub(super) fn add_function(&mut self, mut function: FunctionCode) -> Result<(CodeRange, u32), String> {
-        let index = function.index;
-        let outlined = std::mem::take(&mut function.outlined);
-        let mut range = self.add(Some(Symbol::Function(index)), function)?;
-        let begin = range.length;
-        for (number, piece) in outlined.into_iter().enumerate() {
-            let added = self.add(Some(Symbol::Outlined(index, number as u32)), piece)?;
-            range.length = added.start + added.length - range.start;
-        }
-        Ok((range, begin))
-    }
-
     /// The symbols that are referred to but not there yet, ascending.
     pub(super) fn missing(&self) -> Vec<Symbol> {
         let mut missing: Vec<_> = self

@@ -6,8 +6,6 @@ mod link;
 mod target;
 mod trampolines;
 
-use std::borrow::Cow;
-
 use cranelift_codegen::ir;
 use legato_heap::AccessPlan;
 use legato_heap::layout::StructLayout;
@@ -22,16 +20,13 @@ use crate::artifact::{CodeRange, CompiledFunction, CompiledModule, MachineSignat
 use crate::error::CompileError;
 use crate::lower::env::{ModuleEnv, Symbol, exception_layout};
 use crate::lower::{is_large, lower};
+use crate::mir;
 use crate::module::{CompositeType, ImportKind, ModuleInfo};
 use crate::options::CompileOptions;
-use crate::{mir, passes};
 
 /// Frames larger than this check the stack before they are taken, not after: the reserve below the stack limit need
 /// not hold them. In bytes.
 const LARGE_FRAME: u32 = 32 << 10;
-
-/// A function, and loops taken out of it.
-type Versions<'a> = (Cow<'a, mir::Function>, Vec<mir::Function>);
 
 /// Compiles the functions of one module.
 pub struct CodeGenerator {
@@ -82,7 +77,6 @@ impl CodeGenerator {
     /// The Cranelift IR of a function as text, before optimisation.
     pub fn lowered(&self, function: &mir::Function) -> Result<String, CompileError> {
         let large = is_large(function);
-        let function = &self.versions(function, large)?.0;
         with_scratch(|scratch| {
             lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)
                 .map(|()| scratch.context.func.display().to_string())
@@ -90,45 +84,13 @@ impl CodeGenerator {
         .map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
 
-    /// The function with two versions of its loops, where the heap asks for that, and the loops taken out of it.
-    fn versions<'a>(&self, function: &'a mir::Function, large: bool) -> Result<Versions<'a>, CompileError> {
-        let Some((function, outlined)) = (!large)
-            .then(|| passes::loop_versions(&self.env().heap_facts(), function, self.options.loop_versions))
-            .flatten()
-        else {
-            return Ok((Cow::Borrowed(function), Vec::new()));
-        };
-        if self.options.verify {
-            std::iter::once(&function)
-                .chain(&outlined)
-                .try_for_each(|function| passes::check(function, &self.info, "loop_versions"))?;
-        }
-        Ok((Cow::Owned(function), outlined))
-    }
-
     fn compile(&self, function: &mir::Function, listing: bool) -> Result<FunctionCode, CompileError> {
         let large = is_large(function);
-        let (function, outlined) = &self.versions(function, large)?;
         let mut code = self.compile_once(function, listing, large, false);
         if let Ok(compiled) = &code
             && compiled.frame_bytes > LARGE_FRAME
         {
             code = self.compile_once(function, listing, large, true);
-        }
-        if let Ok(compiled) = &mut code {
-            let parts = outlined.iter().map(|part| self.compile_once(part, listing, false, false));
-            match parts.collect() {
-                Ok(parts) => {
-                    compiled.outlined = parts;
-                    if let Some(text) = &mut compiled.listing {
-                        for part in &compiled.outlined {
-                            text.push_str("; a loop taken out of the function:\n");
-                            text.push_str(part.listing.as_deref().unwrap_or_default());
-                        }
-                    }
-                }
-                Err(error) => code = Err(error),
-            }
         }
         code.map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
@@ -176,10 +138,10 @@ impl CodeGenerator {
         let mut compiled = Vec::with_capacity(functions.len());
         for function in functions {
             let (index, source) = (function.index, function.source);
-            let (range, outlined) = linker
-                .add_function(function)
+            let range = linker
+                .add(Some(Symbol::Function(index)), function)
                 .map_err(|message| CompileError::CodeGeneration { function: index, message })?;
-            compiled.push(CompiledFunction { range, outlined, index, source });
+            compiled.push(CompiledFunction { range, index, source });
         }
         let builtins = link_builtins(&self.target, &self.options.plan, &mut linker).map_err(error)?;
         let signatures = boundary_signatures(&self.info);
@@ -259,7 +221,7 @@ fn link_builtins(target: &Target, plan: &AccessPlan, linker: &mut Linker) -> Res
                 let code = trampolines::builtin(target, plan, Builtin::ALL[number as usize], true)?;
                 linker.add(Some(symbol), code)?;
             }
-            Symbol::Function(_) | Symbol::Outlined(..) => {}
+            Symbol::Function(_) => {}
         }
     }
     Ok(ranges)

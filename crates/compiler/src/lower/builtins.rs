@@ -4,7 +4,7 @@ use cranelift_codegen::ir::{self, InstBuilder, Signature};
 
 use super::Lowering;
 use super::access::Region;
-use super::env::{Symbol, abi_type, builtin_signature, cold_signature, context_signature};
+use super::env::{Symbol, abi_type, builtin_signature, cold_signature};
 use crate::abi::{Builtin, ContextHead};
 use crate::passes::analysis::SafepointKey;
 
@@ -107,11 +107,5 @@ impl Lowering<'_, '_> {
     pub(super) fn set_cell(&mut self, number: u32, value: ir::Value) {
         let flags = self.flags(Region::ColdCells).with_aligned();
         self.b.ins().store(flags, value, self.context, ContextHead::COLD_CELLS_OFFSET + 8 * number as i32);
-    }
-
-    /// Runs a loop that has been taken out of this function.
-    pub(super) fn call_outlined(&mut self, number: u32) {
-        let function = self.function_ref(Symbol::Outlined(self.mir.index.0, number), context_signature);
-        self.b.ins().call(function, &[self.context]);
     }
 }

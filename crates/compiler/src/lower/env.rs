@@ -36,8 +36,6 @@ pub(crate) enum Symbol {
     /// A trampoline of a [`Builtin`] that preserves all registers and takes nothing but the context: for slow paths
     /// beside hot code.
     Cold(u32),
-    /// A loop taken out of a function: the function's index in the module, the loop's number in the function.
-    Outlined(u32, u32),
 }
 
 impl Symbol {
@@ -46,7 +44,6 @@ impl Symbol {
             Symbol::Function(index) => (0, index),
             Symbol::Builtin(index) => (1, index),
             Symbol::Cold(index) => (2, index),
-            Symbol::Outlined(index, number) => (3 + number, index),
         };
         ir::UserExternalName { namespace, index }
     }
@@ -55,8 +52,7 @@ impl Symbol {
         match name.namespace {
             0 => Symbol::Function(name.index),
             1 => Symbol::Builtin(name.index),
-            2 => Symbol::Cold(name.index),
-            namespace => Symbol::Outlined(name.index, namespace - 3),
+            _ => Symbol::Cold(name.index),
         }
     }
 }
@@ -121,12 +117,6 @@ pub(crate) fn builtin_signature(builtin: Builtin) -> Signature {
 /// of cells in the frame.
 pub(crate) fn cold_signature(builtin: Builtin) -> Signature {
     assert!(builtin.signature().params.len() <= COLD_CELLS, "{builtin:?} has more arguments than a cold call");
-    context_signature()
-}
-
-/// The signature of what takes nothing but the context and preserves all registers: cold trampolines, and loops taken
-/// out of functions.
-pub(crate) fn context_signature() -> Signature {
     let mut signature = Signature::new(CallConv::PreserveAll);
     signature.params.push(AbiParam::special(POINTER, ArgumentPurpose::VMContext));
     signature

@@ -58,10 +58,7 @@ pub(crate) fn lower(
     builder_context: &mut FunctionBuilderContext,
     large: bool,
 ) -> Result<(), String> {
-    function.signature = match mir.outlined {
-        None => wasm_signature(env.info.func_type(mir.ty)),
-        Some(_) => env::context_signature(),
-    };
+    function.signature = wasm_signature(env.info.func_type(mir.ty));
     let heap = &env.heap_facts();
     let cfg = Cfg::new(mir);
     let order = &cfg.order;
@@ -70,7 +67,7 @@ pub(crate) fn lower(
     let safepoints = safepoints::find(env, mir, order, inline_allocation);
     let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints);
     let strips = if large { StripPlan::default() } else { plan_strips(heap, mir, &cfg, &safepoints) };
-    let guards = find_guards(heap, mir, &cfg, &strips);
+    let guards = find_guards(heap, mir, &cfg);
     let checks = merge_checks(heap, mir, &cfg, &strips, &guards);
 
     let mut lowering = Lowering {
@@ -335,12 +332,8 @@ impl Lowering<'_, '_> {
                 let (index, length) = (arg(self, 0), arg(self, 1));
                 return self.bounds_check(index, length);
             }
-            Op::ArrayInlineLen(check) => {
-                let reference = arg(self, 0);
-                self.array_inline_len(*check, reference)
-            }
-            Op::ArrayGet(ty, extension, reach) => self.array_get(inst, *ty, *extension, *reach, &data.args),
-            Op::ArraySet(ty, reach) => return self.array_set(inst, *ty, *reach, &data.args),
+            Op::ArrayGet(ty, extension) => self.array_get(inst, *ty, *extension, &data.args),
+            Op::ArraySet(ty) => return self.array_set(inst, *ty, &data.args),
             Op::ArrayFill(ty) => {
                 let args = self.value_list(&data.args);
                 return self.array_fill(*ty, &args, key);
@@ -372,14 +365,6 @@ impl Lowering<'_, '_> {
                 return;
             }
             Op::Poll => return self.poll(key),
-
-            Op::CallOutlined(number) => return self.call_outlined(*number),
-            Op::CellGet(cell, ty) => self.cell(*cell, clif_type(*ty)),
-            Op::CellSet(cell) => {
-                let value = arg(self, 0);
-                return self.set_cell(*cell, value);
-            }
-            Op::PollPending => self.poll_word(),
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);

@@ -16,10 +16,6 @@ const SMALL_LEAF: usize = 200;
 
 /// Whether a function checks the stack at its entry.
 pub(super) fn needs_stack_check(mir: &mir::Function, order: &[Block]) -> bool {
-    if mir.outlined.is_some() {
-        // It is small, and its callers have checked.
-        return false;
-    }
     let mut count = 0;
     for &block in order {
         let data = &mir.blocks[block.index()];
@@ -53,15 +49,10 @@ impl Lowering<'_, '_> {
 
     /// A safepoint at a loop back-edge.
     pub(super) fn poll(&mut self, key: SafepointKey) {
-        let word = self.poll_word();
-        self.cold_poll(word, key, |l, value| l.value(value));
-    }
-
-    /// What is not 0 where a poll has something to do.
-    pub(super) fn poll_word(&mut self) -> ir::Value {
         let mutator = self.mutator();
         let flags = self.flags(Region::Poll).with_aligned();
-        self.b.ins().load(types::I32, flags, mutator, MutatorContext::POLL_OFFSET as i32)
+        let word = self.b.ins().load(types::I32, flags, mutator, MutatorContext::POLL_OFFSET as i32);
+        self.cold_poll(word, key, |l, value| l.value(value));
     }
 
     fn cold_poll(

@@ -44,9 +44,6 @@ pub struct Function {
     pub entry: Block,
     /// Wasm byte offset of the function's body in the module file.
     pub source: u32,
-    /// Where this is a loop taken out of the function: its number among those. It has neither parameters nor results,
-    /// but cells.
-    pub outlined: Option<u32>,
 }
 
 /// A value's type and origin.
@@ -249,16 +246,8 @@ impl Terminator {
 impl Function {
     /// An empty function with an empty entry block.
     pub fn new(index: FuncIndex, ty: TypeIndex, source: u32) -> Function {
-        let mut function = Function {
-            index,
-            ty,
-            values: Vec::new(),
-            insts: Vec::new(),
-            blocks: Vec::new(),
-            entry: Block(0),
-            source,
-            outlined: None,
-        };
+        let mut function =
+            Function { index, ty, values: Vec::new(), insts: Vec::new(), blocks: Vec::new(), entry: Block(0), source };
         function.entry = function.add_block();
         function
     }

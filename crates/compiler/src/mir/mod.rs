@@ -23,5 +23,5 @@ pub use verify::verify;
 
 pub use function::{Block, BlockData, Edge, Function, Inst, InstData, Terminator, Value, ValueData, ValueDef};
 pub use op::{
-    BinaryOp, Callee, CompareOp, Constant, Extension, HandlerEdge, LoadKind, NullCheck, Op, Reach, StoreKind, UnaryOp,
+    BinaryOp, Callee, CompareOp, Constant, Extension, HandlerEdge, LoadKind, NullCheck, Op, StoreKind, UnaryOp,
 };

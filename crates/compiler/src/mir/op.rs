@@ -3,7 +3,6 @@
 use super::function::{Edge, Value};
 use crate::module::{
     DataIndex, ElemIndex, FuncIndex, GlobalIndex, HeapType, MemoryIndex, RefType, TableIndex, TagIndex, TypeIndex,
-    ValueType,
 };
 
 /// Whether an operation must check its reference for null.
@@ -24,15 +23,6 @@ pub enum Extension {
     Signed,
     /// Zero-extended.
     Unsigned,
-}
-
-/// Where the element lies that an access to an array reaches.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reach {
-    /// Anywhere.
-    Any,
-    /// Behind the header, in one piece with all elements before it.
-    Inline,
 }
 
 /// A constant. Floats are given by their bits.
@@ -372,13 +362,10 @@ pub enum Op {
     ArrayLen(NullCheck),
     /// (index, length): traps (`ArrayOutOfBounds`) unless index < length, unsigned.
     BoundsCheck,
-    /// (array) -> i32: how many of its elements lie in one piece behind the header, now or at an earlier time; there
-    /// are never fewer again. Only where arrays have inline lengths.
-    ArrayInlineLen(NullCheck),
     /// (array, index) -> element. Checks nothing: an `ArrayLen` and a `BoundsCheck` precede it.
-    ArrayGet(TypeIndex, Extension, Reach),
+    ArrayGet(TypeIndex, Extension),
     /// (array, index, element). Checks nothing.
-    ArraySet(TypeIndex, Reach),
+    ArraySet(TypeIndex),
     /// (array not null, start, element, length). Checks bounds.
     ArrayFill(TypeIndex),
     /// Destination and source type. (destination not null, start, source not null, start, length). Checks bounds.
@@ -397,15 +384,6 @@ pub enum Op {
     Call(Callee),
     /// A safepoint at a loop back-edge.
     Poll,
-
-    /// Runs the loop of this number that has been taken out of the function. It collects nothing. ()
-    CallOutlined(u32),
-    /// () -> what the cell of this number holds
-    CellGet(u32, ValueType),
-    /// (value)
-    CellSet(u32),
-    /// () -> i32: not 0 where a poll would have something to do.
-    PollPending,
 }
 
 impl Op {

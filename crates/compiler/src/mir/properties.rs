@@ -34,8 +34,7 @@ pub enum Memory {
     Elements(TypeIndex),
     /// This global.
     Global(GlobalIndex),
-    /// Linear memories, tables, segments, cells of the context, inline lengths: all that neither field, element nor
-    /// global is.
+    /// Linear memories, tables, segments: all that neither field, element nor global is.
     Other,
     /// Anything at all: it runs code of functions or of the host.
     All,
@@ -169,10 +168,9 @@ impl Op {
                 Properties { reads: Memory::Other, writes: Memory::None, ..CALLS }
             }
             Op::ArrayLen(check) => Properties { traps: null(*check), reads: Memory::Constant, ..COMPUTES },
-            Op::ArrayInlineLen(check) => Properties { traps: null(*check), reads: Memory::Other, ..COMPUTES },
             Op::BoundsCheck => Properties { traps: Traps::OnOperands, ..COMPUTES },
             Op::ArrayGet(ty, ..) => Properties { reads: Memory::Elements(*ty), relies: true, ..COMPUTES },
-            Op::ArraySet(ty, _) => Properties { writes: Memory::Elements(*ty), relies: true, ..COMPUTES },
+            Op::ArraySet(ty) => Properties { writes: Memory::Elements(*ty), relies: true, ..COMPUTES },
             Op::ArrayFill(ty) => Properties {
                 reads: Memory::None,
                 writes: Memory::Elements(*ty),
@@ -195,10 +193,6 @@ impl Op {
             Op::Call(_) => CALLS,
             // It may interrupt the program. Its trampoline needs no more stack than callers have checked.
             Op::Poll => Properties { traps: Traps::OnState, collects: Collects::WhenDue, ..COMPUTES },
-            // It is small, and so is what it calls.
-            Op::CallOutlined(_) => Properties { collects: Collects::Never, calls: false, ..CALLS },
-            Op::CellGet(..) | Op::PollPending => Properties { reads: Memory::Other, ..COMPUTES },
-            Op::CellSet(_) => Properties { writes: Memory::Other, ..COMPUTES },
         }
     }
 
@@ -215,11 +209,9 @@ impl Op {
     /// The flag that says whether the operation checks its reference for null, if it has one.
     pub fn check_mut(&mut self) -> Option<&mut NullCheck> {
         match self {
-            Op::I31Get(_, check)
-            | Op::StructGet(_, _, _, check)
-            | Op::StructSet(_, _, check)
-            | Op::ArrayLen(check)
-            | Op::ArrayInlineLen(check) => Some(check),
+            Op::I31Get(_, check) | Op::StructGet(_, _, _, check) | Op::StructSet(_, _, check) | Op::ArrayLen(check) => {
+                Some(check)
+            }
             _ => None,
         }
     }
@@ -276,7 +268,7 @@ impl Properties {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mir::{BinaryOp, Constant, Extension, Reach};
+    use crate::mir::{BinaryOp, Constant, Extension};
     use crate::module::ElemIndex;
 
     const TYPE: TypeIndex = TypeIndex(0);
@@ -285,7 +277,7 @@ mod tests {
     #[test]
     fn who_collects() {
         for (op, collects) in [
-            (Op::ArraySet(TYPE, Reach::Any), Collects::Never),
+            (Op::ArraySet(TYPE), Collects::Never),
             (Op::Poll, Collects::WhenDue),
             (Op::StructNew(TYPE), Collects::Allocating),
             (Op::ArrayFill(TYPE), Collects::ReservingLeaves),

@@ -10,7 +10,7 @@
 use std::fmt;
 
 use super::function::{Block, Edge, Function, InstData, Terminator, Value};
-use super::op::{Callee, Constant, Extension, HandlerEdge, NullCheck, Op, Reach};
+use super::op::{Callee, Constant, Extension, HandlerEdge, NullCheck, Op};
 use crate::module::{HeapType, ModuleInfo, RefType, ValueType};
 
 impl fmt::Display for Value {
@@ -56,17 +56,6 @@ impl fmt::Display for ShowNullCheck {
         f.write_str(match self.0 {
             NullCheck::Needed => " needed",
             NullCheck::Elided => "",
-        })
-    }
-}
-
-struct ShowReach(Reach);
-
-impl fmt::Display for ShowReach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Reach::Any => "",
-            Reach::Inline => " inline",
         })
     }
 }
@@ -148,11 +137,8 @@ impl fmt::Display for Op {
             Op::ArrayNewData(ty, data) => write!(f, "ArrayNewData({}, {})", ty.0, data.0),
             Op::ArrayNewElem(ty, element) => write!(f, "ArrayNewElem({}, {})", ty.0, element.0),
             Op::ArrayLen(check) => write!(f, "ArrayLen{}", ShowNullCheck(*check)),
-            Op::ArrayInlineLen(check) => write!(f, "ArrayInlineLen{}", ShowNullCheck(*check)),
-            Op::ArrayGet(ty, extension, reach) => {
-                write!(f, "ArrayGet({}){}{}", ty.0, ShowExtension(*extension), ShowReach(*reach))
-            }
-            Op::ArraySet(ty, reach) => write!(f, "ArraySet({}){}", ty.0, ShowReach(*reach)),
+            Op::ArrayGet(ty, extension) => write!(f, "ArrayGet({}){}", ty.0, ShowExtension(*extension)),
+            Op::ArraySet(ty) => write!(f, "ArraySet({})", ty.0),
             Op::ArrayFill(ty) => write!(f, "ArrayFill({})", ty.0),
             Op::ArrayCopy(to, from) => write!(f, "ArrayCopy({}, {})", to.0, from.0),
             Op::ArrayInitData(ty, data) => write!(f, "ArrayInitData({}, {})", ty.0, data.0),
@@ -160,9 +146,6 @@ impl fmt::Display for Op {
             Op::ExceptionNew(tag) => write!(f, "ExceptionNew({})", tag.0),
             Op::ExceptionGet(tag, field) => write!(f, "ExceptionGet({}.{field})", tag.0),
             Op::Call(callee) => write!(f, "Call {callee}"),
-            Op::CallOutlined(number) => write!(f, "CallOutlined({number})"),
-            Op::CellGet(cell, ty) => write!(f, "CellGet({cell}) {ty}"),
-            Op::CellSet(cell) => write!(f, "CellSet({cell})"),
             plain => write!(f, "{plain:?}"),
         }
     }

@@ -54,13 +54,8 @@ impl Verifier<'_> {
 
     /// The parameters and results of the function.
     fn signature_of_function(&self) -> (&[ValueType], &[ValueType]) {
-        match self.function.outlined {
-            None => {
-                let signature = self.info.func_type(self.function.ty);
-                (&signature.params, &signature.results)
-            }
-            Some(_) => (&[], &[]),
-        }
+        let signature = self.info.func_type(self.function.ty);
+        (&signature.params, &signature.results)
     }
 
     fn block(&self, block: Block) -> Checked {
@@ -212,13 +207,7 @@ impl Verifier<'_> {
                 (vec![address, I32, address], vec![])
             }
             Op::MemoryInit(memory, _) => (vec![self.address(memory.index()), I32, I32], vec![]),
-            Op::DataDrop(_) | Op::ElemDrop(_) | Op::Poll | Op::CallOutlined(_) => (vec![], vec![]),
-            Op::CellGet(_, ty) => (vec![], vec![*ty]),
-            Op::CellSet(_) => {
-                let &value = args.first().ok_or("too few operands")?;
-                (vec![self.function.value_type(value)], vec![])
-            }
-            Op::PollPending => (vec![], vec![I32]),
+            Op::DataDrop(_) | Op::ElemDrop(_) | Op::Poll => (vec![], vec![]),
             Op::TableGet(table) => {
                 let element = self.info.tables[table.index()].element;
                 (vec![self.table_address(table.index())], vec![ValueType::Ref(element)])
@@ -283,13 +272,11 @@ impl Verifier<'_> {
             Op::ArrayNewData(ty, _) | Op::ArrayNewElem(ty, _) => (vec![I32, I32], vec![fresh(*ty)]),
             Op::ArrayLen(_) => (vec![array], vec![I32]),
             Op::BoundsCheck => (vec![I32, I32], vec![]),
-            // The reference may be one that is known to be an array only by a copy of it.
-            Op::ArrayInlineLen(_) => (vec![reference(true, HeapType::Any)], vec![I32]),
-            Op::ArrayGet(ty, extension, _) => {
+            Op::ArrayGet(ty, extension) => {
                 let storage = self.info.array_element(*ty).storage;
                 (vec![object(*ty), I32], vec![self.unpacked(storage, *extension)?])
             }
-            Op::ArraySet(ty, _) => (vec![object(*ty), I32, self.element(*ty)?], vec![]),
+            Op::ArraySet(ty) => (vec![object(*ty), I32, self.element(*ty)?], vec![]),
             Op::ArrayFill(ty) => (vec![fresh(*ty), I32, self.element(*ty)?, I32], vec![]),
             Op::ArrayCopy(to, from) => (vec![fresh(*to), I32, fresh(*from), I32, I32], vec![]),
             Op::ArrayInitData(ty, _) | Op::ArrayInitElem(ty, _) => (vec![fresh(*ty), I32, I32, I32], vec![]),

@@ -54,7 +54,7 @@ fn has_repeated(function: &Function, info: &ModuleInfo) -> bool {
             Op::GlobalGet(global) if info.globals[global.index()].mutable => (global.0, true),
             Op::GlobalSet(global) => (global.0, false),
             Op::ArrayGet(ty, ..) => (ty.0 + ELEMENTS, true),
-            Op::ArraySet(ty, _) => (ty.0 + ELEMENTS, false),
+            Op::ArraySet(ty) => (ty.0 + ELEMENTS, false),
             _ => continue,
         };
         // What has numbers that differ by a multiple of 64 passes for one.
@@ -217,11 +217,11 @@ impl Loads<'_> {
                 (Location::Global(global), data.results[0])
             }
             Op::GlobalSet(global) => (Location::Global(global), data.args[0]),
-            Op::ArrayGet(ty, extension, _) => {
+            Op::ArrayGet(ty, extension) => {
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
                 (Location::Element { kind: self.info.element_kind(ty), array, index, extension }, data.results[0])
             }
-            Op::ArraySet(ty, _) => {
+            Op::ArraySet(ty) => {
                 let StorageType::Value(_) = self.info.array_element(ty).storage else { return false };
                 let (array, index) = (self.roots.of(data.args[0]), data.args[1]);
                 let (kind, extension) = (self.info.element_kind(ty), Extension::None);

@@ -21,7 +21,6 @@ mod heap;
 mod inline;
 mod invariant;
 mod loads;
-mod loop_versions;
 mod ranges;
 mod simplify;
 mod support;
@@ -32,7 +31,6 @@ pub(crate) use cold::cold;
 pub(crate) use fields::Fields;
 pub(crate) use heap::HeapFacts;
 pub(crate) use inline::Inliner;
-pub(crate) use loop_versions::loop_versions;
 pub(crate) use support::{constant, constant_length, definition, root};
 pub use unreachable::unreachable_blocks;
 

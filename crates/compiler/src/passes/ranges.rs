@@ -449,7 +449,7 @@ pub(crate) fn greatest(function: &Function, info: &ModuleInfo, value: Value) -> 
         Op::Binary(BinaryOp::I32RemU) => Some((constant_i32(function, args[1])? as u32).checked_sub(1)?),
         Op::Load(_, LoadKind::I32From8U, _) => Some(0xff),
         Op::Load(_, LoadKind::I32From16U, _) => Some(0xffff),
-        Op::ArrayGet(ty, Extension::Unsigned, _) => packed(info.array_element(*ty).storage),
+        Op::ArrayGet(ty, Extension::Unsigned) => packed(info.array_element(*ty).storage),
         Op::StructGet(ty, field, Extension::Unsigned, _) => packed(info.struct_fields(*ty)[*field as usize].storage),
         Op::Compare(_) | Op::RefIsNull | Op::RefEq | Op::RefTest(_) | Op::Unary(UnaryOp::I32Eqz | UnaryOp::I64Eqz) => {
             Some(1)

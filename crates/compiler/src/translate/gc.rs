@@ -4,7 +4,7 @@ use wasmparser::Operator;
 
 use super::Translator;
 use crate::CompileError;
-use crate::mir::{Constant, Extension, NullCheck, Op, Reach, Value};
+use crate::mir::{Constant, Extension, NullCheck, Op, Value};
 use crate::module::{DataIndex, ElemIndex, FuncIndex, HeapType, RefType, TypeIndex, ValueType};
 
 const I31: ValueType = ValueType::Ref(RefType::non_null(HeapType::I31));
@@ -173,7 +173,7 @@ impl Translator<'_> {
                 let index = self.pop();
                 let array = self.pop();
                 self.check_element(array, index);
-                self.emit(Op::ArraySet(ty, Reach::Any), &[array, index, value], &[]);
+                self.emit(Op::ArraySet(ty), &[array, index, value], &[]);
             }
             Operator::ArrayFill { array_type_index } => {
                 let ty = self.types.index(array_type_index);
@@ -213,7 +213,7 @@ impl Translator<'_> {
         let index = self.pop();
         let array = self.pop();
         self.check_element(array, index);
-        self.push_value(Op::ArrayGet(ty, extension, Reach::Any), &[array, index], result);
+        self.push_value(Op::ArrayGet(ty, extension), &[array, index], result);
     }
 
     /// An operation on whole ranges, whose arrays (`arrays`: which operands) are checked for null first.

@@ -225,8 +225,8 @@ fn objects() {
         let [old, index, value] = [0, 1, 2].map(|number| build.param(number));
         let length = build.op(Op::ArrayLen(NullCheck::Needed), &[old], I32);
         build.inst(Op::BoundsCheck, &[index, length], &[]);
-        build.op(Op::ArrayGet(ty, extension, Reach::Any), &[old, index], element);
-        build.inst(Op::ArraySet(ty, Reach::Any), &[old, index, value], &[]);
+        build.op(Op::ArrayGet(ty, extension), &[old, index], element);
+        build.inst(Op::ArraySet(ty), &[old, index, value], &[]);
         build.inst(Op::ArrayFill(ty), &[old, index, value, length], &[]);
         build.inst(Op::ArrayCopy(ty, ty), &[old, index, old, index, length], &[]);
         build.inst(Op::ArrayInitData(ty, DataIndex(0)), &[old, index, index, index], &[]);

@@ -143,14 +143,7 @@ pub fn lengths(layout: SpineLayout, size: u32) -> [u32; 6] {
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {
-    CompileOptions {
-        loop_versions: Default::default(),
-        features: Default::default(),
-        plan,
-        optimize: true,
-        parallel: false,
-        verify: true,
-    }
+    CompileOptions { features: Default::default(), plan, optimize: true, parallel: false, verify: true }
 }
 
 pub const I32: ValueType = ValueType::I32;

@@ -22,7 +22,7 @@
 use super::elements::{Destination, Elements};
 use super::pointers::{leaf_of, pointer_at};
 use crate::barrier::WriteBarrier;
-use crate::blocks::{BLOCK_BYTES, ZERO_LEAF, block_of, block_start};
+use crate::blocks::{BLOCK_BYTES, BlockPool, ZERO_LEAF, block_of, block_start};
 use crate::core::Core;
 use crate::layout::{INLINE_LENGTH_OFFSET, POINTER_BYTES, Spine, SpineLayout};
 use crate::os::page_bytes;
@@ -154,9 +154,9 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Ends a collection: forgets dead arrays that were to be in one piece.
-    pub(crate) fn forget_dead_moving(&mut self) {
-        let marks = &self.pool.marks;
-        self.moving_inline.retain(|&object| marks.get(object));
+    pub(crate) fn forget_dead_moving(&mut self, is_live: impl Fn(&BlockPool, u32) -> bool) {
+        let pool = &self.pool;
+        self.moving_inline.retain(|&object| is_live(pool, object));
         if !self.moving_inline.is_empty() {
             self.context.raise_poll();
         }

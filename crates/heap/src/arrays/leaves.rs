@@ -143,7 +143,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Lets a leaf that a spine has taken count as live.
     fn adopt(&mut self, leaf: u32) {
-        if self.pool.marks.set(leaf) {
+        if self.pool.mark_old(leaf) {
             self.leaves.adopt(1);
             self.pacer.charge(u64::from(self.leaves.leaf_bytes()));
         }
@@ -164,6 +164,8 @@ impl<M: ReferenceModel> Core<M> {
         self.store_elements(to, leaf, self.leaves.leaf_bytes(), false, |_| pointer.store(shared, Ordering::Release));
         if leaf != ZERO_LEAF {
             self.taken.shared += 1;
+            // The source may give it up before its turn to be marked comes.
+            self.pool.mark_born(leaf);
             if to.barrier.adopts_leaves() {
                 self.adopt(leaf);
             }

@@ -112,7 +112,7 @@ pub(crate) fn mark_leaves(
         if compresses && unsafe { is_zero(memory.address(leaf), mode.layout.leaf_bytes()) } {
             pointer.store(mode.zero_pointer(), Ordering::Relaxed);
             tally.compressed += 1;
-        } else if pool.marks.set(leaf) {
+        } else if pool.mark_old(leaf) {
             tally.marked += 1;
         }
     }

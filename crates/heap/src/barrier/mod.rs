@@ -10,7 +10,7 @@
 
 mod overwritten;
 
-pub(crate) use overwritten::Overwritten;
+pub(crate) use overwritten::{Overwritten, Record};
 
 use crate::cage::Cage;
 use std::ops::Range;

@@ -3,6 +3,7 @@
 //!
 //! Compiled code pushes them to a buffer; a full one is emptied into a list that grows.
 
+use super::WriteBarrier;
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::plan::BufferWords;
@@ -54,9 +55,55 @@ impl Overwritten {
         }
     }
 
+    /// How many references the list holds.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Keeps some of them alone.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(Reference) -> bool) {
+        self.list.retain(|&reference| keeps(reference));
+    }
+
+    /// Takes one of them.
+    pub(crate) fn pop(&mut self) -> Option<Reference> {
+        self.list.pop()
+    }
+
+    /// Forgets them, and the memory that very many have taken.
+    pub(crate) fn clear(&mut self, context: &mut Context) {
+        self.flush(context);
+        self.list.clear();
+        self.list.shrink_to(1 << 16);
+    }
+
     /// Takes all that has been recorded, in no order, possibly several times each.
     pub(crate) fn take(&mut self, context: &mut Context) -> Vec<Reference> {
         self.flush(context);
         std::mem::take(&mut self.list)
+    }
+}
+
+/// The barrier that records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) is_marking: bool,
+}
+
+impl WriteBarrier for Record {
+    const HAS_BEFORE: bool = true;
+
+    fn before(self, cage: &Cage, overwritten: &mut Overwritten, slots: Range<u32>) {
+        if self.is_marking {
+            overwritten.record_slots(cage, slots);
+        }
+    }
+
+    fn after_field(self, _cage: &Cage, _slot: u32) {}
+
+    fn after_elements(self, _cage: &Cage, _slots: Range<u32>, _are_null: bool) {}
+
+    fn adopts_leaves(self) -> bool {
+        false
     }
 }

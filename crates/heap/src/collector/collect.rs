@@ -1,6 +1,7 @@
 //! What a heap asks of its collector.
 
 use crate::barrier::WriteBarrier;
+use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::error::AllocationError;
 use crate::external::HostValue;
@@ -43,6 +44,11 @@ pub(crate) trait Collect {
 
     /// Is told of the slot of a host value that has just been allocated.
     fn external_allocated(&mut self, _slot: u32) {}
+
+    /// Whether a nursery collection may move the object, or find it dead.
+    fn is_young(&self, _object: Reference) -> bool {
+        false
+    }
 
     /// Collects, as much as is needed, until `leaves` leaves can be had.
     fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError>;
@@ -119,9 +125,19 @@ pub(crate) trait Collect {
             self.core_mut().move_some_inline(object, barrier);
         }
         self.tick(roots);
+        self.slice(roots);
         if self.core().leaves.allocated_bytes() > self.core().leaf_budget {
             self.collect_leaves(roots);
         }
+    }
+
+    /// Collects for a while, where a slice of a cycle is due.
+    fn slice(&mut self, _roots: &mut dyn Roots) {}
+
+    /// Goes on with a cycle as far as `budget` allows, or begins one that is worth it; says whether nothing is left to
+    /// do.
+    fn collect_some(&mut self, _budget: &mut Budget, _roots: &mut dyn Roots) -> Done {
+        Done::Yes
     }
 
     /// Counts an allocation or a poll under `stress`.

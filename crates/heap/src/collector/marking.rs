@@ -11,6 +11,7 @@
 
 use super::chunked_stack::ChunkedStack;
 use super::delay::Delay;
+use crate::ages::{Age, Ages};
 use crate::arch::prefetch;
 use crate::arrays::SpineMode;
 use crate::arrays::parts::Parts;
@@ -88,6 +89,11 @@ impl MarkStack {
         Done::Yes
     }
 
+    /// Forgets what is grey.
+    pub(crate) fn abandon(&mut self) {
+        *self = MarkStack::new();
+    }
+
     /// What has been found in spines since the last call.
     pub(crate) fn take_tally(&mut self) -> LeafTally {
         std::mem::take(&mut self.leaves)
@@ -102,6 +108,8 @@ pub(crate) struct Marker<'a, M> {
     /// What becomes of arrays that do not lie in one piece.
     pub(crate) spines: Option<SpineMode>,
     pub(crate) views: &'a DoubleMaps,
+    /// Where there are young objects, the ages: these are newer than the snapshot, and are left out.
+    pub(crate) ages: Option<&'a Ages>,
     pub(crate) model: PhantomData<M>,
 }
 
@@ -115,8 +123,8 @@ impl<M: ReferenceModel> RootVisitor for Marker<'_, M> {
 impl<M: ReferenceModel> Marker<'_, M> {
     /// Marks the object that `reference` names, some turns later.
     #[inline(always)]
-    fn mark(&mut self, reference: Reference) {
-        if !reference.is_object() {
+    pub(crate) fn mark(&mut self, reference: Reference) {
+        if !reference.is_object() || self.ages.is_some_and(|ages| ages.of(reference.0) != Age::Old) {
             return;
         }
         match M::PLAN.object {

@@ -6,10 +6,13 @@
 pub(crate) mod attributes;
 pub(crate) mod chunked_stack;
 mod collect;
+pub(crate) mod cycle;
 pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+pub(crate) mod realtime;
+pub mod schedule;
 pub(crate) mod snapshot;
 mod sweeping;
 #[cfg(test)]
@@ -20,6 +23,8 @@ pub(crate) use collect::Collect;
 use attributes::Attributes;
 use generational::params::GenerationalParams;
 use mark_sweep::attributes::MarkSweepAttributes;
+use realtime::attributes::RealtimeAttributes;
+use schedule::CycleParams;
 use snapshot::attributes::SnapshotAttributes;
 
 crate::values::values! {
@@ -30,6 +35,8 @@ crate::values::values! {
         MarkSweep = "mark-sweep",
         /// Allocates in a nursery, whose survivors are copied into a mature space that is marked and swept.
         Generational(GenerationalParams) = "generational",
+        /// Marks and sweeps in slices, between which the mutator runs; moves nothing.
+        Realtime(CycleParams) = "realtime",
         /// For tests: as mark-sweep, with a snapshot barrier, which it checks.
         Snapshot = "snapshot",
     }
@@ -41,6 +48,7 @@ impl Collector {
         match self {
             Collector::MarkSweep => &MarkSweepAttributes,
             Collector::Generational(params) => params,
+            Collector::Realtime(_) => &RealtimeAttributes,
             Collector::Snapshot => &SnapshotAttributes,
         }
     }

@@ -1,7 +1,8 @@
 //! Sweeping all spaces after marking, in steps. What was not marked is freed, or queued to be swept lazily.
 //!
-//! The mutator stands between the steps, or allocates objects that are marked already.
+//! Between the steps the mutator may run: what is allocated in blocks that are taken meanwhile is no sweep's business.
 
+use crate::blocks::{BlockPool, block_of};
 use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::references::ReferenceModel;
@@ -11,6 +12,8 @@ use crate::spaces::{Survivors, Sweep, large};
 /// The parts of a sweep, in their order.
 #[derive(Clone, Copy, Debug)]
 enum Part {
+    /// Weak references to dead objects.
+    Weak,
     /// Host values of dead objects, which are dropped once the collection is over.
     Values,
     Small,
@@ -21,8 +24,8 @@ enum Part {
     Handles,
 }
 
-const ORDER: [Part; 7] =
-    [Part::Values, Part::Small, Part::Large, Part::Mapped, Part::Views, Part::Leaves, Part::Handles];
+const ORDER: [Part; 8] =
+    [Part::Weak, Part::Values, Part::Small, Part::Large, Part::Mapped, Part::Views, Part::Leaves, Part::Handles];
 
 /// A sweep under way.
 #[derive(Debug)]
@@ -48,9 +51,17 @@ impl Sweeping {
     }
 }
 
+/// Whether what starts at `offset` in a block of its own kind is live, once marking has ended.
+fn is_live(pool: &BlockPool, offset: u32) -> bool {
+    pool.marks.get(offset) || pool.is_fresh(block_of(offset))
+}
+
 impl<M: ReferenceModel> Core<M> {
     /// Begins to sweep. With `thorough`, all memory is looked for that can be given back.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> Sweeping {
+        self.pool.start_sweep();
+        self.weak.start_sweep();
+        self.externals.start_sweep();
         Sweeping {
             finished: 0,
             values: 0,
@@ -75,18 +86,17 @@ impl<M: ReferenceModel> Core<M> {
 
     fn sweep_part(&mut self, part: Part, sweeping: &mut Sweeping, budget: &mut Budget) -> Done {
         let (pool, model) = (&mut self.pool, &mut self.model);
+        // SAFETY: each is a reference to an object up to this collection, and none has been freed since.
+        let is_marked = |reference| pool.marks.get(unsafe { M::object(&pool.cage, reference) });
         match part {
-            Part::Values => {
-                // SAFETY: each was a reference to an object up to this collection, and none has been freed since.
-                let is_live = |reference| pool.marks.get(unsafe { M::object(&pool.cage, reference) });
-                self.externals.sweep(&mut sweeping.values, is_live, budget)
-            }
+            Part::Weak => self.weak.sweep(is_marked, budget),
+            Part::Values => self.externals.sweep(&mut sweeping.values, is_marked, budget),
             Part::Small => self.small.sweep(&mut sweeping.small, pool, model, budget),
             Part::Large => large::sweep(&mut sweeping.large, pool, model, budget),
             Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),
             Part::Views => {
-                self.views.collected(&pool.marks);
-                self.forget_dead_moving();
+                self.views.collected(|leaf| is_live(pool, leaf));
+                self.forget_dead_moving(is_live);
                 self.views.unmap(budget)
             }
             Part::Leaves => {

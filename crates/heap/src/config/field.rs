@@ -17,6 +17,8 @@ pub(super) enum Field<'a> {
     /// Bytes, or `appel`.
     Nursery(&'a mut Nursery),
     Percent(&'a mut u32),
+    /// Microseconds.
+    Micros(&'a mut u32),
     Factor(&'a mut f64),
     /// A count, or `off`.
     Every(&'a mut Option<u32>),
@@ -31,6 +33,7 @@ impl Field<'_> {
             Field::Bytes(_) | Field::Size(_) => "SIZE".to_string(),
             Field::Nursery(_) => "SIZE|appel".to_string(),
             Field::Percent(_) => "PERCENT".to_string(),
+            Field::Micros(_) => "TIME".to_string(),
             Field::Factor(_) => "FACTOR".to_string(),
             Field::Every(_) => "N|off".to_string(),
         }
@@ -47,6 +50,7 @@ impl Field<'_> {
             Field::Nursery(Nursery::Fixed(bytes)) => size_text(*bytes),
             Field::Nursery(Nursery::Appel) => "appel".to_string(),
             Field::Percent(percent) => percent.to_string(),
+            Field::Micros(micros) => time_text(**micros),
             Field::Every(Some(every)) => every.to_string(),
             Field::Factor(factor) => factor.to_string(),
         }
@@ -74,6 +78,7 @@ impl Field<'_> {
             Field::Nursery(nursery) if text == "appel" => **nursery = Nursery::Appel,
             Field::Nursery(nursery) => **nursery = Nursery::Fixed(size(text)?),
             Field::Percent(percent) => **percent = number("a number of percent such as 25")?,
+            Field::Micros(micros) => **micros = time(text)?,
             Field::Factor(factor) => **factor = text.parse().map_err(|_| "a number such as 1.8")?,
             Field::Every(every) if text == "off" => **every = None,
             Field::Every(every) => **every = Some(number("a count, or off")?),
@@ -84,7 +89,7 @@ impl Field<'_> {
     /// The value, where it is a number.
     fn number(&self) -> Option<f64> {
         match self {
-            Field::Bytes(number) | Field::Percent(number) => Some((**number).into()),
+            Field::Bytes(number) | Field::Percent(number) | Field::Micros(number) => Some((**number).into()),
             Field::Every(Some(every)) => Some((*every).into()),
             Field::Size(bytes) => Some(**bytes as f64),
             Field::Nursery(Nursery::Fixed(bytes)) => Some(*bytes as f64),
@@ -103,6 +108,8 @@ pub(super) enum Range {
     AtLeast(u64),
     /// Between these, ends included.
     Between(f64, f64),
+    /// Between these many microseconds, ends included.
+    Micros(u32, u32),
     /// Between these many bytes, ends included, and why no more.
     Sizes(u64, u64, &'static str),
     /// A power of two between these many bytes, ends included.
@@ -121,6 +128,7 @@ impl Range {
             Range::Any => true,
             Range::AtLeast(least) => number >= least as f64,
             Range::Between(least, most) => (least..=most).contains(&number),
+            Range::Micros(least, most) => (f64::from(least)..=f64::from(most)).contains(&number),
             Range::Sizes(least, most, _) => (least as f64..=most as f64).contains(&number),
             Range::PowerOfTwo(least, most) => is_power(least, most),
             Range::ZeroOrPowerOfTwo(least, most) => number == 0.0 || is_power(least, most),
@@ -144,6 +152,7 @@ impl fmt::Display for Range {
             Range::Any => Ok(()),
             Range::AtLeast(least) => write!(formatter, "at least {}", size_text(*least)),
             Range::Between(least, most) => write!(formatter, "from {least} to {most}"),
+            Range::Micros(least, most) => write!(formatter, "from {} to {}", time_text(*least), time_text(*most)),
             Range::Sizes(least, most, _) => formatter.write_str(&sizes(least, most)),
             Range::PowerOfTwo(least, most) => write!(formatter, "a power of two {}", sizes(least, most)),
             Range::ZeroOrPowerOfTwo(least, most) => write!(formatter, "0 or a power of two {}", sizes(least, most)),
@@ -166,6 +175,21 @@ fn size(text: &str) -> Result<u64, String> {
         Ok(number) if shift > 0 && (0.0..1e9).contains(&number) => Ok((number * (1u64 << shift) as f64) as u64),
         _ => Err(wrong()),
     }
+}
+
+fn time(text: &str) -> Result<u32, String> {
+    let wrong = || "a time such as 300us or 10ms".to_string();
+    let (digits, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
+        (Some(digits), _) => (digits, 1),
+        (_, Some(digits)) => (digits, 1000),
+        (None, None) => return Err(wrong()),
+    };
+    digits.parse::<u32>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)
+}
+
+/// A time with the largest unit that leaves it whole.
+fn time_text(micros: u32) -> String {
+    if micros.is_multiple_of(1000) { format!("{}ms", micros / 1000) } else { format!("{micros}us") }
 }
 
 /// A size with the largest suffix that leaves it whole.

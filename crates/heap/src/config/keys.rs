@@ -7,7 +7,8 @@ use super::field::{Field, Range};
 use super::{BLOCK_BYTES, HeapConfig, MAX_BYTES, MIN_MAX_BYTES, MIN_NURSERY_BYTES};
 use crate::arrays::{Arrays, FIRST_N, LEAF_BYTES, LEAST_MAPPED, MappedParams, ZRayParams};
 use crate::collector::Collector;
-use crate::collector::generational::params::GenerationalParams;
+use crate::collector::generational::params::{Full, GenerationalParams};
+use crate::collector::schedule::{CycleParams, Schedule, TimeParams};
 use crate::error::HeapError;
 use crate::sizing::Sizing;
 use crate::values::Choice;
@@ -55,6 +56,32 @@ pub(super) const PARAMETERS: &[Key] = &[
         "share of the nursery whose survivors stay young once",
     ),
     key("barrier", |c| choice(&mut generational(c)?.barrier), Range::Any, "how stores of young references are told"),
+    key(
+        "full",
+        |c| choice(&mut generational(c)?.full),
+        Range::Any,
+        "how everything is collected: in slices, or at once",
+    ),
+    key(
+        "schedule",
+        |c| choice(&mut cycles(c)?.schedule),
+        Range::Any,
+        "when the slices of a cycle come: by time, or by what is allocated",
+    ),
+    key("quantum", |c| Some(Field::Micros(&mut time(c)?.quantum)), Range::Micros(50, 100_000), "length of a slice"),
+    key(
+        "utilisation",
+        |c| Some(Field::Percent(&mut time(c)?.utilisation)),
+        Range::Between(5.0, 95.0),
+        "share of every window that is left to the program",
+    ),
+    key(
+        "window",
+        |c| Some(Field::Micros(&mut time(c)?.window)),
+        Range::Micros(1000, 1_000_000),
+        "window of time that utilisation is a share of",
+    ),
+    key("trigger", |c| choice(&mut cycles(c)?.trigger), Range::Any, "when a cycle begins"),
     key(
         "zeroing-unit",
         |c| match c.zeroing.as_mut()? {
@@ -168,6 +195,19 @@ fn zeroing(config: &mut HeapConfig) -> Option<Field<'_>> {
 
 fn generational(config: &mut HeapConfig) -> Option<&mut GenerationalParams> {
     if let Collector::Generational(params) = &mut config.collector { Some(params) } else { None }
+}
+
+/// The parameters of a collector that works in cycles.
+fn cycles(config: &mut HeapConfig) -> Option<&mut CycleParams> {
+    match &mut config.collector {
+        Collector::Realtime(params) => Some(params),
+        Collector::Generational(GenerationalParams { full: Full::Incremental(params), .. }) => Some(params),
+        _ => None,
+    }
+}
+
+fn time(config: &mut HeapConfig) -> Option<&mut TimeParams> {
+    if let Schedule::Time(params) = &mut cycles(config)?.schedule { Some(params) } else { None }
 }
 
 fn zrays(config: &mut HeapConfig) -> Option<&mut ZRayParams> {

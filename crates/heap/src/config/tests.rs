@@ -3,7 +3,8 @@
 use super::keys::{AXES, PARAMETERS};
 use super::*;
 use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
-use crate::collector::generational::{Barrier, Nursery};
+use crate::collector::generational::{Barrier, Full, Nursery};
+use crate::collector::schedule::{CycleParams, Schedule, TimeParams, Trigger};
 use crate::views::{DoubleMapParams, ViewCreation};
 use crate::zeroing::{ConcurrentParams, NonTemporalParams};
 
@@ -15,12 +16,13 @@ fn set(settings: &[(&str, &str)]) -> HeapConfig {
 
 /// A valid configuration besides the default, for each value of an axis at least one, and other values for every
 /// parameter than the defaults.
-fn unusual() -> [HeapConfig; 4] {
+fn unusual() -> [HeapConfig; 5] {
     let generational = HeapConfig {
         collector: Collector::Generational(GenerationalParams {
             nursery: Nursery::Fixed(3 << 19),
             aging: 25,
             barrier: Barrier::Cards,
+            full: Full::Incremental(CycleParams { schedule: Schedule::Work, ..CycleParams::DEFAULT }),
         }),
         references: References::Direct,
         arrays: Arrays::ZRays(ZRayParams {
@@ -51,7 +53,12 @@ fn unusual() -> [HeapConfig; 4] {
         sizing: Sizing::Fixed,
         ..HeapConfig::default()
     };
+    let time = TimeParams { quantum: 2500, utilisation: 55, window: 20_000 };
+    let in_time = CycleParams { schedule: Schedule::Time(time), trigger: Trigger::Half };
+    let realtime =
+        HeapConfig { collector: Collector::Realtime(in_time), zeroing: Some(Zeroing::Bulk), ..HeapConfig::default() };
     let streaming = HeapConfig {
+        collector: Collector::Generational(GenerationalParams { full: Full::Stop, ..GenerationalParams::DEFAULT }),
         arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 2 << 10, lazy: true }),
         zeroing: Some(Zeroing::NonTemporal(NonTemporalParams { stream_bytes: 8 })),
         ..HeapConfig::default()
@@ -62,7 +69,7 @@ fn unusual() -> [HeapConfig; 4] {
         zeroing: Some(Zeroing::Bulk),
         ..HeapConfig::default()
     };
-    [generational, appel, streaming, mark_sweep]
+    [generational, appel, streaming, realtime, mark_sweep]
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub(super) fn take(
     for tail in head + 1..head + count {
         pool.info_mut(tail).extent = head;
     }
+    pool.mark_born(block_start(head));
     Some(head)
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn sweep<M: ReferenceModel>(
         }
         budget.spend(1);
         let head = sweep.block;
-        if pool.info(head).kind != BlockKind::LargeHead {
+        if pool.info(head).kind != BlockKind::LargeHead || pool.is_fresh(head) {
             sweep.block += 1;
             continue;
         }

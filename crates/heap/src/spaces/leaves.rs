@@ -136,6 +136,7 @@ impl LeafSpace {
             }
         };
         self.allocated += 1;
+        pool.mark_born(leaf);
         if contents == Contents::Zeroed {
             self.zero(pool, leaf);
         }
@@ -205,7 +206,7 @@ impl LeafSpace {
             }
             sweep.block -= 1;
             budget.spend(1);
-            if pool.info(sweep.block).kind == BlockKind::Leaves {
+            if pool.info(sweep.block).kind == BlockKind::Leaves && !pool.is_fresh(sweep.block) {
                 sweep.survivors.bytes += u64::from(self.classify(pool, sweep.block)) << self.leaf_log2;
                 budget.spend(u64::from(self.group_blocks()));
             }
@@ -332,6 +333,7 @@ mod tests {
         assert_eq!(unsafe { pool.cage.read(leaves[3] + 8) }, 0, "a leaf is zero when it is taken again");
         finish(|budget| pool.marks.clear(&mut 0, budget));
         pool.marks.set(leaves[40]);
+        pool.start_sweep();
         let mut sweep = space.start_sweep(&pool);
         finish(|budget| space.sweep(&mut sweep, &mut pool, budget));
         assert_eq!(sweep.survivors.bytes, 1024);

@@ -37,6 +37,8 @@ pub(crate) struct SmallSpace {
     unswept: [Vec<u32>; MAX_SIZE_CLASSES],
     /// Hand out one cell at a time, so that every allocation comes to the heap.
     one_by_one: bool,
+    /// The blocks below this one that a sweep under way has not come to, unless they are fresh.
+    unclassified: u32,
 }
 
 impl SmallSpace {
@@ -47,6 +49,7 @@ impl SmallSpace {
             current: [None; MAX_SIZE_CLASSES],
             unswept: [const { Vec::new() }; MAX_SIZE_CLASSES],
             one_by_one,
+            unclassified: 0,
         }
     }
 
@@ -119,6 +122,7 @@ impl SmallSpace {
     pub(crate) fn start_sweep(&mut self, pool: &BlockPool) -> Sweep {
         self.current.fill(None);
         self.unswept.iter_mut().for_each(Vec::clear);
+        self.unclassified = pool.frontier();
         Sweep { block: pool.frontier(), ..Sweep::default() }
     }
 
@@ -137,7 +141,8 @@ impl SmallSpace {
             }
             sweep.block -= 1;
             budget.spend(1);
-            if pool.info(sweep.block).kind == BlockKind::Small {
+            self.unclassified = sweep.block;
+            if pool.info(sweep.block).kind == BlockKind::Small && !pool.is_fresh(sweep.block) {
                 let survivors = self.classify(sweep.block, pool, model, budget);
                 sweep.survivors += survivors;
             }
@@ -189,6 +194,11 @@ impl SmallSpace {
                 }
             }
         }
+    }
+
+    /// Whether a sweep under way will come to the block: then what is marked in it is all that is allocated.
+    pub(crate) fn is_unclassified(&self, pool: &BlockPool, block: u32) -> bool {
+        block < self.unclassified && !pool.is_fresh(block)
     }
 
     /// Each block that still has cells to be swept, with its class.

@@ -12,7 +12,6 @@
 use crate::blocks::BLOCK_BYTES;
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;
-use crate::marks::MarkBits;
 use crate::os::Reservation;
 use std::collections::HashMap;
 
@@ -94,9 +93,9 @@ impl DoubleMaps {
         Some(address)
     }
 
-    /// Forgets the views of arrays whose first leaf a collection has not marked: they are to be unmapped.
-    pub(crate) fn collected(&mut self, marks: &MarkBits) {
-        self.dead.extend(self.views.extract_if(|&leaf, _| !marks.get(leaf)).map(|(_, view)| view.mapping));
+    /// Forgets the views of arrays whose first leaf a collection has found dead: they are to be unmapped.
+    pub(crate) fn collected(&mut self, is_live: impl Fn(u32) -> bool) {
+        self.dead.extend(self.views.extract_if(|&leaf, _| !is_live(leaf)).map(|(_, view)| view.mapping));
         if self.views.is_empty() {
             self.views.shrink_to(1 << 10);
         }

@@ -8,7 +8,8 @@ pub mod world;
 pub use trusting::{Held, Trusting};
 
 use legato_heap::arrays::{ArrayletParams, ZRayParams};
-use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
+use legato_heap::collector::generational::{Barrier, Full, GenerationalParams, Nursery};
+use legato_heap::collector::schedule::{CycleParams, Schedule};
 use legato_heap::layout::{
     ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, INLINE_LENGTH_OFFSET, SpineLayout, StorageKind, TAINT,
     TYPE_ID_OFFSET, array_bytes, array_elements_offset,
@@ -58,8 +59,11 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
         for (second, &zeroing) in Zeroing::ALL.iter().enumerate() {
             let aging = [0, 25][(first + second) % 2];
             let nursery = [Nursery::Fixed(256 << 10), Nursery::Appel][(first + second / 2) % 2];
+            let incremental = |schedule| Full::Incremental(CycleParams { schedule, ..CycleParams::DEFAULT });
+            let [time, work] = [Schedule::ALL[0], Schedule::ALL[1]].map(incremental);
+            let full = [time, Full::Stop, work][all.len() % 3];
             all.push(HeapConfig {
-                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
+                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier, full }),
                 zeroing: Some(zeroing),
                 ..config.clone()
             });
@@ -146,13 +150,23 @@ pub fn all_layouts(config: HeapConfig) -> Vec<HeapConfig> {
         let collectors = generational(&base);
         all.push(collectors[number % collectors.len()].clone());
         all.push(collectors[(number + 5) % collectors.len()].clone());
+        all.extend(realtime(&base));
     }
     all
 }
 
+/// The realtime heap with each schedule, otherwise as given.
+pub fn realtime(config: &HeapConfig) -> Vec<HeapConfig> {
+    let of = |&schedule| {
+        let params = CycleParams { schedule, ..CycleParams::DEFAULT };
+        HeapConfig { collector: Collector::Realtime(params), ..config.clone() }
+    };
+    Schedule::ALL.iter().map(of).collect()
+}
+
 /// Every collector.
 pub fn all(config: HeapConfig) -> Vec<HeapConfig> {
-    [both(config.clone()), generational(&config)].concat()
+    [both(config.clone()), generational(&config), realtime(&config)].concat()
 }
 
 pub fn register(types: &TypeTable, shape: TypeShape) -> TypeId {

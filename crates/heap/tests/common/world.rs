@@ -1,10 +1,11 @@
 //! A heap beside a shadow of it in ordinary Rust, on which random steps are done to both.
 
+mod roots;
+mod weak;
+
 use super::{Random, Trusting, allocate_inline, copy_out, register, store_element_inline, store_inline};
 use legato_heap::layout::StorageKind;
-use legato_heap::{
-    AccessPlan, AllocationError, Cause, Heap, HeapConfig, Reference, RootVisitor, Roots, TypeId, TypeShape, TypeTable,
-};
+use legato_heap::{AccessPlan, AllocationError, Cause, Heap, HeapConfig, Reference, TypeId, TypeShape, TypeTable};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,20 +28,6 @@ struct Shadow {
     external: Option<usize>,
 }
 
-/// Roots: one slot per shadow root, in parallel.
-struct RootSet {
-    slots: Vec<Reference>,
-}
-
-// SAFETY: the slots hold what the heap has given, and are among the roots of every call.
-unsafe impl Roots for RootSet {
-    fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        for slot in &mut self.slots {
-            visitor.visit(slot);
-        }
-    }
-}
-
 /// A host value that counts the living.
 struct Counted(usize, Arc<AtomicUsize>);
 
@@ -50,8 +37,9 @@ impl Drop for Counted {
     }
 }
 
-/// Kinds of steps.
-pub const STEPS: usize = 23;
+/// Kinds of steps; from this one on, those about weak references.
+pub const STEPS: usize = 26;
+const WEAK_STEPS: usize = 23;
 
 pub struct World {
     pub heap: Heap,
@@ -61,8 +49,9 @@ pub struct World {
     arrays: Vec<(TypeId, StorageKind)>,
     shadows: HashMap<usize, Shadow>,
     next: usize,
-    roots: RootSet,
+    roots: roots::RootSet,
     shadow_roots: Vec<Value>,
+    weak: weak::Shadow,
     living: Arc<AtomicUsize>,
     pub inline: usize,
     pub out_of_memory: usize,
@@ -91,8 +80,9 @@ impl World {
             arrays: arrays.to_vec(),
             shadows: HashMap::new(),
             next: 0,
-            roots: RootSet { slots: vec![Reference::NULL; 24] },
+            roots: roots::RootSet { slots: vec![Reference::NULL; 24] },
             shadow_roots: vec![Value::Null; 24],
+            weak: weak::Shadow::default(),
             living: Arc::default(),
             inline: 0,
             out_of_memory: 0,
@@ -141,7 +131,7 @@ impl World {
     fn put_root(&mut self, reference: Reference, shadow: Shadow) {
         let index = self.random.below(self.shadow_roots.len());
         self.shadows.insert(self.next, shadow);
-        self.roots.slots[index] = reference;
+        self.set_root(index, reference);
         self.shadow_roots[index] = Value::Object(self.next);
         self.next += 1;
     }
@@ -154,7 +144,7 @@ impl World {
                 self.heap.verify(Some(&mut self.roots)).unwrap();
                 // What a program would do: let go of something.
                 let index = self.random.below(self.shadow_roots.len());
-                self.roots.slots[index] = Reference::NULL;
+                self.set_root(index, Reference::NULL);
                 self.shadow_roots[index] = Value::Null;
                 None
             }
@@ -178,10 +168,15 @@ impl World {
         if kind == StorageKind::Ref { Value::Null } else { Value::Bits(0) }
     }
 
-    /// A random step.
+    /// A random step, and perhaps some about weak references before it.
     pub fn step(&mut self) {
-        let kind = self.random.below(STEPS);
-        self.step_of(kind);
+        loop {
+            let kind = self.random.below(STEPS);
+            self.step_of(kind);
+            if kind < WEAK_STEPS {
+                return;
+            }
+        }
     }
 
     /// A step of one kind out of [`STEPS`], otherwise random.
@@ -251,19 +246,23 @@ impl World {
                 let inner = slots.iter().find(|slot| matches!(slot.2, Value::Object(_))).copied();
                 if let Some((offset, kind, value)) = inner {
                     let index = self.random.below(self.shadow_roots.len());
-                    self.roots.slots[index] = Reference(self.load(number, reference, offset, kind) as u32);
+                    let found = Reference(self.load(number, reference, offset, kind) as u32);
+                    self.set_root(index, found);
                     self.shadow_roots[index] = value;
                 }
             }
             18 => {
                 let index = self.random.below(self.shadow_roots.len());
-                self.roots.slots[index] = Reference::NULL;
+                self.set_root(index, Reference::NULL);
                 self.shadow_roots[index] = Value::Null;
             }
             19 => self.heap.poll(&mut self.roots),
             20 => self.allocate_written(),
             21 => self.view(),
-            _ => self.churn(),
+            22 => self.churn(),
+            WEAK_STEPS => self.make_weak(),
+            24 => self.get_weak(),
+            _ => self.drop_weak(),
         }
     }
 
@@ -332,11 +331,13 @@ impl World {
             }
             // Some may have been written: nobody knows this array any more.
             Err(_) => {
-                for (root, slot) in self.shadow_roots.iter_mut().zip(&mut self.roots.slots) {
-                    if *root == Value::Object(number) {
-                        (*root, *slot) = (Value::Null, Reference::NULL);
+                for index in 0..self.shadow_roots.len() {
+                    if self.shadow_roots[index] == Value::Object(number) {
+                        self.set_root(index, Reference::NULL);
+                        self.shadow_roots[index] = Value::Null;
                     }
                 }
+                self.forget_weak(number);
                 self.allocated(Err(written.unwrap_err()));
             }
         }
@@ -401,13 +402,22 @@ impl World {
         }
     }
 
-    /// Compares everything reachable, and forgets the rest. Returns how many objects are reachable.
+    /// Compares everything reachable, and forgets what not even a weak reference leads to. Returns how many objects are
+    /// reachable.
     pub fn compare(&mut self) -> usize {
         let mut met: HashMap<usize, Reference> = HashMap::new();
-        let mut left = Vec::new();
-        for (&value, &reference) in self.shadow_roots.iter().zip(&self.roots.slots) {
-            left.push((value, reference.0 as u128));
-        }
+        let roots = self.shadow_roots.iter().zip(&self.roots.slots);
+        self.compare_from(roots.map(|(&value, &reference)| (value, reference)).collect(), &mut met);
+        let reachable = met.len();
+        let weakly = self.weakly_reachable(&met);
+        self.compare_from(weakly, &mut met);
+        self.shadows.retain(|number, _| met.contains_key(number));
+        reachable
+    }
+
+    /// Compares everything that these lead to but what has been met.
+    fn compare_from(&self, from: Vec<(Value, Reference)>, met: &mut HashMap<usize, Reference>) {
+        let mut left: Vec<_> = from.into_iter().map(|(value, reference)| (value, u128::from(reference.0))).collect();
         while let Some((value, bits)) = left.pop() {
             let number = match value {
                 Value::Null => {
@@ -438,8 +448,6 @@ impl World {
                 shadow.slots.iter().map(|&(offset, kind, value)| (value, self.load(number, reference, offset, kind))),
             );
         }
-        self.shadows.retain(|number, _| met.contains_key(number));
-        met.len()
     }
 
     /// Collects, then checks that exactly the reachable objects and host values are alive.
@@ -448,6 +456,9 @@ impl World {
         self.heap.verify(Some(&mut self.roots)).unwrap();
         let reachable = self.compare();
         assert_eq!(self.heap.stats().live_objects as usize, reachable);
+        assert_eq!(self.shadows.len(), reachable, "what is only weakly reachable has died");
+        self.check_told();
+        assert_eq!(self.heap.stats().weak_references as usize, self.weak.count());
         let externals = self.shadows.values().filter(|shadow| shadow.external.is_some()).count();
         assert_eq!(self.living.load(Ordering::Relaxed), externals);
         assert_eq!(self.heap.stats().externals as usize, externals);

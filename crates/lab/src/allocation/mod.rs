@@ -4,7 +4,7 @@
 //! program's entry alone: compilation ahead of time is reported apart, and V8, which compiles while it runs, has that
 //! in its first run. A second run in the same process shows V8 warm.
 
-pub mod pauses;
+pub mod nursery;
 mod report;
 
 pub use self::report::{Column, Report, Row};

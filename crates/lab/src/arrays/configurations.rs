@@ -1,7 +1,7 @@
 //! The heaps of each comparison.
 
 use super::Options;
-use crate::engines::{LOOP_VERSIONS, Legato};
+use crate::engines::Legato;
 use crate::tables::Row;
 use legato_test_matrix::measured;
 
@@ -14,8 +14,6 @@ pub struct Configuration {
     pub heap: Vec<String>,
     /// Bound on the geometric mean of the programs' times over the baseline's.
     pub mean: Option<f64>,
-    /// Bound on the slowest program's.
-    pub worst: Option<f64>,
     /// Bound, from below, on the speed of `array.copy` over that of `memcpy`.
     pub copy: Option<f64>,
     /// Whether it is to save as much of the heap as in the paper.
@@ -63,14 +61,14 @@ impl Configuration {
     fn new(name: impl Into<String>, own: &str, options: &Options) -> Configuration {
         let own = own.split(',').map(str::trim).filter(|option| !option.is_empty()).map(String::from);
         let heap = own.chain(options.heap.iter().cloned()).collect();
-        Configuration { name: name.into(), heap, mean: None, worst: None, copy: None, saves: false }
+        Configuration { name: name.into(), heap, mean: None, copy: None, saves: false }
     }
 
     /// A heap of which nothing is demanded.
     #[cfg(test)]
     pub(super) fn plain(name: &str, heap: &[&str]) -> Configuration {
         let heap = heap.iter().map(|option| option.to_string()).collect();
-        Configuration { name: name.into(), heap, mean: None, worst: None, copy: None, saves: false }
+        Configuration { name: name.into(), heap, mean: None, copy: None, saves: false }
     }
 
     /// The same heap with further options.
@@ -85,7 +83,7 @@ impl Configuration {
 fn demanding(layout: Configuration) -> Configuration {
     match layout.name.as_str() {
         "contiguous" => Configuration { copy: Some(0.9), ..layout },
-        "zrays" => Configuration { mean: Some(1.03), worst: Some(1.10), copy: Some(0.7), saves: true, ..layout },
+        "zrays" => Configuration { mean: Some(1.03), copy: Some(0.7), saves: true, ..layout },
         "zrays, copy-on-write" => Configuration { mean: Some(1.04), copy: Some(0.7), saves: true, ..layout },
         "mapped" => Configuration { mean: Some(1.01), copy: Some(0.9), ..layout },
         _ => layout,
@@ -144,22 +142,6 @@ impl Comparison {
                 without("fast-copy", "fast-copy=off"),
                 without("copy-on-write", "copy-on-write=off"),
                 Configuration::new("with growing first-n", layout("zrays, copy-on-write"), options),
-            ],
-        }
-    }
-
-    /// Z-rays that grow, with versions of loops, and other layouts beside them: over the same without versions.
-    pub fn loop_versions(options: &Options) -> Comparison {
-        let new = |name: &str, own: &str| Configuration::new(name, own, options);
-        let versions = |name: &str, value: &str| new(name, &format!("{},{LOOP_VERSIONS}={value}", layout("zrays")));
-        Comparison {
-            experiment: "loop versions".into(),
-            baseline: versions("no versions", "none"),
-            others: vec![
-                versions("versions", "versions"),
-                versions("versions and outlining", "outlined"),
-                new("mapped", layout("mapped")),
-                new("contiguous", layout("contiguous")),
             ],
         }
     }

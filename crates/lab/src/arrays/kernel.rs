@@ -37,7 +37,7 @@ impl Kernel {
     #[cfg(feature = "peers")]
     pub(super) fn wasmtime(wasm: &[u8]) -> anyhow::Result<Kernel> {
         use crate::engines::{Engine, Wasmtime, wasmtime_error};
-        let wasmtime = Wasmtime::new()?;
+        let wasmtime = Wasmtime::new(&[])?;
         let module = wasmtime.compile(wasm)?;
         let mut store = wasmtime::Store::new(wasmtime.engine(), ());
         let instance = wasmtime::Instance::new(&mut store, &module, &[]).map_err(wasmtime_error)?;

@@ -2,8 +2,6 @@
 //!
 //! * `programs`: the examples under each layout, over contiguous arrays (figure 4); with `--sweep` under other sizes of
 //!   leaves (figure 6) and of the part inline (figure 7), with `--ablate` with one optimisation less (figure 5).
-//! * `loop-versions`: the examples with loops over z-rays compiled once, as a fast and a slow path, and outlined
-//!   besides: run time and memory, those under `mapped` beside them, compile time and code size.
 //! * `footprint`: how much of the live heap each layout saves (table 4, right).
 //! * `characteristics`: what the programs allocate, access and copy, and what becomes of leaves (tables 1 and 4, left).
 //! * `copy`: the speed of `array.copy`, over that of `memcpy`.
@@ -17,7 +15,6 @@ mod elements;
 mod footprint;
 mod kernel;
 mod programs;
-mod versions;
 
 pub use self::configurations::{Comparison, Configuration, Sweep};
 
@@ -35,9 +32,6 @@ pub struct Options {
     /// The same under z-rays with one optimisation less, over z-rays with all of them: the paper's figure 5.
     #[arg(long)]
     pub ablate: bool,
-    /// What versions of loops bring on z-rays that grow, and what they cost: run time, memory, compile time, code size.
-    #[arg(long)]
-    pub loop_versions: bool,
     /// How much of the live heap each layout saves.
     #[arg(long)]
     pub footprint: bool,
@@ -78,7 +72,7 @@ pub struct Options {
 
 impl Options {
     fn chooses(&self) -> bool {
-        let one = [self.ablate, self.loop_versions, self.footprint, self.characteristics, self.copy, self.accesses];
+        let one = [self.ablate, self.footprint, self.characteristics, self.copy, self.accesses];
         one.contains(&true) || !self.sweep.is_empty()
     }
 
@@ -119,11 +113,6 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     }
     if options.ablate {
         programs::compare(&Comparison::ablation(options), &array_programs()?, options, &mut report)?;
-    }
-    if options.loop_versions {
-        let (comparison, all) = (Comparison::loop_versions(options), options.wanted(ARRAYS.iter().chain(&PROGRAMS))?);
-        programs::compare(&comparison, &all, options, &mut report)?;
-        versions::compare(&comparison, &all, options, &mut report)?;
     }
     if options.footprint {
         footprint::compare(&layouts, &array_programs()?, options, &mut report)?;

@@ -7,7 +7,7 @@ use std::io::Write;
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     anyhow::ensure!(!arguments.is_empty(), "usage: legato-lab-wasmtime FILE [ARGS...]");
-    let engine = Wasmtime::new()?;
+    let engine = Wasmtime::new(&[])?;
     let module = engine.compile(&wat::parse_file(&arguments[0])?)?;
     let run = engine.start(&module, &arguments)?;
     std::io::stdout().write_all(&run.output)?;

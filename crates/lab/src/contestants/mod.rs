@@ -20,9 +20,14 @@ pub enum Contestant {
         /// Options of the heap.
         heap: Vec<String>,
     },
-    /// wasmtime with its default collector.
+    /// wasmtime, with a heap of these options.
     #[cfg(feature = "peers")]
-    Wasmtime(Wasmtime),
+    Wasmtime {
+        /// The engine that compiles.
+        engine: Wasmtime,
+        /// Options of the heap.
+        heap: Vec<String>,
+    },
     /// V8.
     #[cfg(feature = "peers")]
     Node {
@@ -51,18 +56,33 @@ impl Contestant {
         Ok(Contestant::Legato { engine: Legato::new(heap)?, heap: heap.to_vec() })
     }
 
-    /// The engines in the order of the report: Legato, wasmtime, V8. `folder` holds their files.
+    /// wasmtime with a heap of these options.
+    ///
+    /// # Errors
+    /// If an option is unknown, or this host is not supported.
+    #[cfg(feature = "peers")]
+    pub fn wasmtime(heap: &[String]) -> anyhow::Result<Contestant> {
+        Ok(Contestant::Wasmtime { engine: Wasmtime::new(heap)?, heap: heap.to_vec() })
+    }
+
+    /// V8. `folder` holds its files.
+    ///
+    /// # Errors
+    /// If Node.js cannot be had, or there is no place for files.
+    #[cfg(feature = "peers")]
+    pub fn v8(node: Option<&Path>, folder: &Path) -> anyhow::Result<Contestant> {
+        Ok(Contestant::Node { node: Node::find(node)?, runner: Node::write_runner(folder)? })
+    }
+
+    /// The engines in the order of the report: Legato, wasmtime, V8, each with its default collector. `folder` holds
+    /// their files.
     ///
     /// # Errors
     /// If one of them cannot be had.
     #[cfg(feature = "peers")]
     pub fn all(heap: &[String], node: Option<&Path>, folder: &Path) -> anyhow::Result<[Contestant; 3]> {
-        let node = Node::find(node)?;
-        Ok([
-            Contestant::legato(heap)?,
-            Contestant::Wasmtime(Wasmtime::new()?),
-            Contestant::Node { node, runner: Node::write_runner(folder)? },
-        ])
+        let v8 = Contestant::v8(node, folder)?;
+        Ok([Contestant::legato(heap)?, Contestant::wasmtime(&[])?, v8])
     }
 
     /// Name and version.
@@ -70,7 +90,7 @@ impl Contestant {
         match self {
             Contestant::Legato { engine, .. } => engine.name(),
             #[cfg(feature = "peers")]
-            Contestant::Wasmtime(engine) => engine.name(),
+            Contestant::Wasmtime { engine, .. } => engine.name(),
             #[cfg(feature = "peers")]
             Contestant::Node { node, .. } => node.name(),
         }
@@ -84,7 +104,7 @@ impl Contestant {
         let (file, bytes, compilation) = match self {
             Contestant::Legato { engine, .. } => compile(engine, wasm, "legato")?,
             #[cfg(feature = "peers")]
-            Contestant::Wasmtime(engine) => compile(engine, wasm, "wasmtime")?,
+            Contestant::Wasmtime { engine, .. } => compile(engine, wasm, "wasmtime")?,
             // V8 compiles while it runs.
             #[cfg(feature = "peers")]
             Contestant::Node { .. } => ("module.wasm", wasm.to_vec(), None),
@@ -124,7 +144,9 @@ impl Contestant {
         worker::sample(match self {
             Contestant::Legato { heap, .. } => worker::command(Name::Legato, heap, observe, &prepared.file, arguments)?,
             #[cfg(feature = "peers")]
-            Contestant::Wasmtime(_) => worker::command(Name::Wasmtime, &[], observe, &prepared.file, arguments)?,
+            Contestant::Wasmtime { heap, .. } => {
+                worker::command(Name::Wasmtime, heap, observe, &prepared.file, arguments)?
+            }
             #[cfg(feature = "peers")]
             Contestant::Node { node, runner } => node.command(runner, observe, v8_runs, &prepared.file, arguments),
         })

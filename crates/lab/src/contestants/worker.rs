@@ -20,7 +20,7 @@ pub struct Options {
     /// The engine.
     #[arg(long)]
     pub engine: Name,
-    /// Legato's heap options.
+    /// The engine's heap options.
     #[arg(long, value_delimiter = ',')]
     pub heap: Vec<String>,
     /// Report every collection.
@@ -103,7 +103,7 @@ pub fn serve(options: &Options) -> anyhow::Result<()> {
         }
         #[cfg(feature = "peers")]
         Name::Wasmtime => {
-            let engine = Wasmtime::new()?;
+            let engine = Wasmtime::new(&options.heap)?;
             // SAFETY: the parent wrote the file a moment ago, with `save`, into a folder of its own.
             let module = unsafe { engine.load(&options.file)? };
             engine.start(&module, &options.arguments)?

@@ -67,10 +67,7 @@ impl Legato {
     }
 }
 
-/// The option that is the compiler's, not the heap's: how loops over arrays are compiled.
-pub const LOOP_VERSIONS: &str = "loop-versions";
-
-/// Legato's default configuration with a heap of the options given: each `KEY=VALUE`, [`LOOP_VERSIONS`] among the keys.
+/// Legato's default configuration with a heap of the options given: each `KEY=VALUE`.
 ///
 /// # Errors
 /// If an option is unknown.
@@ -80,10 +77,7 @@ pub fn config(heap: &[String]) -> anyhow::Result<Config> {
         let Some((key, value)) = option.split_once('=') else {
             anyhow::bail!("heap option '{option}' is not of the form KEY=VALUE");
         };
-        match key.trim() {
-            LOOP_VERSIONS => config.loop_versions(value.trim().parse().map_err(anyhow::Error::msg)?),
-            key => config.heap_option(key, value.trim())?,
-        };
+        config.heap_option(key.trim(), value.trim())?;
     }
     Ok(config)
 }

@@ -9,7 +9,7 @@ mod node;
 mod wasmtime;
 
 pub(crate) use self::host::TEAVM_HEAP_OFFSET;
-pub use self::legato::{LOOP_VERSIONS, Legato, config as legato_config};
+pub use self::legato::{Legato, config as legato_config};
 #[cfg(feature = "peers")]
 pub use self::node::Node;
 #[cfg(feature = "peers")]

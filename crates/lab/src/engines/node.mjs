@@ -44,10 +44,17 @@ class Output {
 
 const SUCCESS = 0;
 const BAD_FILE = 8;
+const INVALID = 28;
 
 /** The part of WASI preview 1 that the lab gives to every engine. `memory` yields the program's memory. */
 function wasi(memory, output) {
-  const view = () => new DataView(memory().buffer);
+  // Made anew only when the memory has grown: a program that often looks at the clock shall leave no garbage.
+  let latest = new DataView(new ArrayBuffer(0));
+  const view = () => {
+    const { buffer } = memory();
+    if (latest.buffer !== buffer) latest = new DataView(buffer);
+    return latest;
+  };
   const encoded = programArguments.map((argument) => Buffer.from(argument + '\0'));
   return {
     fd_write(file, vectors, count, written) {
@@ -67,8 +74,12 @@ function wasi(memory, output) {
       return SUCCESS;
     },
     clock_time_get(clock, precision, result) {
-      const milliseconds = performance.timeOrigin + performance.now();
-      view().setBigUint64(result, BigInt(Math.round(milliseconds * 1e6)), true);
+      // Processor time is told in steps that are too coarse.
+      if (clock > 1) return INVALID;
+      const milliseconds = clock === 0 ? performance.timeOrigin + performance.now() : performance.now();
+      const nanoseconds = Math.round(milliseconds * 1e6);
+      view().setUint32(result, nanoseconds % 2 ** 32, true);
+      view().setUint32(result + 4, nanoseconds / 2 ** 32, true);
       return SUCCESS;
     },
     args_sizes_get(count, bytes) {

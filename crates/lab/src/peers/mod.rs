@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     }
     anyhow::ensure!(options.pairs > 0, "--pairs must be at least 1");
     let legato = Legato::new(&options.heap)?;
-    let wasmtime = Wasmtime::new()?;
+    let wasmtime = Wasmtime::new(&[])?;
     let mut report = Report::new(legato.name(), wasmtime.name());
     if options.pairs < 10 {
         report.notes.push(format!("{} pairs are too few for a figure to quote", options.pairs));

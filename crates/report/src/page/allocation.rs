@@ -4,9 +4,19 @@ use maud::{Markup, html};
 
 use super::axis::{Axis, from_seconds, rate};
 use super::chart::{Chart, legend};
-use super::series::{between, end, rate_columns, rates};
+use super::series::{rate_columns, rates};
 use super::units::{self, percent, time};
 use super::{View, part};
+use crate::over_time::{Moment, OverTime};
+
+/// An amount for each span of time.
+fn amounts(over_time: &OverTime, amount: fn(&Moment) -> f64) -> impl Iterator<Item = (f64, f64, f64)> {
+    over_time.moments.iter().map(move |(from, to, moment)| (from, to, amount(moment)))
+}
+
+fn columns(view: &View<'_>) -> usize {
+    rate_columns(view.report.statistics.collections.total)
+}
 
 /// Where column `index` of `count` begins and ends, in seconds.
 fn column(view: &View<'_>, index: usize, count: usize) -> (f64, f64) {
@@ -27,15 +37,10 @@ fn greatest(values: &[f64]) -> f64 {
 }
 
 /// The allocation rate.
-pub(super) fn section(view: &View<'_>) -> Markup {
-    let allocated = |bytes: u64| bytes as f64;
-    let last_end = view.events.last().map_or(0.0, end);
-    let spans = between(view.events, |event| allocated(event.allocated_bytes));
-    let values = rates(
-        spans.chain([(last_end, view.wall, allocated(view.allocated_since()))]),
-        view.wall,
-        rate_columns(view.events),
-    );
+pub(super) fn section(view: &View<'_>, over_time: &OverTime) -> Markup {
+    let last_end = over_time.events.last().map_or(0.0, |event| event.end().as_secs_f64());
+    let since = (last_end, view.wall, view.allocated_since() as f64);
+    let values = rates(amounts(over_time, |moment| moment.allocated).chain([since]), view.wall, columns(view));
     let chart = Chart { x: Axis::seconds(view.wall), y: Axis::bytes(greatest(&values), rate), height: 220.0 };
     let line = line(view, &chart, &values);
     let hints = values.iter().enumerate().map(|(index, &value)| {
@@ -52,16 +57,16 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 }
 
 /// What zeroing took.
-pub(super) fn zeroing(view: &View<'_>) -> Markup {
+pub(super) fn zeroing(view: &View<'_>, over_time: &OverTime) -> Markup {
     let zeroing = view.report.statistics.zeroing;
     let title = "Zeroing";
     if zeroing.mutator_us == 0.0 && zeroing.concurrent_us == 0.0 {
         let explanation = "None was seen: memory is zeroed inline in compiled code, or while it is swept.";
         return part(title, explanation, &Markup::default());
     }
-    let columns = rate_columns(view.events);
-    let mutator = rates(between(view.events, |event| event.zeroing.as_secs_f64()), view.wall, columns);
-    let helper = rates(between(view.events, |event| event.concurrent_zeroing.as_secs_f64()), view.wall, columns);
+    let columns = columns(view);
+    let mutator = rates(amounts(over_time, |moment| moment.zeroing), view.wall, columns);
+    let helper = rates(amounts(over_time, |moment| moment.concurrent_zeroing), view.wall, columns);
     let most = greatest(&mutator).max(greatest(&helper));
     let chart = Chart { x: Axis::seconds(view.wall), y: Axis::shares(most), height: 200.0 };
     let hints = mutator.iter().zip(&helper).enumerate().map(|(index, (&mutator, &helper))| {

@@ -31,10 +31,12 @@ impl Axis {
         Axis::up_from_zero(high, step, label)
     }
 
-    /// Counts, from 0 to a round value that is at least `high`.
-    pub(super) fn counts(high: u64) -> Axis {
-        let high = high.max(1) as f64;
-        Axis::up_from_zero(high, round_step(high / TICKS).max(1.0), |count| units::count(count as u64))
+    /// Counts on a logarithmic axis to a power of ten that is at least `high`; a single one is above the ground.
+    pub(super) fn log_counts(high: u64) -> Axis {
+        let powers = (high.max(2) as f64).log10().ceil() as i32;
+        let ticks = (0..=powers).map(|power| 10f64.powi(power)).collect();
+        let label = |count| units::count(count as u64);
+        Axis { low: 0.5, high: 10f64.powi(powers), log: true, ticks, label }
     }
 
     /// Shares, from 0 to a round value that is at least `high`.
@@ -162,8 +164,9 @@ mod tests {
         assert_eq!(labels(&Axis::durations(0.0, 0.0)), ["1 ns", "2 ns"]);
         assert_eq!(labels(&Axis::whole_share()), ["0 %", "25 %", "50 %", "75 %", "100 %"]);
         assert_eq!(labels(&Axis::shares(0.0013)), ["0 %", "0.05 %", "0.1 %", "0.15 %"]);
-        assert_eq!(labels(&Axis::counts(2)), ["0", "1", "2"]);
-        assert_eq!(labels(&Axis::counts(3_900)), ["0", "1,000", "2,000", "3,000", "4,000"]);
+        assert_eq!(labels(&Axis::log_counts(0)), ["1", "10"]);
+        assert_eq!(labels(&Axis::log_counts(10)), ["1", "10"]);
+        assert_eq!(labels(&Axis::log_counts(3_900)), ["1", "10", "100", "1,000", "10,000"]);
     }
 
     #[test]
@@ -172,7 +175,7 @@ mod tests {
         assert_eq!(axis.place(1e-6), 0.0);
         assert!((axis.place(1e-4) - 0.5).abs() < 1e-12);
         assert_eq!((axis.place(0.0), axis.place(5.0)), (0.0, 1.0));
-        for empty in [Axis::seconds(0.0), Axis::counts(0), Axis::shares(0.0), Axis::bytes(0.0, size)] {
+        for empty in [Axis::seconds(0.0), Axis::log_counts(0), Axis::shares(0.0), Axis::bytes(0.0, size)] {
             assert_eq!((empty.place(0.0), empty.place(1e30)), (0.0, 1.0));
         }
     }

@@ -11,7 +11,6 @@ mod series;
 mod tables;
 pub(crate) mod units;
 
-use legato_heap::{CollectionKind, GcEvent};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::Report;
@@ -19,8 +18,6 @@ use crate::Report;
 /// What the parts of the page draw from.
 struct View<'a> {
     report: &'a Report,
-    /// Every collection; none where they were not kept.
-    events: &'a [GcEvent],
     /// Length of the run in seconds; more than nothing.
     wall: f64,
 }
@@ -28,17 +25,16 @@ struct View<'a> {
 impl View<'_> {
     /// Bytes that the heap has counted as allocated since the last collection.
     fn allocated_since(&self) -> u64 {
-        let told: u64 = self.events.iter().map(|event| event.allocated_bytes).sum();
-        self.report.statistics.allocation.bytes.saturating_sub(told)
+        self.report.statistics.allocation.bytes.saturating_sub(self.report.record.allocated_bytes())
     }
 }
 
 /// The page as text.
 pub(crate) fn render(report: &Report) -> String {
-    let events = report.record.events();
     let wall = report.record.wall().as_secs_f64().max(1e-6);
-    let view = View { report, events: events.unwrap_or_default(), wall };
-    let collected = report.statistics.collections.total > 0;
+    let view = View { report, wall };
+    let stopped = report.statistics.pauses.all.count > 0;
+    let over_time = report.record.over_time().filter(|_| stopped);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -52,27 +48,27 @@ pub(crate) fn render(report: &Report) -> String {
                 h1 { (report.program) }
                 p { (report.outcome) " · " (report.machine) }
                 (tables::tiles(&view))
-                @if !collected {
+                @if !stopped {
                     section { p { "There was no collection." } }
-                } @else if events.is_none() {
-                    section { p { "The recorder kept no events, so there are no charts over time." } }
+                } @else if let Some(over_time) = over_time {
+                    (heap::section(&view, over_time))
+                    (pauses::over_time(&view, over_time))
                 } @else {
-                    (heap::section(&view))
-                    (pauses::over_time(&view))
+                    section { p { "The recorder kept no events, so there are no charts over time." } }
                 }
-                @if collected {
+                @if stopped {
                     (pauses::distribution(&view))
                 }
                 (mmu::section(&view))
-                @if !view.events.is_empty() {
-                    (allocation::section(&view))
+                @if let Some(over_time) = over_time {
+                    (allocation::section(&view, over_time))
                 }
-                @if collected {
+                @if stopped {
                     (phases::section(&view))
                 }
-                @if !view.events.is_empty() {
-                    (allocation::zeroing(&view))
-                    (tables::longest(&view))
+                @if let Some(over_time) = over_time {
+                    (allocation::zeroing(&view, over_time))
+                    (tables::longest(over_time))
                 }
                 div class="pair" { (tables::configuration(&view)) (tables::totals(&view)) }
                 div id="hint" {}
@@ -91,13 +87,5 @@ fn part(title: &str, explanation: &str, contents: &Markup) -> Markup {
             p { (explanation) }
             div class="scroll" { (contents) }
         }
-    }
-}
-
-/// The class of a kind's marks.
-fn class(kind: CollectionKind) -> &'static str {
-    match kind {
-        CollectionKind::Nursery => "nursery",
-        CollectionKind::Full => "full",
     }
 }

@@ -1,126 +1,176 @@
-//! Pauses over time, and how they are distributed.
+//! Stops over time, and how they are distributed.
 
 use std::fmt::Write;
 use std::time::Duration;
 
+use legato_heap::StopKind;
 use maud::{Markup, html};
 
 use super::axis::{Axis, from_seconds};
 use super::chart::{Chart, legend, point};
-use super::series::columns;
 use super::units::{count, time};
-use super::{View, class, part};
-use crate::pauses::PauseHistogram;
+use super::{View, part};
+use crate::over_time::{OverTime, Span};
+use crate::pauses::{PauseHistogram, Stops};
 
 /// Bars of the histogram in each decade.
 const BARS: f64 = 12.0;
 
-/// An axis for all pauses.
-fn axis(view: &View<'_>) -> Axis {
-    let all = view.report.record.all_pauses();
-    Axis::durations(all.min().as_secs_f64(), all.max().as_secs_f64())
+/// An axis for all stops.
+fn axis(all: &Stops) -> Axis {
+    Axis::durations(all.wall.min().as_secs_f64(), all.wall.max().as_secs_f64())
 }
 
-/// From the shortest to the longest pause of each column.
-pub(super) fn over_time(view: &View<'_>) -> Markup {
-    let chart = Chart { x: Axis::seconds(view.wall), y: axis(view), height: 280.0 };
-    let kinds: Vec<_> = view.report.record.kinds().iter().map(|totals| totals.kind).collect();
+/// From the shortest to the longest stop of each column.
+pub(super) fn over_time(view: &View<'_>, over_time: &OverTime) -> Markup {
+    let stops = view.report.record.stops();
+    let chart = Chart { x: Axis::seconds(view.wall), y: axis(&stops.all()), height: 280.0 };
+    let kinds: Vec<_> = stops.kinds().iter().map(|(kind, _)| *kind).collect();
     let mut paths: Vec<_> = kinds.iter().map(|&kind| (kind, String::new())).collect();
     let mut hints = Vec::new();
-    for (from, to, group) in columns(view.events, view.wall) {
+    for (from, to, moment) in over_time.moments.iter() {
         let mut hint = format!("at {}", time(from_seconds(from)));
+        let to = to.min(view.wall);
         for (kind, path) in &mut paths {
-            let pauses = || group.iter().filter(|event| event.kind == *kind).map(|event| event.pause);
-            let (Some(least), Some(most)) = (pauses().min(), pauses().max()) else { continue };
+            let Span { count: number, least, most } = moment.stops[*kind as usize];
+            if number == 0 {
+                continue;
+            }
             let x = point(chart.across((from + to) / 2.0));
-            let [low, high] = [least, most].map(|pause| point(chart.up(pause.as_secs_f64())));
+            let [low, high] = [least, most].map(|stop| point(chart.up(stop.as_secs_f64())));
             // A line of no length is drawn as a dot. Writing to a string does not fail.
             let _ = write!(path, "M{x},{low}V{high}");
-            let number = pauses().count();
             let _ = match number {
                 1 => write!(hint, "\n1 {kind}: {}", time(most)),
-                _ => write!(hint, "\n{number} {kind}: {} to {}", time(least), time(most)),
+                _ => write!(hint, "\n{} {kind}: {} to {}", count(number), time(least), time(most)),
             };
         }
-        hints.push((from, to, hint));
+        if moment.stops.iter().any(|span| span.count > 0) {
+            hints.push((from, to, hint));
+        }
     }
     let drawing = html! {
         @for (kind, path) in &paths {
-            path class=(format!("dots {}", class(*kind))) d=(path) {}
+            path class=(format!("dots {kind}")) d=(path) {}
         }
         (chart.hints(hints))
     };
-    let names: Vec<_> = kinds.iter().map(|kind| (class(*kind), kind.to_string())).collect();
     let contents = html! {
-        (legend(names.iter().map(|(class, name)| (*class, name.as_str()))))
+        (deadlines(view))
+        (kinds_legend(&kinds))
         (chart.draw("Pauses over time", &drawing))
     };
-    part("Pauses", "How long the mutator stood still; a bar spans the pauses of one moment.", &contents)
+    part("Pauses", "How long the mutator stood still at a time; a bar spans the stops of one moment.", &contents)
 }
 
-/// A histogram for each kind, with percentiles, and their table.
-pub(super) fn distribution(view: &View<'_>) -> Markup {
-    let contents = html! {
-        @for totals in view.report.record.kinds() {
-            h3 { (totals.kind) }
-            (histogram(view, class(totals.kind), &totals.pauses))
+fn kinds_legend(kinds: &[StopKind]) -> Markup {
+    let names: Vec<_> = kinds.iter().map(StopKind::to_string).collect();
+    legend(names.iter().map(|name| (name.as_str(), name.as_str())))
+}
+
+/// What is said wherever pauses are: whether cycles kept to their schedule.
+fn deadlines(view: &View<'_>) -> Markup {
+    let cycles = view.report.statistics.cycles;
+    html! {
+        @if let Some(words) = cycles.describe() {
+            p class=(if cycles.missed_deadlines > 0 { "cycles missed-deadline" } else { "cycles" }) { "Cycles: " (words) "." }
         }
-        table {
-            tr { th { "kind" } th { "count" } th { "mean" } th { "p50" } th { "p90" } th { "p99" } th { "p99.9" } th { "max" } th { "total" } }
-            @for totals in view.report.record.kinds() {
-                (row(&totals.kind.to_string(), &totals.pauses))
+    }
+}
+
+/// A histogram for each kind, one below the other with one axis, and their table.
+pub(super) fn distribution(view: &View<'_>) -> Markup {
+    let stops = view.report.record.stops();
+    let all = stops.all();
+    let contents = html! {
+        (deadlines(view))
+        @for (kind, stops) in stops.kinds() {
+            h3 { (kind) }
+            (histogram(*kind, stops, &all))
+        }
+        table class="pauses" {
+            tr { th { "kind" } th { "" } th { "count" } th { "mean" } th { "p50" } th { "p90" } th { "p99" } th { "p99.9" } th { "max" } th { "total" } }
+            @for (kind, stops) in stops.kinds() {
+                (rows(&kind.to_string(), stops))
             }
-            (row("all", &view.report.record.all_pauses()))
+            (rows("all", &all))
         }
     };
-    part("Distribution of the pauses", "How many pauses were how long.", &contents)
+    let explanation = "How many stops were how long; both axes are logarithmic. Bars: by the clock on the wall. Line: the \
+        time that the program's thread had a processor.";
+    part("Distribution of the pauses", explanation, &contents)
 }
 
-fn row(name: &str, pauses: &PauseHistogram) -> Markup {
-    let mean = pauses.total().as_secs_f64() / pauses.count().max(1) as f64;
+fn rows(name: &str, stops: &Stops) -> Markup {
+    html! {
+        (row(name, "wall", &count(stops.wall.count()), &stops.wall))
+        (row("", "CPU", "", &stops.cpu))
+    }
+}
+
+fn row(name: &str, clock: &str, number: &str, times: &PauseHistogram) -> Markup {
     html! {
         tr {
             td { (name) }
-            td { (count(pauses.count())) }
-            td { (time(from_seconds(mean))) }
+            td { (clock) }
+            td { (number) }
+            td { (time(times.mean())) }
             @for quantile in [0.5, 0.9, 0.99, 0.999] {
-                td { (time(pauses.quantile(quantile))) }
+                td { (time(times.quantile(quantile))) }
             }
-            td { (time(pauses.max())) }
-            td { (time(pauses.total())) }
+            td { (time(times.max())) }
+            td { (time(times.total())) }
         }
     }
 }
 
-fn histogram(view: &View<'_>, class: &str, pauses: &PauseHistogram) -> Markup {
-    let x = axis(view);
-    let (low, high) = x.ends();
-    let edge = |bar: usize| low * 10f64.powf(bar as f64 / BARS);
+/// How many stops there are in each bar.
+fn bars(times: &PauseHistogram, (low, high): (f64, f64)) -> Vec<u64> {
     let mut bars = vec![0u64; ((high / low).log10() * BARS).ceil() as usize];
-    for (pause, count) in pauses.recorded() {
-        let bar = ((pause.as_secs_f64().max(low) / low).log10() * BARS) as usize;
+    for (stop, count) in times.recorded() {
+        let bar = ((stop.as_secs_f64().max(low) / low).log10() * BARS) as usize;
         let last = bars.len() - 1;
         bars[bar.min(last)] += count;
     }
-    let most = bars.iter().copied().max().unwrap_or(0);
-    let chart = Chart { x, y: Axis::counts(most), height: 180.0 };
-    let markers = [("p50", pauses.quantile(0.5)), ("p99", pauses.quantile(0.99)), ("max", pauses.max())];
+    bars
+}
+
+fn histogram(kind: StopKind, stops: &Stops, all: &Stops) -> Markup {
+    let x = axis(all);
+    let (low, high) = x.ends();
+    let edge = |bar: usize| (low * 10f64.powf(bar as f64 / BARS)).min(high);
+    let (wall, cpu) = (bars(&stops.wall, (low, high)), bars(&stops.cpu, (low, high)));
+    let most = wall.iter().chain(&cpu).copied().max().unwrap_or(0);
+    let chart = Chart { x, y: Axis::log_counts(most), height: 150.0 };
+    let markers = [("p50", stops.wall.quantile(0.5)), ("p99", stops.wall.quantile(0.99)), ("max", stops.wall.max())];
+    let across = |bar: usize| point(chart.across(edge(bar)));
+    let filled = |bars: &[u64]| -> Vec<(usize, u64)> {
+        bars.iter().copied().enumerate().filter(|(_, number)| *number > 0).collect()
+    };
+    let mut outline = String::new();
+    for (bar, number) in filled(&cpu) {
+        let (left, right, top) = (across(bar), across(bar + 1), point(chart.up(number as f64)));
+        // Writing to a string does not fail.
+        let _ = write!(outline, "M{left},{top}H{right}");
+    }
     let drawing = html! {
-        g class=(class) {
-            @for (bar, &number) in bars.iter().enumerate().filter(|(_, number)| **number > 0) {
-                @let (left, right) = (chart.across(edge(bar)), chart.across(edge(bar + 1)));
-                // However few they are, they are seen.
-                @let top = chart.up(number as f64).min(chart.bottom() - 2.0);
-                rect x=(point(left + 0.5)) width=(point(right - left - 1.0)) y=(point(top)) height=(point(chart.bottom() - top)) rx="1" {}
+        g class=(kind) {
+            @for (bar, number) in filled(&wall) {
+                @let (left, right, top) = (across(bar), across(bar + 1), chart.up(number as f64));
+                rect x=(point(left + 0.5)) width=(point((right - left - 1.0).max(1.0))) y=(point(top)) height=(point(chart.bottom() - top)) rx="1" {}
             }
         }
+        @if !stops.cpu.max().is_zero() {
+            path class="cpu" d=(outline) {}
+        }
         (marker_lines(&chart, &markers))
-        (chart.hints(bars.iter().enumerate().filter(|(_, number)| **number > 0).map(|(bar, &number)| {
+        (chart.hints((0..wall.len()).filter(|&bar| wall[bar] + cpu[bar] > 0).map(|bar| {
             let (from, to) = (edge(bar), edge(bar + 1));
-            (from, to, format!("{} to {}: {}", time(from_seconds(from)), time(from_seconds(to)), count(number)))
+            let span = format!("{} to {}", time(from_seconds(from)), time(from_seconds(to)));
+            (from, to, format!("{span}\nwall: {}\nCPU: {}", count(wall[bar]), count(cpu[bar])))
         })))
     };
-    chart.draw("How many pauses were how long", &drawing)
+    chart.draw(&format!("How many {kind} stops were how long"), &drawing)
 }
 
 /// Room for a label of a marker: across, and downwards.

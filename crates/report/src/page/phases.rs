@@ -5,11 +5,11 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::chart::legend;
-use super::units::{percent, time};
+use super::units::{count, percent, time};
 use super::{View, part};
 
 /// Classes of the phases, in their order; the last is that of what is no phase.
-const CLASSES: [&str; 7] = ["p1", "p2", "p3", "p4", "p5", "p6", "p7"];
+const CLASSES: [&str; 11] = ["p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11"];
 const REST: &str = "bookkeeping";
 
 /// A bar and a row of a table for each kind of collection.
@@ -20,7 +20,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
         .kinds()
         .iter()
         .map(|totals| {
-            let pauses = totals.pauses.total();
+            let pauses = totals.pause;
             let named: Duration = totals.phases.iter().map(|(_, duration)| *duration).sum();
             let rest = (REST, pauses.saturating_sub(named));
             let phases: Vec<_> = totals.phases.iter().copied().chain([rest]).collect();
@@ -54,6 +54,28 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 }
             }
         }
+        (slices(view))
     };
     part("Phases", "What all pauses together were spent on.", &contents)
+}
+
+/// A table of the slices by phase.
+fn slices(view: &View<'_>) -> Markup {
+    let phases = view.report.record.phases();
+    html! {
+        @if !phases.is_empty() {
+            table class="slices" {
+                tr { th { "phase" } th { "uninterrupted parts" } th { "wall" } th { "CPU" } th { "longest" } }
+                @for totals in phases {
+                    tr {
+                        td { (totals.phase) }
+                        td { (count(totals.count)) }
+                        td { (time(totals.wall)) }
+                        td { (time(totals.cpu)) }
+                        td { (time(totals.longest)) }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,33 +1,12 @@
-//! Many collections in few columns of time.
-
-use legato_heap::GcEvent;
+//! What happened over time in few columns.
 
 /// Columns that a chart over time has room for.
-pub(super) const COLUMNS: usize = 240;
+const COLUMNS: usize = 240;
 
-/// When the collection began, in seconds.
-pub(super) fn start(event: &GcEvent) -> f64 {
-    event.start.as_secs_f64()
-}
-
-/// When it ended.
-pub(super) fn end(event: &GcEvent) -> f64 {
-    (event.start + event.pause).as_secs_f64()
-}
-
-/// The collections that began in each column of time, empty columns left out: from, to (seconds), collections.
-pub(super) fn columns(events: &[GcEvent], wall: f64) -> impl Iterator<Item = (f64, f64, &[GcEvent])> {
-    let width = wall / COLUMNS as f64;
-    let column = move |event: &GcEvent| ((start(event) / width) as usize).min(COLUMNS - 1);
-    events.chunk_by(move |a, b| column(a) == column(b)).map(move |group| {
-        let from = column(&group[0]) as f64 * width;
-        (from, from + width, group)
-    })
-}
-
-/// Columns for rates of what happens between collections: wide enough for several, so that a column is not all pause.
-pub(super) fn rate_columns(events: &[GcEvent]) -> usize {
-    (events.len() / 4).clamp(12, COLUMNS / 2)
+/// Columns for rates of what happens between so many collections: wide enough for several, so that a column is not all
+/// pause.
+pub(super) fn rate_columns(collections: u64) -> usize {
+    (collections / 4).clamp(12, COLUMNS as u64 / 2) as usize
 }
 
 /// Spreads amounts evenly over their spans of time (from, to, amount), and sums what falls into each of so many
@@ -51,16 +30,6 @@ pub(super) fn rates(spans: impl IntoIterator<Item = (f64, f64, f64)>, wall: f64,
         }
     }
     sums.iter().map(|sum| sum / width).collect()
-}
-
-/// The spans between collections, from the end of one to the start of the next, with an amount of each event.
-pub(super) fn between(events: &[GcEvent], amount: impl Fn(&GcEvent) -> f64) -> impl Iterator<Item = (f64, f64, f64)> {
-    let mut last_end = 0.0;
-    events.iter().map(move |event| {
-        let span = (last_end, start(event), amount(event));
-        last_end = end(event);
-        span
-    })
 }
 
 #[cfg(test)]

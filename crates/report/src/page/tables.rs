@@ -1,73 +1,87 @@
 //! Figures in boxes and tables.
 
-use std::cmp::Reverse;
-
 use maud::{Markup, html};
 
 use super::units::{bytes, count, percent, rate, time};
 use super::{View, part};
-
-/// Rows of the table of the longest pauses.
-const LONGEST: usize = 20;
+use crate::over_time::{LongStop, OverTime};
 
 /// The figures that matter most.
 pub(super) fn tiles(view: &View<'_>) -> Markup {
     let statistics = &view.report.statistics;
-    let pauses = view.report.record.all_pauses();
+    let stops = view.report.record.stops().all();
+    let cycles = statistics.cycles;
     let ten = statistics.mmu.iter().find(|point| point.window_ms == 10).and_then(|point| point.utilisation);
     let tiles = [
         ("ran for", time(view.report.record.wall())),
         ("collections", count(statistics.collections.total)),
         ("in collections", percent(statistics.gc_share)),
-        ("median pause", time(pauses.quantile(0.5))),
-        ("99th percentile", time(pauses.quantile(0.99))),
-        ("longest pause", time(pauses.max())),
+        ("median pause", time(stops.wall.quantile(0.5))),
+        ("99th percentile", time(stops.wall.quantile(0.99))),
+        ("longest pause", time(stops.wall.max())),
+        ("longest pause, CPU", time(stops.cpu.max())),
         ("utilisation in 10 ms", ten.map_or("–".to_string(), percent)),
         ("allocated", rate(statistics.allocation.bytes_per_second)),
         ("heap at most", bytes(statistics.memory.peak_committed_bytes)),
         ("process at most", statistics.memory.peak_resident_bytes.map_or("unknown".to_string(), bytes)),
     ];
+    // Shown as soon as there may be any.
+    let schedule = [("missed deadlines", cycles.missed_deadlines), ("shrunk gaps", cycles.shrunk_gaps)];
+    let schedule = schedule.into_iter().filter(|_| cycles.slices > 0);
     html! {
         dl class="tiles" {
             @for (name, figure) in &tiles {
                 div { dt { (name) } dd { (figure) } }
             }
+            @for (name, number) in schedule {
+                div class=[(number > 0).then_some("behind")] { dt { (name) } dd { (count(number)) } }
+            }
         }
     }
 }
 
-/// The longest pauses.
-pub(super) fn longest(view: &View<'_>) -> Markup {
-    let mut events: Vec<_> = view.events.iter().collect();
-    if events.len() > LONGEST {
-        events.select_nth_unstable_by_key(LONGEST, |event| Reverse(event.pause));
-        events.truncate(LONGEST);
-    }
-    events.sort_by_key(|event| (Reverse(event.pause), event.number));
+/// The longest stops.
+pub(super) fn longest(over_time: &OverTime) -> Markup {
     let contents = html! {
         table class="longest" {
-            tr { th { "pause" } th { "number" } th { "at" } th { "kind" } th { "cause" } th { "before" } th { "after" } th { "promoted" } th { "live objects" } th { "most of it" } }
-            @for event in events {
+            tr {
+                @for head in ["pause", "CPU", "at", "kind", "most of it", "number", "cause", "before", "after", "promoted", "live objects"] {
+                    th { (head) }
+                }
+            }
+            @for long in over_time.longest() {
                 tr {
-                    td { (time(event.pause)) }
-                    td { (count(event.number)) }
-                    td { (format!("{:.3} s", event.start.as_secs_f64())) }
-                    td { (event.kind) }
-                    td { (event.cause) }
-                    td { (bytes(event.before_bytes)) }
-                    td { (bytes(event.after_bytes)) }
-                    td { (bytes(event.promoted_bytes)) }
-                    td { (count(event.marked_objects)) }
-                    td {
-                        @if let Some((name, duration)) = event.phases.named().into_iter().max_by_key(|(_, duration)| *duration) {
-                            (name) " " (time(duration))
-                        }
+                    td { (time(long.stop.wall)) }
+                    td { (time(long.stop.cpu)) }
+                    td { (format!("{:.3} s", long.stop.start.as_secs_f64())) }
+                    td { (long.stop.kind) }
+                    td { (most(&long)) }
+                    @if let Some(event) = long.event {
+                        td { (count(event.number)) }
+                        td { (event.cause) }
+                        td { (bytes(event.before_bytes)) }
+                        td { (bytes(event.after_bytes)) }
+                        td { (bytes(event.promoted_bytes)) }
+                        td { (count(event.marked_objects)) }
+                    } @else {
+                        td colspan="6" { "in a cycle" }
                     }
                 }
             }
         }
     };
     part("Longest pauses", "", &contents)
+}
+
+/// What most of a stop was spent on: by its collection's phases if it was one, else by its slices'.
+fn most(long: &LongStop) -> String {
+    let whole = long.event.filter(|event| event.cycle.is_none());
+    let named = whole.and_then(|event| event.phases.named().into_iter().max_by_key(|(_, duration)| *duration));
+    match (named, long.most) {
+        (Some((name, duration)), _) => format!("{name} {}", time(duration)),
+        (None, Some((phase, duration))) => format!("{phase} {}", time(duration)),
+        (None, None) => String::new(),
+    }
 }
 
 fn names(title: &str, rows: &[(String, String)]) -> Markup {

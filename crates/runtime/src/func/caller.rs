@@ -1,6 +1,7 @@
 //! [`Caller`]: what a host function knows of who called it.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::store::StoreOpaque;
 use crate::{Engine, Extern, Instance, StoreContextMut};
@@ -45,6 +46,11 @@ impl<'a, T: 'static> Caller<'a, T> {
     /// Collects garbage now.
     pub fn gc(&mut self) {
         self.store.gc();
+    }
+
+    /// As [`Store::collect_some`](crate::Store::collect_some).
+    pub fn collect_some(&mut self, time: Duration) -> bool {
+        self.store.collect_some(time)
     }
 
     /// An export of the instance that imported, and called, this function; `None` where it has none of that name, or

@@ -9,6 +9,7 @@ mod i31;
 mod rooted;
 mod structref;
 mod view;
+mod weak;
 
 pub use anyref::{AnyRef, EqRef};
 pub use arrayref::{ArrayRef, ArrayRefPre};
@@ -18,3 +19,4 @@ pub use i31::I31;
 pub use rooted::{GcRef, OwnedRooted, RootScope, Rooted};
 pub use structref::{StructRef, StructRefPre};
 pub use view::{ArrayView, ViewElement};
+pub use weak::{FinalizationQueue, WeakRooted};

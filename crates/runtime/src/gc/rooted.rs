@@ -1,8 +1,9 @@
 //! Rooted references: how host code holds objects.
 //!
 //! A [`Rooted`] is a small copyable handle that keeps its object alive until its scope ends: a [`RootScope`], the host
-//! function that is running, or else the store. An [`OwnedRooted`] keeps its object alive until it is dropped. Use of a
-//! handle after the end of its scope, or with another store, is an error, never a wrong object.
+//! function that is running, or else the store. An [`OwnedRooted`] keeps its object alive until it is dropped; a
+//! [`WeakRooted`](crate::WeakRooted) does not keep it alive. Use of a handle after the end of its scope, or with
+//! another store, is an error, never a wrong object.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,6 +1,7 @@
 //! Borrowed stores, and the traits that let functions take a store in any form.
 
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -67,6 +68,11 @@ impl<T: 'static> StoreContextMut<'_, T> {
     /// Collects garbage now.
     pub fn gc(&mut self) {
         self.0.opaque.gc();
+    }
+
+    /// As [`Store::collect_some`](crate::Store::collect_some).
+    pub fn collect_some(&mut self, time: Duration) -> bool {
+        self.0.opaque.collect_some(time)
     }
 
     /// Throws an exception from a host function: return the result as its error. It is pending until then; a host

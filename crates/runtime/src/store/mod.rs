@@ -5,6 +5,7 @@ mod limits;
 mod opaque;
 mod roots;
 mod state;
+mod weak;
 
 pub use context::{AsContext, AsContextMut, StoreContext, StoreContextMut};
 pub use limits::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
@@ -15,6 +16,7 @@ pub(crate) use state::{
     ContextMemory, ElementItems, GlobalCell, InstanceData, StoreState, StoredGlobal, StoredMemory, StoredTable,
     StoredTag,
 };
+pub(crate) use weak::{WeakHandle, WeakRoots};
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -145,6 +147,13 @@ impl<T: 'static> Store<T> {
     /// Collects garbage now.
     pub fn gc(&mut self) {
         self.inner_mut().opaque.gc();
+    }
+
+    /// Collects garbage for about so long, where the heap is collected in slices (`collector=realtime`, or
+    /// `full=incremental`): goes on with the collection under way, or begins one that is worth it. For hosts that have
+    /// nothing else to do now. Returns whether nothing is left to be collected.
+    pub fn collect_some(&mut self, time: Duration) -> bool {
+        self.inner_mut().opaque.collect_some(time)
     }
 
     /// The heap's running totals.

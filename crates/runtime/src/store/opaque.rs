@@ -3,17 +3,18 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use legato_compiler::abi::{COLD_CELLS, ContextHead, FuncRef, StoreContext as StoreWords};
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module as wasm;
 use legato_heap::layout::StorageKind;
-use legato_heap::{AllocationError, Cause, Heap, Reference, TypeId};
+use legato_heap::{AllocationError, Budget, Cause, Done, Heap, Reference, TypeId};
 
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
-use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable};
+use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
 use crate::vm::InterruptState;
 use crate::{Engine, Trap};
 
@@ -45,6 +46,7 @@ pub struct StoreOpaque {
     pub(crate) interrupt: Arc<InterruptState>,
     pub(crate) heap: Heap,
     pub(crate) state: StoreState,
+    pub(crate) weak: WeakRoots,
     pub(crate) limiter: Option<Limiter>,
     /// Whether the limiter, if there is one, has granted the stack of compiled code.
     stack_granted: bool,
@@ -65,6 +67,7 @@ impl StoreOpaque {
             interrupt,
             heap,
             state: StoreState::new(words.cast()),
+            weak: WeakRoots::default(),
             limiter: None,
             stack_granted: false,
             words,
@@ -106,7 +109,15 @@ impl StoreOpaque {
     }
 
     pub(crate) fn gc(&mut self) {
+        self.drop_weak();
         self.heap.collect(Cause::Requested, &mut self.state);
+    }
+
+    /// Whether nothing is left to do.
+    pub(crate) fn collect_some(&mut self, time: Duration) -> bool {
+        self.drop_weak();
+        let mut budget = Budget::until(Instant::now() + time);
+        self.heap.collect_some(&mut budget, &mut self.state) == Done::Yes
     }
 
     pub(crate) fn allocate_struct(&mut self, ty: TypeId) -> Result<Reference> {

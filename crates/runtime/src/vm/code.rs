@@ -158,15 +158,6 @@ impl CodeImage {
         Some(self.module.functions[function].index)
     }
 
-    /// Whether the code at `pc` is a loop taken out of its function, which has called it.
-    pub fn is_outlined(&self, pc: usize) -> bool {
-        let functions = &self.module.functions;
-        self.offset(pc).is_some_and(|offset| {
-            self.function_containing(offset)
-                .is_some_and(|function| offset - functions[function].range.start >= functions[function].outlined)
-        })
-    }
-
     /// Index of the function whose body in the module file contains a Wasm offset.
     pub fn function_of_source(&self, wasm_offset: u32) -> Option<u32> {
         let functions = &self.module.functions;
@@ -203,7 +194,6 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
         "not one piece of code for each function",
     )?;
     check(functions.iter().all(|function| inside(function.range)), "a function outside the code")?;
-    check(functions.iter().all(|function| function.outlined <= function.range.length), "a loop outside its function")?;
     check(functions.is_sorted_by_key(|function| function.range.start), "functions out of order")?;
     check(module.builtins.iter().all(|&range| inside(range)), "a builtin outside the code")?;
     check(

@@ -190,15 +190,11 @@ pub struct BacktraceFrame {
 
 /// Makes the addresses of [`capture`] or of a [`TrapRecord`](crate::vm::TrapRecord) readable. Addresses in no living
 /// image and those in trampolines are left out. An instruction of an inlined function makes two frames, of which the
-/// outer one has no offset, and a loop taken out of its function makes one frame with it.
+/// outer one has no offset.
 pub fn resolve(addresses: &[usize]) -> Vec<BacktraceFrame> {
     let mut frames = Vec::new();
-    let mut is_caller = false;
     for &pc in addresses {
         let Some(image) = registry::find(pc) else { continue };
-        if std::mem::replace(&mut is_caller, image.is_outlined(pc)) {
-            continue;
-        }
         let Some(function) = image.function_at(pc) else { continue };
         let names = &image.module().info.names;
         let frame = |function: u32, wasm_offset: Option<u32>| {

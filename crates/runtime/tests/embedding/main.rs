@@ -12,6 +12,7 @@ mod linking;
 mod modules;
 mod stops;
 mod views;
+mod weak;
 
 use legato::{Config, Engine, Instance, Linker, Module, Result, Store};
 use legato_test_matrix::{Row, product};

@@ -99,7 +99,7 @@ const WALK: &str = r#"(module
         (i32.add (i32.const 1) (call $walk (array.new_default $a (local.get $length)) (i32.const 0)))))"#;
 
 #[test]
-fn a_loop_taken_out_of_its_function_makes_one_frame_with_it() -> Result<()> {
+fn a_trap_in_a_loop_has_the_same_frames_where_elements_lie_in_leaves() -> Result<()> {
     let frames = |arrays: &'static str| -> Result<Vec<_>> {
         let engine = engine(&crate::heaps()[0], arrays);
         let (mut store, instance) = instance(&engine, (), WALK)?;

@@ -26,7 +26,7 @@ impl Lowering<'_, '_> {
         let ArrayPlan::Spines(plan) = self.env.plan.arrays else { unreachable!("only arrays of spines are guarded") };
         let mir = self.mir;
         let data = &mir.insts[guard.access.index()];
-        let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty, _)) = data.op else { unreachable!("an access is guarded") };
+        let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty)) = data.op else { unreachable!("an access is guarded") };
         let element = Element {
             kind: self.env.element_kind(ty),
             array: self.value(root(mir, data.args[0])),
@@ -35,7 +35,7 @@ impl Lowering<'_, '_> {
             check: self.checks.of(guard.access),
         };
         let access = match data.op {
-            Op::ArrayGet(_, extension, _) => Access::Load(extension),
+            Op::ArrayGet(_, extension) => Access::Load(extension),
             _ => Access::Store(self.store_into(Container::Array(data.args[0]), element.kind, data.args[2])),
         };
         let (inside, outside) = if guard.holds_inside { (then, otherwise) } else { (otherwise, then) };

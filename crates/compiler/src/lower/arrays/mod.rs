@@ -23,7 +23,7 @@ use super::env::ModuleEnv;
 use super::structs::null_trap;
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
-use crate::mir::{Extension, Inst, NullCheck, Reach, Value};
+use crate::mir::{Extension, Inst, NullCheck, Value};
 use crate::module::TypeIndex;
 use crate::passes::analysis::MergedCheck;
 use crate::passes::analysis::SafepointKey;
@@ -48,33 +48,25 @@ impl Lowering<'_, '_> {
         self.array_length(reference, null_trap(check))
     }
 
-    pub(super) fn array_inline_len(&mut self, check: NullCheck, reference: ir::Value) -> ir::Value {
-        spines::inline_length(self, reference, null_trap(check))
-    }
-
     pub(super) fn bounds_check(&mut self, index: ir::Value, length: ir::Value) {
         let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, length);
         self.b.ins().trapnz(outside, trap(TrapCode::ArrayOutOfBounds));
     }
 
     /// `args` begins with the array and the index.
-    fn array_element(&mut self, inst: Inst, kind: StorageKind, reach: Reach, args: &[Value]) -> Element {
+    fn array_element(&mut self, inst: Inst, kind: StorageKind, args: &[Value]) -> Element {
         let (array, index) = (args[0], args[1]);
         let is_inline = match self.env.plan.arrays {
-            _ if reach == Reach::Inline => true,
             ArrayPlan::Contiguous => true,
             ArrayPlan::Spines(plan) => self.env.heap_facts().lies_inline(self.mir, &plan, kind, array, index),
         };
         Element { kind, array: self.value(array), index: self.value(index), is_inline, check: self.checks.of(inst) }
     }
 
-    /// Makes the bounds check that is left to an access, if one is.
+    /// Makes the bounds check that is left to an access by a strip, if one is.
     fn check_element(&mut self, element: Element) {
         let length = match element.check {
             None => return,
-            Some(MergedCheck::Length(_)) if self.env.has_inline_lengths() => {
-                self.array_len(NullCheck::Elided, element.array)
-            }
             Some(MergedCheck::Length(length)) => self.value(length),
             Some(MergedCheck::LengthOf(array, null)) => {
                 let array = self.value(array);
@@ -84,16 +76,9 @@ impl Lowering<'_, '_> {
         self.bounds_check(element.index, length);
     }
 
-    pub(super) fn array_get(
-        &mut self,
-        inst: Inst,
-        ty: TypeIndex,
-        extension: Extension,
-        reach: Reach,
-        args: &[Value],
-    ) -> ir::Value {
+    pub(super) fn array_get(&mut self, inst: Inst, ty: TypeIndex, extension: Extension, args: &[Value]) -> ir::Value {
         let kind = self.env.element_kind(ty);
-        let element = self.array_element(inst, kind, reach, args);
+        let element = self.array_element(inst, kind, args);
         self.count_access(element, counting::Access::Read);
         match self.env.plan.arrays {
             ArrayPlan::Contiguous => contiguous::load(self, element, extension),
@@ -104,10 +89,10 @@ impl Lowering<'_, '_> {
         }
     }
 
-    pub(super) fn array_set(&mut self, inst: Inst, ty: TypeIndex, reach: Reach, args: &[Value]) {
+    pub(super) fn array_set(&mut self, inst: Inst, ty: TypeIndex, args: &[Value]) {
         let (array, value) = (args[0], args[2]);
         let kind = self.env.element_kind(ty);
-        let element = self.array_element(inst, kind, reach, args);
+        let element = self.array_element(inst, kind, args);
         self.count_access(element, counting::Access::Write);
         let store = self.store_into(Container::Array(array), kind, value);
         match self.env.plan.arrays {

@@ -179,7 +179,7 @@ fn read_inline_length(l: &mut Lowering, element: Element) -> ir::Value {
 
 /// How many elements of an array lie behind its header, where arrays say so. `null`: the trap where the array is null,
 /// if it can be.
-pub(super) fn inline_length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
+fn inline_length(l: &mut Lowering, array: ir::Value, null: Option<TrapCode>) -> ir::Value {
     let object = l.object(array, null, INLINE_LENGTH_OFFSET + 4);
     let flags = l.flags_trapping(Region::Headers, object.null_trap).with_aligned();
     l.b.ins().load(types::I32, flags, object.address, INLINE_LENGTH_OFFSET as i32)

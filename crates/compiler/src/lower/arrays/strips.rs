@@ -46,16 +46,13 @@ impl Lowering<'_, '_> {
             let (array, kind, length, is_downward) = (strip.array, strip.kind, strip.length, strip.is_downward);
             let first = plan.layout.first_n / kind.bytes();
             let (base, end) = match length {
-                Some(length) if (first > 0 || plan.layout.grows) && !collects && !is_downward => {
+                Some(length) if first > 0 && !collects && !is_downward => {
                     let array = self.value(array);
                     let start = self.object(array, None, 0).address;
                     let base = self.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(kind)));
-                    let (inline, most) = match plan.layout.grows {
-                        true => (spines::inline_length(self, array, None), LAST),
-                        false => (self.value(length), first),
-                    };
-                    let most = self.b.ins().iconst(types::I32, i64::from(most));
-                    (base, self.b.ins().umin(inline, most))
+                    let length = self.value(length);
+                    let first = self.b.ins().iconst(types::I32, i64::from(first));
+                    (base, self.b.ins().umin(length, first))
                 }
                 _ => (self.b.ins().iconst(POINTER, 0), self.b.ins().iconst(types::I32, nowhere(is_downward))),
             };
@@ -118,15 +115,9 @@ impl Lowering<'_, '_> {
         let base = self.b.append_block_param(found, POINTER);
         let end = self.b.append_block_param(found, types::I32);
         let first = plan.layout.first_n / element.kind.bytes();
-        if first > 0 || plan.layout.grows {
+        if first > 0 {
             let [near, far] = [(); 2].map(|()| self.b.create_block());
-            let (first, most) = match plan.layout.grows {
-                true => {
-                    let last = self.b.ins().iconst(types::I32, i64::from(LAST));
-                    (spines::inline_length(self, element.array, None), last)
-                }
-                false => (self.b.ins().iconst(types::I32, i64::from(first)), length),
-            };
+            let first = self.b.ins().iconst(types::I32, i64::from(first));
             let is_near = self.b.ins().icmp(IntCC::UnsignedLessThan, element.index, first);
             self.b.ins().brif(is_near, near, &[], far, &[]);
             for block in [near, far] {
@@ -136,7 +127,7 @@ impl Lowering<'_, '_> {
             let base = self.b.ins().iadd_imm_s(object, i64::from(array_elements_offset(element.kind)));
             let end = match is_downward {
                 true => self.b.ins().iconst(types::I32, -1),
-                false => self.b.ins().umin(first, most),
+                false => self.b.ins().umin(first, length),
             };
             self.b.ins().jump(found, &[base.into(), end.into()]);
             self.b.switch_to_block(far);

@@ -65,7 +65,6 @@ fn is_safepoint(env: &ModuleEnv, function: &ir::Function, inst: ir::Inst) -> boo
             match Symbol::of(&function.params.user_named_funcs()[*name]) {
                 Symbol::Function(_) => true,
                 Symbol::Builtin(number) | Symbol::Cold(number) => may_collect(env, Builtin::ALL[number as usize]),
-                Symbol::Outlined(..) => false,
             }
         }
         InstructionData::CallIndirect { opcode: ir::Opcode::CallIndirect, .. } => true,

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::guards::Guards;
 use super::strips::StripPlan;
-use crate::mir::{Block, Cfg, Function, Inst, NullCheck, Op, Reach, Value};
+use crate::mir::{Block, Cfg, Function, Inst, NullCheck, Op, Value};
 use crate::passes::heap::HeapFacts;
 use crate::passes::support::is_length_of;
 
@@ -63,7 +63,7 @@ pub(crate) fn merge_checks(
         let insts = &mir.blocks[block.index()].insts;
         for (position, &inst) in insts.iter().enumerate() {
             let data = &mir.insts[inst.index()];
-            let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
+            let (Op::ArrayGet(ty, _) | Op::ArraySet(ty)) = data.op else { continue };
             let (array, index) = (data.args[0], data.args[1]);
             let compares = strips.of(inst).is_some()
                 || grows && !heap.lies_inline(mir, &spines, heap.info.element_kind(ty), array, index);
@@ -87,7 +87,7 @@ pub(crate) fn merge_checks(
 }
 
 /// By value, how often it is used, the starts of strips included. Where arrays have inline lengths, accesses read
-/// lengths again: their checks do not count, nor do strips.
+/// lengths again: their checks do not count.
 fn uses_of_lengths(
     mir: &Function,
     order: &[Block],
@@ -111,9 +111,7 @@ fn uses_of_lengths(
             terminator.for_each_use(&mut count);
         }
     }
-    if !grows {
-        strips.strips.iter().filter_map(|strip| strip.length).for_each(count);
-    }
+    strips.strips.iter().filter_map(|strip| strip.length).for_each(count);
     uses
 }
 

@@ -11,8 +11,7 @@ use legato_heap::layout::StorageKind;
 use legato_heap::plan::SpinePlan;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::strips::StripPlan;
-use crate::mir::{Block, Cfg, CompareOp, Edge, Function, Inst, Op, Reach, Terminator, Value, ValueDef};
+use crate::mir::{Block, Cfg, CompareOp, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
 use crate::passes::heap::HeapFacts;
 use crate::passes::support::{definition, is_length_of, root};
 
@@ -54,9 +53,8 @@ impl Guards {
     }
 }
 
-/// Finds the guards, where arrays have inline lengths. Accesses by strips are left to these, and counted accesses
-/// alone.
-pub(crate) fn find_guards(heap: &HeapFacts, mir: &Function, cfg: &Cfg, strips: &StripPlan) -> Guards {
+/// Finds the guards, where arrays have inline lengths. Counted accesses are left alone.
+pub(crate) fn find_guards(heap: &HeapFacts, mir: &Function, cfg: &Cfg) -> Guards {
     let mut guards = Guards::default();
     let Some(spines) = heap.growing_spines() else { return guards };
     for &block in &cfg.order {
@@ -70,7 +68,7 @@ pub(crate) fn find_guards(heap: &HeapFacts, mir: &Function, cfg: &Cfg, strips: &
         if edge.block == mir.entry || cfg.predecessors(edge.block).len() != 1 {
             continue;
         }
-        if let Some(access) = first_access(heap, mir, &spines, strips, edge, index, length) {
+        if let Some(access) = first_access(heap, mir, &spines, edge, index, length) {
             guards.accesses.insert(access);
             guards.by_block.insert(block, Guard { access, compare, length, holds_inside });
         }
@@ -79,15 +77,15 @@ pub(crate) fn find_guards(heap: &HeapFacts, mir: &Function, cfg: &Cfg, strips: &
 }
 
 /// A comparison of two numbers by size.
-pub(crate) struct Comparison {
+struct Comparison {
     less: Value,
     greater: Value,
     /// Whether they may be equal.
-    pub(crate) or_equal: bool,
+    or_equal: bool,
 }
 
 impl Comparison {
-    pub(crate) fn of(mir: &Function, compare: Inst) -> Option<Comparison> {
+    fn of(mir: &Function, compare: Inst) -> Option<Comparison> {
         use CompareOp::*;
         let data = &mir.insts[compare.index()];
         let Op::Compare(op) = data.op else { return None };
@@ -103,7 +101,7 @@ impl Comparison {
     }
 
     /// Index and length, if it compares such: it holds where the index is below the length, or else where it is not.
-    pub(crate) fn inside(&self) -> (Value, Value) {
+    fn inside(&self) -> (Value, Value) {
         if self.or_equal { (self.greater, self.less) } else { (self.less, self.greater) }
     }
 }
@@ -114,7 +112,6 @@ fn first_access(
     heap: &HeapFacts,
     mir: &Function,
     spines: &SpinePlan,
-    strips: &StripPlan,
     edge: &Edge,
     index: Value,
     length: Value,
@@ -127,9 +124,9 @@ fn first_access(
     let access = block.insts[position];
     let data = &mir.insts[access.index()];
     let kind = match data.op {
-        Op::ArrayGet(ty, _, Reach::Any) => heap.info.element_kind(ty),
+        Op::ArrayGet(ty, _) => heap.info.element_kind(ty),
         // A barrier needs the element's address in the block of the store.
-        Op::ArraySet(ty, Reach::Any) => Some(heap.info.element_kind(ty)).filter(|&kind| kind != StorageKind::Ref)?,
+        Op::ArraySet(ty) => Some(heap.info.element_kind(ty)).filter(|&kind| kind != StorageKind::Ref)?,
         _ => return None,
     };
     let is_before = |value: Value| match mir.values[mir.resolve(value).index()].def {
@@ -142,7 +139,6 @@ fn first_access(
         && is_length_of(mir, length, array)
         && is_before(array)
         && data.args.get(2).is_none_or(|&stored| is_before(stored))
-        && !heap.lies_inline(mir, spines, kind, array, index)
-        && strips.of(access).is_none();
+        && !heap.lies_inline(mir, spines, kind, array, index);
     is_found.then_some(access)
 }

@@ -8,6 +8,6 @@ mod strips;
 
 pub(crate) use checks::{MergedCheck, MergedChecks, merge_checks};
 pub(crate) use fused_tests::fused_tests;
-pub(crate) use guards::{Comparison, Guard, Guards, find_guards};
+pub(crate) use guards::{Guard, Guards, find_guards};
 pub(crate) use roots::{Root, RootPlan, SafepointKey, Safepoints, Temperature, plan_roots};
 pub(crate) use strips::{LAST, StripPlan, StripUse, plan_strips};

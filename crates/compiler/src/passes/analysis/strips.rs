@@ -1,11 +1,10 @@
 //! Which accesses of loops walk through an array in strips.
 //!
-//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array (where these grow, all
-//! that lies in one piece), a leaf, the remainder. A loop that walks through an array keeps the strip it is in: an
-//! address `base`, so that element `i` lies at `base + i * size`, and the index `end` where the strip ends, never
-//! beyond the array's length. While an index is below `end`, an access costs one comparison, which takes the place of
-//! the bounds check where that would come directly before ([`checks`](super::checks)). Otherwise a cold path looks up
-//! the next strip.
+//! A *strip* is a run of elements that lie one behind the other: the first N bytes of an array, a leaf, the remainder.
+//! A loop that walks through an array keeps the strip it is in: an address `base`, so that element `i` lies at
+//! `base + i * size`, and the index `end` where the strip ends, never beyond the array's length. While an index is
+//! below `end`, an access costs one comparison, which takes the place of the bounds check where that would come
+//! directly before ([`checks`](super::checks)). Otherwise a cold path looks up the next strip.
 //!
 //! That an index below `end` lies in the strip, not before it, follows from the loop's shape, and is what this analysis
 //! finds out. A strip serves accesses of one array at indexes `m * p + x + k`, where `p` grows by a constant on every
@@ -19,8 +18,8 @@
 //! less.
 //!
 //! Strips are emptied where anything may change behind the loop's back: at every safepoint, and where a store puts a
-//! leaf into a spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow,
-//! loops are versioned ([`loop_versions`](crate::passes)), and strips are for what has been outlined.
+//! leaf into a spine. Loops that call are left alone, as are all but innermost ones. Where the first N bytes grow there
+//! are no strips: what lies in leaves is the exception there, and a strip takes registers from the rule.
 
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::SpinePlan;
@@ -28,7 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::roots::{Safepoints, Temperature};
-use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Loops, Op, Reach, Terminator, Value};
+use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Loops, Op, Terminator, Value};
 use crate::passes::heap::HeapFacts;
 use crate::passes::support::{DefBlocks, constant_i32, origin, root};
 
@@ -97,10 +96,7 @@ impl StripPlan {
 
 /// Finds the strips.
 pub(crate) fn plan_strips(heap: &HeapFacts, mir: &Function, cfg: &Cfg, safepoints: &Safepoints) -> StripPlan {
-    let Some(spines) = heap.spines else { return StripPlan::default() };
-    if spines.layout.grows && mir.outlined.is_none() {
-        return StripPlan::default();
-    }
+    let Some(spines) = heap.spines.filter(|spines| !spines.layout.grows) else { return StripPlan::default() };
     let is_access = |inst: &Inst| matches!(mir.insts[inst.index()].op, Op::ArrayGet(..) | Op::ArraySet(..));
     if !cfg.order.iter().any(|block| mir.blocks[block.index()].insts.iter().any(is_access)) {
         return StripPlan::default();
@@ -200,7 +196,7 @@ impl Finder<'_> {
             for &inst in &mir.blocks[block.index()].insts {
                 let data = &mir.insts[inst.index()];
                 let stores = matches!(data.op, Op::ArraySet(..));
-                let (Op::ArrayGet(ty, _, Reach::Any) | Op::ArraySet(ty, Reach::Any)) = data.op else { continue };
+                let (Op::ArrayGet(ty, _) | Op::ArraySet(ty)) = data.op else { continue };
                 let array = root(mir, data.args[0]);
                 let kind = self.heap.info.element_kind(ty);
                 if within.contains(&self.def_block(array))
@@ -281,7 +277,7 @@ impl Finder<'_> {
         // Behind the others on the way.
         let place = |candidate: &&Candidate| i64::from(candidate.constant) * if is_downward { -1 } else { 1 };
         let Some(leader) = candidates.iter().filter(leads).min_by_key(place) else { return };
-        let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty, _)) = mir.insts[leader.inst.index()].op else { return };
+        let (Op::ArrayGet(ty, ..) | Op::ArraySet(ty)) = mir.insts[leader.inst.index()].op else { return };
         let kind = self.heap.info.element_kind(ty);
         let reach = i64::from(self.reach(kind));
         let served = |candidate: &&Candidate| (0..=reach).contains(&(place(candidate) - place(&leader)));

@@ -1,11 +1,11 @@
 //! What `generational` says of itself.
 
-use super::params::{Barrier, GenerationalParams};
+use super::params::{Barrier, Full, GenerationalParams};
 use crate::ages::AGE_TABLE_BELOW;
 use crate::blocks::BLOCK_BYTES;
 use crate::cards::{CARD_LOG2, CARD_TABLE_BELOW};
 use crate::collector::attributes::{Attributes, Taken};
-use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext, RememberedPlan};
+use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext, RememberedPlan, SnapshotPlan};
 use crate::references::References;
 use crate::size_classes::MAX_SMALL_BYTES;
 use crate::zeroing::Zeroing;
@@ -34,7 +34,11 @@ impl Attributes for GenerationalParams {
                 Barrier::StoreBuffer => Some(MutatorContext::STORE_BUFFER_OFFSET),
             },
         };
-        BarrierPlan { before: None, after: Some(remembered) }
+        let before = match self.full {
+            Full::Incremental(_) => Some(SnapshotPlan::IN_CONTEXT),
+            Full::Stop => None,
+        };
+        BarrierPlan { before, after: Some(remembered) }
     }
 
     fn changes_references(&self) -> bool {

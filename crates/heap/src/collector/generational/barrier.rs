@@ -1,4 +1,5 @@
-//! The write barrier: what is stored into an old object is remembered, by cards.
+//! The write barrier: what is stored into an old object is remembered, by cards; and while a cycle marks, what is
+//! overwritten there is recorded.
 
 use crate::barrier::{Overwritten, WriteBarrier};
 use crate::cage::Cage;
@@ -10,13 +11,20 @@ pub(crate) struct Remember {
     pub(super) object: u32,
     /// Whether no nursery collection comes by the object.
     pub(super) is_old: bool,
+    /// Whether a cycle marks.
+    pub(super) is_marking: bool,
 }
 
 impl WriteBarrier for Remember {
-    const HAS_BEFORE: bool = false;
+    const HAS_BEFORE: bool = true;
 
+    /// A young object is newer than the snapshot.
     #[inline(always)]
-    fn before(self, _cage: &Cage, _overwritten: &mut Overwritten, _slots: Range<u32>) {}
+    fn before(self, cage: &Cage, overwritten: &mut Overwritten, slots: Range<u32>) {
+        if self.is_marking && self.is_old {
+            overwritten.record_slots(cage, slots);
+        }
+    }
 
     fn after_field(self, cage: &Cage, _slot: u32) {
         if self.is_old {

@@ -8,7 +8,7 @@ use crate::budget::finish;
 use crate::collector::Collect;
 use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
-use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes, StopKind};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::roots::Roots;
@@ -55,7 +55,9 @@ impl Generational {
             Nursery::Appel => bytes.max(self.least_appel_bytes()),
         };
         let size = self.core.pacer.size() + self.nursery.large_bytes() + self.core.leaves.allocated_bytes();
-        (self.core.pacer.allocated > 0 || young > 0) && size + room > self.core.pacer.limit()
+        // What is collected in slices may grow beyond the limit until the end of a cycle.
+        let most = if self.incremental.is_some() { self.core.config.maximum() } else { self.core.pacer.limit() };
+        (self.core.pacer.allocated > 0 || young > 0) && size + room > most
     }
 
     /// Gives the next cycle its blocks.
@@ -87,14 +89,17 @@ impl Generational {
         if self.core.config.verify && self.core.config.stress.is_some() {
             self.verify_or_panic("before", None);
         }
-        let start = Instant::now();
+        let stop = self.core.start_stop();
+        let start = stop.start;
         // Leaves are handed out apart from what the nursery and large objects count; those of old spines count as live.
         let before_bytes = self.live_bytes() + self.allocated + self.core.leaves.young_bytes();
         self.allocated += self.core.leaves.allocated_bytes();
         let mut progress = Progress::default();
         let (mut cause, mut kind) = (cause, wanted);
-        let aging = if wanted == CollectionKind::Full { 0 } else { self.params.aging };
-        self.scavenge(aging, &mut progress, roots);
+        let begins = wanted == CollectionKind::Nursery && self.is_cycle_due(cause);
+        let promotes_all = wanted == CollectionKind::Full || begins || self.in_cycle();
+        self.before_nursery_collection();
+        self.scavenge(if promotes_all { 0 } else { self.params.aging }, &mut progress, roots);
         self.core.pacer.charge(progress.promoted.bytes);
         if kind == CollectionKind::Nursery {
             if progress.lacked_memory {
@@ -103,8 +108,13 @@ impl Generational {
                 (kind, cause) = (CollectionKind::Full, Cause::Limit);
             }
         }
+        let mut missed = false;
         if kind == CollectionKind::Full {
+            missed = self.leave_cycle() && wanted == CollectionKind::Nursery;
             self.mark_and_sweep(start, cause, &mut progress, roots);
+        } else {
+            let cause = if cause == Cause::Nursery { Cause::Limit } else { cause };
+            self.after_nursery_collection(begins, cause, roots);
         }
         self.start_cycle();
         if kind == CollectionKind::Full {
@@ -114,14 +124,21 @@ impl Generational {
             finish(|budget| self.core.pool.release_to_system(&mut release, budget));
             progress.phases.release = self.core.end_slice(slice);
         }
-        let pause = start.elapsed();
+        let is_full = kind == CollectionKind::Full;
+        let pause = self.core.end_stop(
+            stop,
+            match is_full {
+                true if missed => StopKind::MissedDeadline,
+                true => StopKind::Full,
+                false => StopKind::Nursery,
+            },
+        );
         let zeroing = self.nursery.take_zeroing_times();
 
         let core = &mut self.core;
-        if kind == CollectionKind::Nursery {
+        if !is_full {
             core.pacer.paused(pause);
         }
-        core.stats.full_collections += (kind == CollectionKind::Full) as u64;
         core.stats.promoted_bytes += progress.promoted.bytes;
         core.stats.zeroing_us += zeroing.mutator.as_micros() as u64;
         core.stats.concurrent_zeroing_us += zeroing.helper.as_micros() as u64;
@@ -136,6 +153,7 @@ impl Generational {
             allocated_bytes: self.allocated,
             committed_bytes: self.core.pool.committed_bytes(),
             pause,
+            cycle: None,
             phases: progress.phases,
             zeroing: zeroing.mutator,
             concurrent_zeroing: zeroing.helper,
@@ -186,22 +204,24 @@ impl Generational {
         let drained = Instant::now();
 
         let (pool, ages) = (&core.pool, &self.nursery.ages);
-        core.externals.nursery_collected(|Reference(object)| {
+        let fate = |Reference(object)| {
             // SAFETY: the object was allocated before the collection; its header is there, or the record of its copy.
             let header = unsafe { pool.cage.read(object + TYPE_ID_OFFSET) };
-            if header & FORWARDED != 0 {
-                Fate::Moved(Reference(header & !FORWARDED))
-            } else if ages.of(object) == Age::Kept && pool.marks.get(object) {
-                Fate::Young
-            } else {
-                Fate::Dead
+            match ages.of(object) {
+                Age::Old => Fate::Moved(Reference(object)),
+                _ if header & FORWARDED != 0 => Fate::Moved(Reference(header & !FORWARDED)),
+                Age::Kept if pool.marks.get(object) => Fate::Young,
+                Age::YoungLarge if pool.marks.get(object) => Fate::Moved(Reference(object)),
+                _ => Fate::Dead,
             }
-        });
+        };
+        core.weak.nursery_collected(fate);
+        core.externals.nursery_collected(fate);
         let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
-        core.views.collected(&core.pool.marks);
+        core.views.collected(|leaf| core.pool.marks.get(leaf));
         finish(|budget| core.views.unmap(budget));
-        core.forget_dead_moving();
+        core.forget_dead_moving(|pool, object| pool.marks.get(object));
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;
         core.pacer.charge(leaf_bytes);
@@ -236,7 +256,7 @@ impl Generational {
         }
         let core = &mut self.core;
         let live = survivors.bytes + progress.promoted.bytes - promoted_before;
-        core.pacer.collected(live, collection.elapsed());
+        core.pacer.collected(live, core.pacer.allocated, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
     }
 }

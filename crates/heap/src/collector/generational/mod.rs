@@ -22,6 +22,7 @@
 pub(crate) mod attributes;
 mod barrier;
 mod collect;
+mod incremental;
 pub(crate) mod params;
 mod remembered;
 mod scavenge;
@@ -30,15 +31,17 @@ mod store_buffer;
 mod tests;
 mod verify;
 
-pub use params::{Barrier, GenerationalParams, Nursery};
+pub use params::{Barrier, Full, GenerationalParams, Nursery};
 
 use crate::ages::Age;
+use crate::budget::{Budget, Done};
 use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::observer::{Cause, CollectionKind, HeapStats};
 use crate::plan::BumpRun;
+use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use crate::size_classes::MAX_SIZE_CLASSES;
@@ -50,12 +53,15 @@ use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
 use barrier::Remember;
+use incremental::Incremental;
 use scavenge::Work;
 use std::sync::Arc;
 use store_buffer::StoreBuffer;
 
 /// Under `stress`, every so many-th collection is a full one.
 const FULL_UNDER_STRESS: u64 = 4;
+/// The same where there are slices too: it breaks off the cycle that is under way.
+const FULL_AMONG_SLICES: u64 = 1000;
 
 /// A heap with this collector.
 pub(crate) struct Generational {
@@ -63,6 +69,8 @@ pub(crate) struct Generational {
     nursery: nursery::Nursery,
     pub(crate) core: Core<Direct>,
     params: GenerationalParams,
+    /// Collections of everything in slices; `None` where the mutator is stopped for them.
+    incremental: Option<Incremental>,
     work: Work,
     /// The mature cells that objects are copied to next, by size class.
     runs: [BumpRun; MAX_SIZE_CLASSES],
@@ -90,11 +98,16 @@ impl Generational {
         let Collector::Generational(params) = config.collector else { unreachable!("another collector's heap") };
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
+        let incremental = match params.full {
+            Full::Incremental(params) => Some(Incremental::new(params, &mut core)),
+            Full::Stop => None,
+        };
         Ok(Generational {
             nursery: nursery::Nursery::new(&core.pool.cage, config.zeroing(), config.stress.is_some(), config.verify)?,
             store_buffer: StoreBuffer::new(&mut core.context),
             core,
             params,
+            incremental,
             work: Work::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
             old_objects: 0,
@@ -199,6 +212,7 @@ impl Collect for Generational {
         self.core.check_size(bytes, contents)?;
         self.core.toggle_poll();
         self.tick(roots);
+        self.keep_schedule(roots);
         let object = match self.try_allocate(bytes, contents) {
             Some(object) => object,
             None => self.allocate_after_collection(bytes, contents, roots)?,
@@ -228,11 +242,20 @@ impl Collect for Generational {
 
     #[inline]
     fn barrier(&self, object: u32) -> Remember {
-        Remember { object, is_old: self.nursery.ages.of(object) == Age::Old }
+        let is_marking = self.incremental.as_ref().is_some_and(Incremental::is_marking);
+        Remember { object, is_old: self.nursery.ages.of(object) == Age::Old, is_marking }
+    }
+
+    fn slice(&mut self, roots: &mut dyn Roots) {
+        self.keep_schedule(roots);
     }
 
     fn external_allocated(&mut self, slot: u32) {
         self.core.externals.add_young(slot);
+    }
+
+    fn is_young(&self, object: Reference) -> bool {
+        object.is_object() && self.nursery.ages.of(object.0) != Age::Old
     }
 
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
@@ -244,12 +267,12 @@ impl Collect for Generational {
     }
 
     fn collect_stressed(&mut self, roots: &mut dyn Roots) {
-        match (self.core.stats.collections + 1).is_multiple_of(FULL_UNDER_STRESS) {
-            true => self.collect(Cause::Stress, roots),
-            false => {
-                self.run(Cause::Stress, CollectionKind::Nursery, 0, roots);
-            }
+        let between_full = if self.incremental.is_some() { FULL_AMONG_SLICES } else { FULL_UNDER_STRESS };
+        if (self.core.stats.collections + 1).is_multiple_of(between_full) {
+            return self.collect(Cause::Stress, roots);
         }
+        self.run(Cause::Stress, CollectionKind::Nursery, 0, roots);
+        self.slice_under_stress(roots);
     }
 
     fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
@@ -266,6 +289,10 @@ impl Collect for Generational {
         self.store_buffer.flush(&mut self.core.context, |slot| {
             pool.cage.mark_card(remembered::card_of_slot(pool, small, types, slot));
         });
+    }
+
+    fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
+        self.collect_some_in_cycle(budget, roots)
     }
 
     fn check(&self, roots: Option<&mut dyn Roots>) -> Check {

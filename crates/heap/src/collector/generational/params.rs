@@ -1,5 +1,7 @@
 //! Parameters of the `generational` collector.
 
+use crate::collector::schedule::CycleParams;
+
 /// How large the nursery is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -23,6 +25,17 @@ crate::values::values! {
     }
 }
 
+crate::values::values! {
+    /// How everything is collected.
+    #[derive(Eq, Hash)]
+    pub enum Full {
+        /// In slices, between which the mutator runs.
+        Incremental(CycleParams) = "incremental",
+        /// At once, while the mutator stands.
+        Stop = "stop",
+    }
+}
+
 crate::values::params! {
     /// Parameters of the collector.
     #[derive(Eq, Hash)]
@@ -34,5 +47,7 @@ crate::values::params! {
         pub aging: u32 = 0,
         /// The write barrier.
         pub barrier: Barrier = Barrier::StoreBuffer,
+        /// How everything is collected.
+        pub full: Full = Full::Incremental(CycleParams::DEFAULT),
     }
 }

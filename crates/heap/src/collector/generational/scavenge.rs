@@ -209,7 +209,7 @@ impl<'a> Scavenger<'a> {
             copy_words(from, to, bytes / 8);
             memory.write(object + TYPE_ID_OFFSET, copy | FORWARDED);
         }
-        self.pool.marks.set(copy);
+        self.pool.mark_old(copy);
         self.tally.promoted_objects += 1;
         self.tally.promoted_bytes += cell as u64;
         self.found_array(copy, record);
@@ -241,7 +241,7 @@ impl<'a> Scavenger<'a> {
 
     /// Marks an object that stays where it is.
     fn mark_in_place(&mut self, object: u32) -> u32 {
-        if self.pool.marks.set(object) {
+        if self.pool.mark_old(object) {
             let (_, record) = self.record(object);
             if self.nursery.ages.of(object) != Age::YoungLarge {
                 let bytes = match record.kind == TypeKind::Array as u32 {

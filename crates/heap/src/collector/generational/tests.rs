@@ -159,7 +159,12 @@ fn refused_memory_leaves_a_consistent_heap() {
         {
             let config = HeapConfig {
                 zeroing: Some(zeroing),
-                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier }),
+                collector: Collector::Generational(GenerationalParams {
+                    nursery,
+                    aging,
+                    barrier,
+                    ..GenerationalParams::DEFAULT
+                }),
                 min_bytes: 1 << 20,
                 ..HeapConfig::default()
             };

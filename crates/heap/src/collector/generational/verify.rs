@@ -158,6 +158,9 @@ impl Generational {
             BlockKind::LargeHead | BlockKind::MappedHead => {
                 core.check_large(block)?;
                 marked = core.pool.marks.get(start) as u32;
+                if core.is_condemned(start) {
+                    return Ok(());
+                }
                 if marked == is_young_large as u32 {
                     return Err("a large object is marked where it is old, and only there".to_string());
                 }

@@ -18,7 +18,7 @@ use crate::collector::Collect;
 use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
-use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes};
+use crate::observer::{Cause, CollectionKind, GcEvent, HeapStats, Phase, PhaseTimes, StopKind};
 use crate::plan::BumpRun;
 use crate::references::ReferenceModel;
 use crate::roots::Roots;
@@ -28,7 +28,7 @@ use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A heap with this collector and reference model `M`.
 pub(crate) struct MarkSweep<M> {
@@ -42,7 +42,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     /// Whether the object will need memory beyond the current runs.
-    fn needs_memory(&mut self, class: Option<usize>) -> bool {
+    pub(crate) fn needs_memory(&mut self, class: Option<usize>) -> bool {
         class.is_none_or(|class| {
             let run = self.core.context.run(class);
             run.cursor == run.limit
@@ -50,7 +50,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     /// What an allocation counts for the threshold: large objects whole, others a cell.
-    fn charge_for(&self, class: Option<usize>, bytes: u32, contents: Contents) -> u64 {
+    pub(crate) fn charge_for(&self, class: Option<usize>, bytes: u32, contents: Contents) -> u64 {
         match class {
             Some(class) => self.core.small.classes.cell(class) as u64,
             None => self.core.large_size(bytes, contents),
@@ -58,7 +58,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
     }
 
     /// Takes a free cell, with the model prepared; `None` where there is no memory for one of them.
-    fn try_take(&mut self, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
+    pub(crate) fn try_take(&mut self, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
         let core = &mut self.core;
         if !core.model.prepare(&mut core.pool, &mut core.context) {
             // Dead objects that have not been swept still own handles.
@@ -78,6 +78,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
         if run.cursor == run.limit {
             *run = core.small.next_run(class, &mut core.pool, &mut core.model, Contents::Zeroed)?;
             core.pacer.charge((run.limit - run.cursor) as u64);
+            core.pool.mark_born_cells(run.cursor, run.limit, cell);
         }
         let object = run.cursor;
         run.cursor += cell;
@@ -163,8 +164,9 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         if self.core.config.verify && self.core.config.stress.is_some() {
             self.verify_or_panic("before", None);
         }
-        let start = Instant::now();
         let core = &mut self.core;
+        let stop = core.start_stop();
+        let start = stop.start;
         let mut phases = PhaseTimes::default();
         core.pacer.charge(core.leaves.allocated_bytes());
         let (before_bytes, allocated_bytes) = (core.pacer.size(), core.pacer.allocated);
@@ -177,16 +179,15 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         finish(|budget| core.sweep(&mut sweeping, budget));
         let survivors = sweeping.survivors();
         let dropped_externals = core.externals.dead_count() as u64;
-        core.pacer.collected(survivors.bytes, start.elapsed());
+        core.pacer.collected(survivors.bytes, core.pacer.allocated, start.elapsed());
         core.leaf_budget = core.pacer.headroom();
         phases.sweep = core.end_slice(slice);
         let slice = core.start_slice(Phase::Release);
         let mut release = Release::new(core.pacer.headroom());
         finish(|budget| core.pool.release_to_system(&mut release, budget));
         phases.release = core.end_slice(slice);
-        let pause = start.elapsed();
+        let pause = core.end_stop(stop, StopKind::Full);
 
-        core.stats.full_collections += 1;
         core.stats.live_objects = survivors.objects;
         let event = GcEvent {
             number: 0,
@@ -199,6 +200,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             allocated_bytes,
             committed_bytes: core.pool.committed_bytes(),
             pause,
+            cycle: None,
             phases,
             zeroing: Duration::ZERO,
             concurrent_zeroing: Duration::ZERO,

@@ -36,8 +36,15 @@ impl<M: ReferenceModel> MarkSweep<M> {
 
     /// Whether the cell or large object at `object` is allocated.
     fn is_taken(&self, object: u32) -> bool {
-        let info = self.core.pool.info(block_of(object));
-        let by_header = info.kind.is_head() || object - block_start(block_of(object)) < info.swept;
+        let (block, core) = (block_of(object), &self.core);
+        if core.is_condemned(object) {
+            return false;
+        }
+        let info = core.pool.info(block);
+        let by_header = match info.kind.is_head() {
+            true => true,
+            false => object - block_start(block) < info.swept && !core.small.is_unclassified(&core.pool, block),
+        };
         if by_header { self.core.word(object + TYPE_ID_OFFSET) != 0 } else { self.core.pool.marks.get(object) }
     }
 
@@ -80,7 +87,9 @@ impl<M: ReferenceModel> MarkSweep<M> {
             BlockKind::LargeHead | BlockKind::MappedHead => {
                 core.check_large(block)?;
                 marked = core.pool.marks.get(start) as u32;
-                walk.check_object(start, Place::Large, &mut |_, _| Ok(()))?;
+                if self.is_taken(start) {
+                    walk.check_object(start, Place::Large, &mut |_, _| Ok(()))?;
+                }
             }
             BlockKind::LargeTail | BlockKind::MappedTail => core.check_large(block)?,
             BlockKind::Leaves => {

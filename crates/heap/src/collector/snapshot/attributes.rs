@@ -2,7 +2,7 @@
 
 use crate::collector::attributes::{Attributes, Taken};
 use crate::collector::mark_sweep::attributes::MarkSweepAttributes;
-use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext, SnapshotPlan};
+use crate::plan::{AllocationPlan, BarrierPlan, SnapshotPlan};
 use crate::references::References;
 use crate::zeroing::Zeroing;
 
@@ -23,11 +23,7 @@ impl Attributes for SnapshotAttributes {
     }
 
     fn store_barrier(&self) -> BarrierPlan {
-        let before = SnapshotPlan {
-            state_offset: MutatorContext::BARRIER_STATE_OFFSET,
-            buffer_offset: MutatorContext::OVERWRITTEN_OFFSET,
-        };
-        BarrierPlan { before: Some(before), after: None }
+        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), after: None }
     }
 
     fn changes_references(&self) -> bool {

@@ -11,9 +11,8 @@
 pub(crate) mod attributes;
 
 use crate::arrays::pointers::strips;
-use crate::barrier::{Overwritten, WriteBarrier};
+use crate::barrier::{Overwritten, Record};
 use crate::budget::{Budget, Done};
-use crate::cage::Cage;
 use crate::collector::Collect;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::config::HeapConfig;
@@ -30,7 +29,7 @@ use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
 use std::collections::HashSet;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// A cycle begins at every so many-th call that may collect, and behind each collection that is asked for: later where
@@ -51,30 +50,6 @@ pub(crate) struct Snapshot<M> {
 struct Cycle {
     in_frames: Vec<Reference>,
     reached: HashSet<Reference>,
-}
-
-/// The barrier of an object.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    is_marking: bool,
-}
-
-impl WriteBarrier for Record {
-    const HAS_BEFORE: bool = true;
-
-    fn before(self, cage: &Cage, overwritten: &mut Overwritten, slots: Range<u32>) {
-        if self.is_marking {
-            overwritten.record_slots(cage, slots);
-        }
-    }
-
-    fn after_field(self, _cage: &Cage, _slot: u32) {}
-
-    fn after_elements(self, _cage: &Cage, _slots: Range<u32>, _are_null: bool) {}
-
-    fn adopts_leaves(self) -> bool {
-        false
-    }
 }
 
 /// What is not written here is mark-sweep's.

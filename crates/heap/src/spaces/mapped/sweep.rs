@@ -108,6 +108,10 @@ impl MappedSpace {
                 Stage::Next => {
                     let Some((&head, _)) = self.arrays.range(head..).next() else { break };
                     budget.spend(1);
+                    if pool.is_fresh(head) {
+                        sweep.head = head + 1;
+                        continue;
+                    }
                     sweep.head = head;
                     self.residency.clear();
                     if pool.marks.get(block_start(head)) {

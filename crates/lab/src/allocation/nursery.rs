@@ -1,4 +1,4 @@
-//! How long programs stand still: a cache that is always full, under steady allocation.
+//! How long nursery collections take: a cache that is always full, under steady allocation.
 //!
 //! Two views of the same runs. The engine's own: each collection as Legato's observer and Node's performance hooks
 //! report it (wasmtime reports none). The program's own: it looks at the clock after every few requests and tells
@@ -130,7 +130,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     let mut samples: [Vec<Sample>; 3] = Default::default();
     for run in 1..=options.runs {
         for (index, contestant) in contestants.iter().enumerate() {
-            eprintln!("pauses: run {run} of {} ...", contestant.name());
+            eprintln!("nursery: run {run} of {} ...", contestant.name());
             let sample = contestant.run(&prepared[index], &arguments, true, 1);
             samples[index].push(sample.with_context(|| contestant.name())?);
         }

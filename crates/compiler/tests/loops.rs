@@ -1,6 +1,5 @@
-//! Loops with two versions, under compiled code's feet: whatever the version in which an access is made, and wherever
-//! the first is left for the second, a program does what it does on contiguous arrays, its traps and what it has done
-//! before them included.
+//! Loops over arrays that grow, under compiled code's feet: wherever the elements of an iteration lie, in the spine or
+//! in leaves, a program does what it does on contiguous arrays, its traps and what it has done before them included.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod support;
@@ -322,11 +321,6 @@ const PRODUCT: usize = 0;
 const SIEVE: usize = 2;
 const SORT: usize = 3;
 const ROW: usize = 6;
-const AROUND: usize = 7;
-const SEARCH: usize = 9;
-const ROUNDS: usize = 10;
-const MARK: usize = 11;
-const FALL: usize = 12;
 
 /// What a run of the program shows: for each call its outcome, and all that can be seen afterwards.
 type Shown = Vec<(Result<Vec<i32>, TrapCode>, Result<Vec<i32>, TrapCode>)>;
@@ -372,7 +366,7 @@ fn runs(plan: &AccessPlan, polls: Polls, length: i32) -> Vec<Shown> {
 }
 
 #[test]
-fn both_versions_do_what_contiguous_arrays_do() {
+fn loops_do_what_they_do_on_contiguous_arrays() {
     let contiguous = support::plan(legato_heap::references::References::Direct);
     let mut on_contiguous: HashMap<i32, Vec<Shown>> = HashMap::new();
     for (name, plan, layout) in growing_heaps() {
@@ -387,37 +381,4 @@ fn both_versions_do_what_contiguous_arrays_do() {
             }
         }
     }
-}
-
-/// Loops that walk through arrays are pieces of code of their own, so that the functions above run them.
-#[test]
-fn loops_that_walk_through_arrays_are_taken_out() {
-    let wasm = wat::parse_str(PROGRAM).expect("assembles");
-    for (name, plan, _) in growing_heaps() {
-        let module = legato_compiler::compile(&wasm, &support::options(plan)).expect("compiles");
-        let taken: Vec<usize> = (0..FUNCTIONS)
-            .filter(|function| {
-                let code = &module.functions[FIRST + function];
-                code.outlined < code.range.length
-            })
-            .collect();
-        assert_eq!(taken, [PRODUCT, SORT, ROW, AROUND, SEARCH, ROUNDS, MARK, FALL], "{name}");
-    }
-}
-
-/// What an embedder may choose: each takes more code than the one before, and only the last outlines loops.
-#[test]
-fn loops_have_as_many_versions_as_chosen() {
-    use legato_compiler::LoopVersions::{None, Outlined, Versions};
-    let wasm = wat::parse_str(PROGRAM).expect("assembles");
-    let (name, plan, _) = growing_heaps().swap_remove(0);
-    let sizes = [None, Versions, Outlined].map(|loop_versions| {
-        let options = legato_compiler::CompileOptions { loop_versions, ..support::options(plan.clone()) };
-        let module = legato_compiler::compile(&wasm, &options).expect("compiles");
-        let is_outlined = module.functions.iter().any(|code| code.outlined < code.range.length);
-        assert_eq!(is_outlined, loop_versions == Outlined, "{name}");
-        module.code.len()
-    });
-    assert!(sizes.is_sorted_by(|less, more| less < more), "{name}: {sizes:?}");
-    assert!("two".parse::<legato_compiler::LoopVersions>().unwrap_err().contains("'outlined', not 'two'"));
 }

@@ -1,0 +1,296 @@
+//! A *cycle*: a collection of the whole heap in slices, between which the mutator runs.
+//!
+//! What is live is what was reachable when the cycle began, and what has been allocated since (snapshot at the
+//! beginning, Yuasa 1990). Frames are visited then, atomically; other roots, and the heap, in slices. A store that
+//! overwrites a reference meanwhile tells of it first (the snapshot barrier): so nothing that was reachable is missed,
+//! though the mutator hides it. What is allocated meanwhile is marked, and not scanned: whatever it leads to was
+//! reachable, or is as new.
+//!
+//! | phase | what it does | who begins it |
+//! |---|---|---|
+//! | snapshot | visits frames; from now on stores tell what they overwrite | [`Cycle::start`] |
+//! | slots | visits tables, globals, host roots | [`Cycle::mark`] |
+//! | mark | marks what is reached, and what was overwritten | [`Cycle::mark`] |
+//! | terminate | nothing is left to be marked: the planes of mark bits change places | [`Cycle::terminate`] |
+//! | sweep | frees and queues what was not marked | [`Cycle::sweep`] |
+//! | values | drops host values of dead objects | [`Cycle::sweep`] |
+//! | release | gives memory back to the system | [`Cycle::sweep`] |
+//! | clear | clears the stale plane for the next cycle | [`Cycle::sweep`] |
+//!
+//! The collectors that work in cycles decide when each slice comes, and how long it may be.
+
+use super::sweeping::Sweeping;
+use crate::ages::{Age, Ages};
+use crate::blocks::Release;
+use crate::budget::{Budget, Done};
+use crate::core::Core;
+use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
+use crate::references::ReferenceModel;
+use crate::roots::{RootCursor, Roots};
+use std::time::{Duration, Instant};
+
+/// Overwritten references marked that count as much as one object.
+const OVERWRITTEN_PER_UNIT: usize = 4;
+
+/// What is to be done next.
+#[derive(Debug, Default)]
+enum State {
+    /// To wait for the next cycle.
+    #[default]
+    Waiting,
+    Slots(RootCursor),
+    Mark,
+    /// Everything reachable is marked, for now.
+    Marked,
+    Sweep(Sweeping),
+    Release(Release),
+    Values,
+    Clear(usize),
+}
+
+/// The cycle under way, or the last one.
+#[derive(Debug)]
+pub(crate) struct Cycle {
+    state: State,
+    cause: Cause,
+    start: Instant,
+    /// Handed out since the last cycle, when marking ended, in bytes.
+    allocated: u64,
+    before: u64,
+    /// What has been found live.
+    objects: u64,
+    bytes: u64,
+    dropped: u64,
+    phases: PhaseTimes,
+    /// How long it has stopped the mutator.
+    pub(crate) work: Duration,
+    /// Whether the mutator has run since it began.
+    pub(crate) is_sliced: bool,
+}
+
+impl Cycle {
+    /// No cycle.
+    pub(crate) fn new() -> Cycle {
+        Cycle {
+            state: State::Waiting,
+            cause: Cause::Limit,
+            start: Instant::now(),
+            allocated: 0,
+            before: 0,
+            objects: 0,
+            bytes: 0,
+            dropped: 0,
+            phases: PhaseTimes::default(),
+            work: Duration::ZERO,
+            is_sliced: false,
+        }
+    }
+
+    /// Whether one is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        !matches!(self.state, State::Waiting)
+    }
+
+    /// Whether it marks: stores tell what they overwrite.
+    pub(crate) fn is_marking(&self) -> bool {
+        matches!(self.state, State::Slots(_) | State::Mark | State::Marked)
+    }
+
+    /// Whether nothing is left to be marked, unless something has been overwritten since.
+    pub(crate) fn is_marked(&self) -> bool {
+        matches!(self.state, State::Marked)
+    }
+
+    /// Objects found live.
+    pub(crate) fn objects(&self) -> u64 {
+        self.objects
+    }
+
+    /// Begins a cycle: takes the snapshot. With `marks_births`, what is handed out from now on is born marked.
+    pub(crate) fn start<M: ReferenceModel>(
+        &mut self,
+        core: &mut Core<M>,
+        cause: Cause,
+        marks_births: bool,
+        roots: &mut dyn Roots,
+    ) {
+        assert!(!self.is_running(), "a cycle begins when the last one is over");
+        *self = Cycle { cause, before: core.pacer.size(), ..Cycle::new() };
+        let slice = core.start_slice(Phase::Snapshot);
+        core.pool.start_marking(marks_births);
+        core.overwritten.clear(&mut core.context);
+        core.context.set_marking(true);
+        core.pool.swap_planes();
+        roots.visit_frames(&mut core.marker());
+        core.pool.swap_planes();
+        self.state = State::Slots(RootCursor::default());
+        self.phases.add(Phase::Snapshot, core.end_slice(slice));
+    }
+
+    /// Goes on with marking, where that is under way. With `ages`, young objects are left out: they are newer than the
+    /// snapshot.
+    pub(crate) fn mark<M: ReferenceModel>(
+        &mut self,
+        core: &mut Core<M>,
+        roots: &mut dyn Roots,
+        ages: Option<&Ages>,
+        budget: &mut Budget,
+    ) -> Done {
+        if !self.is_marking() {
+            return Done::Yes;
+        }
+        core.pool.swap_planes();
+        let done = self.mark_some(core, roots, ages, budget);
+        core.pool.swap_planes();
+        done
+    }
+
+    fn mark_some<M: ReferenceModel>(
+        &mut self,
+        core: &mut Core<M>,
+        roots: &mut dyn Roots,
+        ages: Option<&Ages>,
+        budget: &mut Budget,
+    ) -> Done {
+        if let State::Slots(cursor) = &mut self.state {
+            let slice = core.start_slice(Phase::Slots);
+            let done = roots.visit_slots(&mut core.marker_of_old(ages), cursor, budget);
+            self.phases.add(Phase::Slots, core.end_slice(slice));
+            if done == Done::No {
+                return Done::No;
+            }
+            self.state = State::Mark;
+        }
+        let slice = core.start_slice(Phase::Mark);
+        core.overwritten.flush(&mut core.context);
+        let mut done = Done::Yes;
+        while core.overwritten.len() > 0 && done == Done::Yes {
+            done = core.mark_overwritten(ages, budget);
+        }
+        if done == Done::Yes {
+            done = core.marker_of_old(ages).step(budget);
+        }
+        self.state = if done == Done::Yes { State::Marked } else { State::Mark };
+        self.phases.add(Phase::Mark, core.end_slice(slice));
+        done
+    }
+
+    /// Before young objects move: forgets overwritten references to them.
+    pub(crate) fn forget_young<M: ReferenceModel>(&self, core: &mut Core<M>, ages: &Ages) {
+        if self.is_marking() {
+            core.overwritten.flush(&mut core.context);
+            core.overwritten.retain(|reference| ages.of(reference.0) == Age::Old);
+        }
+    }
+
+    /// Ends marking, right behind a call of [`mark`](Self::mark) that has left nothing to do: what is not marked is
+    /// dead.
+    pub(crate) fn terminate<M: ReferenceModel>(&mut self, core: &mut Core<M>) {
+        assert!(self.is_marked() && core.overwritten.len() == 0, "nothing is left to be marked");
+        let slice = core.start_slice(Phase::Terminate);
+        core.context.set_marking(false);
+        core.pool.end_marking();
+        core.taken.compressed += core.marking.take_tally().compressed;
+        core.pacer.charge(core.leaves.allocated_bytes());
+        self.allocated = core.pacer.allocated;
+        self.state = State::Sweep(core.start_sweep(self.cause != Cause::Limit));
+        core.is_sweeping = true;
+        self.phases.add(Phase::Terminate, core.end_slice(slice));
+    }
+
+    /// Gives the cycle up while it marks: another collection is going to do its work.
+    pub(crate) fn abandon<M: ReferenceModel>(&mut self, core: &mut Core<M>) {
+        assert!(self.is_marking());
+        core.context.set_marking(false);
+        core.overwritten.clear(&mut core.context);
+        core.pool.abandon_marking();
+        core.marking.abandon();
+        let mut cursor = 0;
+        crate::budget::finish(|budget| core.pool.clear_stale(&mut cursor, budget));
+        self.state = State::Waiting;
+    }
+
+    /// Goes on with what comes after marking.
+    pub(crate) fn sweep<M: ReferenceModel>(&mut self, core: &mut Core<M>, budget: &mut Budget) -> Done {
+        while self.is_running() {
+            if budget.is_exhausted() || self.sweep_some(core, budget) == Done::No {
+                return Done::No;
+            }
+        }
+        Done::Yes
+    }
+
+    fn sweep_some<M: ReferenceModel>(&mut self, core: &mut Core<M>, budget: &mut Budget) -> Done {
+        let phase = match self.state {
+            State::Values => Phase::Values,
+            State::Release(_) => Phase::Release,
+            _ => Phase::Sweep,
+        };
+        let slice = core.start_slice(phase);
+        let (done, next) = match &mut self.state {
+            State::Waiting => (Done::Yes, State::Waiting),
+            State::Slots(_) | State::Mark | State::Marked => panic!("sweeping comes after marking"),
+            State::Sweep(sweeping) => {
+                let done = core.sweep(sweeping, budget);
+                let survivors = sweeping.survivors();
+                if done == Done::Yes {
+                    (self.objects, self.bytes) = (survivors.objects, survivors.bytes);
+                    core.is_sweeping = false;
+                    core.pacer.collected(self.bytes, self.allocated, self.work);
+                    core.leaf_budget = core.pacer.headroom();
+                    self.dropped = core.externals.dead_count() as u64;
+                }
+                (done, State::Release(Release::new(core.pacer.headroom())))
+            }
+            State::Release(release) => (core.pool.release_to_system(release, budget), State::Values),
+            State::Values => (core.externals.drop_dead(budget), State::Clear(0)),
+            State::Clear(cursor) => match core.pool.clear_stale(cursor, budget) {
+                Done::No => (Done::No, State::Waiting),
+                Done::Yes => (core.marking.trim(budget), State::Waiting),
+            },
+        };
+        if done == Done::Yes {
+            self.state = next;
+        }
+        self.phases.add(phase, core.end_slice(slice));
+        done
+    }
+
+    /// What is to be reported of it once it is over.
+    pub(crate) fn event<M: ReferenceModel>(&self, core: &mut Core<M>) -> GcEvent {
+        GcEvent {
+            number: 0,
+            cause: self.cause,
+            kind: if self.is_sliced { CollectionKind::Cycle } else { CollectionKind::Full },
+            start: self.start.duration_since(core.made),
+            before_bytes: self.before,
+            after_bytes: core.pacer.live,
+            limit_bytes: core.pacer.limit(),
+            allocated_bytes: self.allocated,
+            committed_bytes: core.pool.committed_bytes(),
+            pause: self.work,
+            cycle: None,
+            phases: self.phases,
+            zeroing: Duration::ZERO,
+            concurrent_zeroing: Duration::ZERO,
+            promoted_bytes: 0,
+            promoted_objects: 0,
+            aging_bytes: 0,
+            marked_objects: self.objects,
+            freed_handles: core.model.take_released(),
+            dropped_externals: self.dropped,
+        }
+    }
+}
+
+impl<M: ReferenceModel> Core<M> {
+    /// Marks some of the objects whose references have been overwritten.
+    fn mark_overwritten(&mut self, ages: Option<&Ages>, budget: &mut Budget) -> Done {
+        for _ in 0..OVERWRITTEN_PER_UNIT {
+            let Some(reference) = self.overwritten.pop() else { return Done::Yes };
+            self.marker_of_old(ages).mark(reference);
+        }
+        budget.spend(1);
+        if budget.is_exhausted() { Done::No } else { Done::Yes }
+    }
+}

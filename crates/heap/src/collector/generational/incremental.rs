@@ -1,0 +1,202 @@
+//! `full=incremental`: the mature space is collected in [cycles](crate::collector::cycle), whose slices come at the
+//! nursery's refills and at polls.
+//!
+//! A cycle begins and stops marking right behind a nursery collection. When it begins there are no young objects, so
+//! that every young one is newer than the snapshot: marking leaves them out, and what is promoted meanwhile is marked in
+//! both planes. When marking ends no slot of a dead object is remembered, so that its memory can be used again.
+//!
+//! Where memory runs out before the end of a cycle, it is broken off, and everything is collected at once: a missed
+//! deadline.
+
+use super::Generational;
+use crate::barrier::Overwritten;
+use crate::budget::{Budget, Done, finish};
+use crate::collector::Collect;
+use crate::collector::cycle::Cycle;
+use crate::collector::schedule::{CycleParams, Fill, Scheduler};
+use crate::core::Core;
+use crate::observer::{Cause, CollectionKind, StopKind};
+use crate::plan::BumpRun;
+use crate::references::direct::Direct;
+use crate::roots::Roots;
+use std::time::Instant;
+
+/// What a nursery collection counts.
+const NURSERY_UNITS: u64 = 4096;
+
+/// The cycle under way, and when its slices come.
+pub(super) struct Incremental {
+    cycle: Cycle,
+    scheduler: Scheduler,
+    /// Old objects when marking ended.
+    old_objects: u64,
+}
+
+impl Incremental {
+    /// No cycle, in a heap that is prepared for them.
+    pub(super) fn new(params: CycleParams, core: &mut Core<Direct>) -> Incremental {
+        core.overwritten = Overwritten::new(&mut core.context);
+        core.pool.add_plane();
+        Incremental { cycle: Cycle::new(), scheduler: Scheduler::new(params), old_objects: 0 }
+    }
+
+    /// Whether a cycle marks.
+    #[inline]
+    pub(super) fn is_marking(&self) -> bool {
+        self.cycle.is_marking()
+    }
+
+    /// Whether a cycle is under way.
+    pub(super) fn is_running(&self) -> bool {
+        self.cycle.is_running()
+    }
+}
+
+impl Generational {
+    /// What the mature space holds.
+    fn fill(&self) -> Fill {
+        let core = &self.core;
+        Fill {
+            size: core.pacer.size() + core.leaves.allocated_bytes(),
+            live: core.pacer.live,
+            limit: core.pacer.limit(),
+            maximum: core.config.maximum(),
+            allocated: core.pacer.allocated_total(),
+        }
+    }
+
+    /// Whether a cycle begins behind the nursery collection that is about to be made: always where it is made for that.
+    pub(super) fn is_cycle_due(&self, cause: Cause) -> bool {
+        let Some(incremental) = self.incremental.as_ref().filter(|incremental| !incremental.is_running()) else {
+            return false;
+        };
+        matches!(cause, Cause::Stress | Cause::Requested)
+            || incremental.scheduler.is_cycle_due(self.fill(), Instant::now())
+    }
+
+    /// Whether a cycle is under way.
+    pub(super) fn in_cycle(&self) -> bool {
+        self.incremental.as_ref().is_some_and(Incremental::is_running)
+    }
+
+    /// Before a nursery collection.
+    pub(super) fn before_nursery_collection(&mut self) {
+        if let Some(incremental) = &self.incremental {
+            incremental.cycle.forget_young(&mut self.core, &self.nursery.ages);
+        }
+    }
+
+    /// Behind a nursery collection that has left nothing young: begins a cycle if it is to, or ends marking if nothing
+    /// is left to be marked.
+    pub(super) fn after_nursery_collection(&mut self, begins: bool, cause: Cause, roots: &mut dyn Roots) {
+        let fill = self.fill();
+        let Some(incremental) = &mut self.incremental else { return };
+        let now = Instant::now();
+        if begins {
+            incremental.scheduler.start(fill, now);
+            incremental.cycle.start(&mut self.core, cause, false, roots);
+        } else if incremental.cycle.is_marked() {
+            let mut budget = incremental.scheduler.quantum(now);
+            if incremental.cycle.mark(&mut self.core, roots, Some(&self.nursery.ages), &mut budget) == Done::Yes {
+                self.runs.fill(BumpRun::default());
+                incremental.cycle.terminate(&mut self.core);
+                incremental.old_objects = self.old_objects;
+            }
+        }
+    }
+
+    /// A slice, if it is time.
+    pub(super) fn keep_schedule(&mut self, roots: &mut dyn Roots) {
+        if !self.in_cycle() {
+            return;
+        }
+        let (fill, now) = (self.fill(), Instant::now());
+        let Some(Incremental { cycle, scheduler, .. }) = &mut self.incremental else { return };
+        let due = match cycle.is_marked() {
+            true => None,
+            false => scheduler.slice(fill, now),
+        };
+        let due = due.or_else(|| self.core.is_flooded().then(|| (scheduler.quantum(now), false)));
+        if let Some((mut budget, is_early)) = due {
+            let kind = if is_early { StopKind::ShrunkGap } else { StopKind::Slice };
+            self.slice_of(kind, roots, &mut budget);
+        }
+    }
+
+    /// Goes on with a cycle, or begins one that is worth it. Nursery collections are made where a cycle needs them.
+    pub(super) fn collect_some_in_cycle(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
+        if !self.in_cycle() {
+            let fill = self.fill();
+            if !self.incremental.as_ref().is_some_and(|incremental| incremental.scheduler.is_cycle_worth(fill)) {
+                return Done::Yes;
+            }
+            self.run(Cause::Requested, CollectionKind::Nursery, 0, roots);
+        }
+        while self.in_cycle() && !budget.is_exhausted() {
+            match self.incremental.as_ref().is_some_and(|incremental| incremental.cycle.is_marked()) {
+                true => {
+                    self.run(Cause::Requested, CollectionKind::Nursery, 0, roots);
+                    budget.spend(NURSERY_UNITS);
+                }
+                false => self.slice_of(StopKind::Slice, roots, budget),
+            }
+        }
+        if self.in_cycle() { Done::No } else { Done::Yes }
+    }
+
+    /// A unit of a cycle, if one is under way.
+    pub(super) fn slice_under_stress(&mut self, roots: &mut dyn Roots) {
+        if self.in_cycle() {
+            self.slice_of(StopKind::Slice, roots, &mut Budget::units(1));
+        }
+    }
+
+    /// One slice.
+    fn slice_of(&mut self, kind: StopKind, roots: &mut dyn Roots, budget: &mut Budget) {
+        let stop = self.core.start_stop();
+        let Some(incremental) = &mut self.incremental else { return };
+        let Incremental { cycle, scheduler, .. } = incremental;
+        cycle.is_sliced = true;
+        let done = match cycle.is_marking() {
+            true => {
+                let _ = cycle.mark(&mut self.core, roots, Some(&self.nursery.ages), budget);
+                Done::No
+            }
+            false => cycle.sweep(&mut self.core, budget),
+        };
+        let (start, wall) = (stop.start, self.core.end_stop(stop, kind));
+        scheduler.stopped(start, start + wall);
+        cycle.work += wall;
+        if done == Done::Yes {
+            self.end_cycle(roots);
+        } else if self.core.config.verify && self.core.config.stress.is_some() {
+            self.verify_or_panic("in the midst of", None);
+        }
+    }
+
+    fn end_cycle(&mut self, roots: &mut dyn Roots) {
+        let fill = self.fill();
+        let Some(incremental) = &mut self.incremental else { return };
+        incremental.scheduler.end(fill.size, fill.allocated, Instant::now());
+        self.old_objects = incremental.cycle.objects() + self.old_objects - incremental.old_objects;
+        let event = incremental.cycle.event(&mut self.core);
+        if self.core.config.verify {
+            self.verify_or_panic("after", Some(roots));
+        }
+        self.core.report(event);
+    }
+
+    /// Before everything is collected at once: ends a cycle under way, or breaks it off. Returns whether there was one.
+    pub(super) fn leave_cycle(&mut self) -> bool {
+        let Some(incremental) = self.incremental.as_mut().filter(|incremental| incremental.is_running()) else {
+            return false;
+        };
+        let cycle = &mut incremental.cycle;
+        match cycle.is_marking() {
+            true => cycle.abandon(&mut self.core),
+            false => finish(|budget| cycle.sweep(&mut self.core, budget)),
+        }
+        incremental.scheduler.end(0, self.core.pacer.allocated_total(), Instant::now());
+        true
+    }
+}

@@ -1,0 +1,36 @@
+//! What `realtime` says of itself: it allocates as mark-sweep does.
+
+use crate::collector::attributes::{Attributes, Taken};
+use crate::collector::mark_sweep::attributes::MarkSweepAttributes;
+use crate::plan::{AllocationPlan, BarrierPlan, SnapshotPlan};
+use crate::references::References;
+use crate::zeroing::Zeroing;
+
+/// Whatever the parameters are.
+pub(crate) struct RealtimeAttributes;
+
+impl Attributes for RealtimeAttributes {
+    fn references(&self) -> Taken<References> {
+        Taken { values: &[References::Direct], because: "marks in slices" }
+    }
+
+    fn zeroing(&self) -> Taken<Zeroing> {
+        MarkSweepAttributes.zeroing()
+    }
+
+    fn allocation(&self) -> AllocationPlan {
+        MarkSweepAttributes.allocation()
+    }
+
+    fn store_barrier(&self) -> BarrierPlan {
+        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), after: None }
+    }
+
+    fn changes_references(&self) -> bool {
+        false
+    }
+
+    fn is_generational(&self) -> bool {
+        false
+    }
+}

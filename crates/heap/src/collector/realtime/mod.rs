@@ -1,0 +1,295 @@
+//! The `realtime` collector: marks and sweeps in slices, so that no stop is longer than a slice, and moves nothing.
+//!
+//! It allocates, and sweeps lazily, as mark-sweep does; its [cycles](crate::collector::cycle) run in slices at run
+//! refills and polls, when the [schedule](crate::collector::schedule) says so. Where memory runs out before the end of a
+//! cycle, that is finished at once: a missed deadline, which is counted.
+//!
+//! Source: the host collector of Handles Revisited, sections 2 and 4; the snapshot barrier after Yuasa 1990. Limits:
+//! what dies while a cycle marks is found by the next one; fragmentation within size classes.
+
+pub(crate) mod attributes;
+
+use crate::barrier::{Overwritten, Record};
+use crate::budget::{Budget, Done, finish};
+use crate::collector::cycle::Cycle;
+use crate::collector::mark_sweep::MarkSweep;
+use crate::collector::schedule::{Fill, Scheduler};
+use crate::collector::{Collect, Collector};
+use crate::config::HeapConfig;
+use crate::core::Core;
+use crate::error::{AllocationError, HeapError};
+use crate::observer::{Cause, HeapStats, StopKind};
+use crate::references::ReferenceModel;
+use crate::roots::Roots;
+use crate::spaces::Contents;
+use crate::spaces::leaves::LeafKind;
+use crate::type_table::TypeTable;
+use crate::types::TypeId;
+use crate::verify::Check;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A heap with this collector and reference model `M`.
+pub(crate) struct Realtime<M> {
+    mark_sweep: MarkSweep<M>,
+    cycle: Cycle,
+    scheduler: Scheduler,
+}
+
+/// What is not written here is mark-sweep's.
+impl<M> Deref for Realtime<M> {
+    type Target = MarkSweep<M>;
+
+    fn deref(&self) -> &MarkSweep<M> {
+        &self.mark_sweep
+    }
+}
+
+impl<M> DerefMut for Realtime<M> {
+    fn deref_mut(&mut self) -> &mut MarkSweep<M> {
+        &mut self.mark_sweep
+    }
+}
+
+impl<M: ReferenceModel> Realtime<M> {
+    /// An empty heap. The configuration is valid.
+    pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Realtime<M>, HeapError> {
+        let Collector::Realtime(params) = config.collector else { unreachable!("another collector's heap") };
+        let mut mark_sweep = MarkSweep::new(config, types)?;
+        let core = &mut mark_sweep.core;
+        core.overwritten = Overwritten::new(&mut core.context);
+        core.pool.add_plane();
+        Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params) })
+    }
+
+    fn fill(&self) -> Fill {
+        let core = &self.core;
+        let leaves = core.leaves.allocated_bytes();
+        Fill {
+            size: core.pacer.size() + leaves,
+            live: core.pacer.live,
+            limit: core.pacer.limit(),
+            maximum: core.config.maximum(),
+            allocated: core.pacer.allocated_total() + leaves,
+        }
+    }
+
+    /// Begins a cycle. What the mutator has been given and not used counts as born from now on.
+    fn start_cycle(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        self.scheduler.start(self.fill(), Instant::now());
+        let core = &mut self.mark_sweep.core;
+        self.cycle.start(core, cause, true, roots);
+        for class in 0..core.small.classes.count() {
+            let (run, cell) = (*core.context.run(class), core.small.classes.cell(class));
+            core.pool.mark_born_cells(run.cursor, run.limit, cell);
+        }
+    }
+
+    /// Ends marking. What the mutator has been given and not used is free.
+    fn terminate(&mut self) {
+        let core = &mut self.mark_sweep.core;
+        for class in 0..core.small.classes.count() {
+            let run = std::mem::take(core.context.run(class));
+            core.pool.unmark_unborn(run.cursor, run.limit);
+        }
+        self.cycle.terminate(core);
+    }
+
+    /// Goes on with the cycle under way.
+    fn step(&mut self, roots: &mut dyn Roots, budget: &mut Budget) -> Done {
+        if self.cycle.is_marking() {
+            if self.cycle.mark(&mut self.mark_sweep.core, roots, None, budget) == Done::No {
+                return Done::No;
+            }
+            self.terminate();
+        }
+        self.cycle.sweep(&mut self.mark_sweep.core, budget)
+    }
+
+    /// One stop of the mutator, in which `act` goes on with a cycle.
+    fn stop(&mut self, kind: StopKind, roots: &mut dyn Roots, act: impl FnOnce(&mut Self, &mut dyn Roots)) {
+        let (stop, marked) = (self.core.start_stop(), self.cycle.is_marking());
+        self.cycle.is_sliced |= self.cycle.is_running();
+        act(self, roots);
+        let (start, wall) = (stop.start, self.core.end_stop(stop, kind));
+        self.scheduler.stopped(start, start + wall);
+        self.cycle.work += wall;
+        if !self.cycle.is_running() {
+            return self.end_cycle(roots);
+        }
+        // All that is reachable is marked when marking has ended: what is not counts as free from then on.
+        let has_marked = marked && !self.cycle.is_marking();
+        if self.core.config.verify && (has_marked || self.core.config.stress.is_some()) {
+            self.verify_or_panic("in the midst of", has_marked.then_some(roots));
+        }
+    }
+
+    fn end_cycle(&mut self, roots: &mut dyn Roots) {
+        let fill = self.fill();
+        self.scheduler.end(fill.size, fill.allocated, Instant::now());
+        let core = &mut self.mark_sweep.core;
+        core.stats.live_objects = self.cycle.objects();
+        let event = self.cycle.event(core);
+        if self.core.config.verify {
+            self.verify_or_panic("after", Some(roots));
+        }
+        self.core.report(event);
+    }
+
+    /// Goes on to the end of the cycle.
+    fn run_to_end(&mut self, roots: &mut dyn Roots) {
+        finish(|budget| self.step(roots, budget));
+    }
+
+    /// A slice, or the beginning of a cycle, if it is time.
+    fn keep_schedule(&mut self, roots: &mut dyn Roots) {
+        let (fill, now) = (self.fill(), Instant::now());
+        if !self.cycle.is_running() {
+            if self.scheduler.is_cycle_due(fill, now) {
+                self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Limit, roots));
+            }
+            return;
+        }
+        let due = self.scheduler.slice(fill, now);
+        let due = due.or_else(|| self.core.is_flooded().then(|| (self.scheduler.quantum(now), false)));
+        if let Some((mut budget, is_early)) = due {
+            let kind = if is_early { StopKind::ShrunkGap } else { StopKind::Slice };
+            self.stop(kind, roots, |heap, roots| {
+                let _ = heap.step(roots, &mut budget);
+            });
+        }
+    }
+
+    /// Collects, as much as is needed, until `take` finds memory.
+    fn with_memory<R>(
+        &mut self,
+        roots: &mut dyn Roots,
+        mut take: impl FnMut(&mut MarkSweep<M>) -> Option<R>,
+    ) -> Option<R> {
+        if let Some(found) = take(&mut self.mark_sweep) {
+            return Some(found);
+        }
+        if self.cycle.is_running() {
+            self.stop(StopKind::MissedDeadline, roots, Self::run_to_end);
+            if let Some(found) = take(&mut self.mark_sweep) {
+                return Some(found);
+            }
+        }
+        self.collect(Cause::Exhaustion, roots);
+        if self.core.is_exhausted(self.core.pacer.live) { None } else { take(&mut self.mark_sweep) }
+    }
+}
+
+impl<M: ReferenceModel> Collect for Realtime<M> {
+    type Model = M;
+    type Barrier = Record;
+
+    fn core(&self) -> &Core<M> {
+        &self.mark_sweep.core
+    }
+
+    fn core_mut(&mut self) -> &mut Core<M> {
+        &mut self.mark_sweep.core
+    }
+
+    #[inline]
+    fn barrier(&self, _object: u32) -> Record {
+        Record { is_marking: self.cycle.is_marking() }
+    }
+
+    fn allocate(
+        &mut self,
+        id: TypeId,
+        bytes: u32,
+        contents: Contents,
+        roots: &mut dyn Roots,
+    ) -> Result<u32, AllocationError> {
+        self.core.check_size(bytes, contents)?;
+        self.core.toggle_poll();
+        self.tick(roots);
+        let class = self.core.small.classes.of(bytes);
+        if self.needs_memory(class) {
+            self.keep_schedule(roots);
+        }
+        let Some(object) = self.with_memory(roots, |heap| heap.try_take(class, bytes, contents)) else {
+            return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
+        };
+        let core = &mut self.core;
+        core.stats.slow_allocations += 1;
+        core.stats.large_allocations += class.is_none() as u64;
+        // SAFETY: the cell is free and large enough, and the model was prepared.
+        unsafe { core.start_object(object, id) };
+        Ok(object)
+    }
+
+    fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
+        self.keep_schedule(roots);
+        let available = |heap: &mut MarkSweep<M>| {
+            let core = &heap.core;
+            (core.leaves.available(kind, &core.pool) >= leaves).then_some(())
+        };
+        if self.with_memory(roots, available).is_some() {
+            return Ok(());
+        }
+        let bytes = leaves * u64::from(self.core.leaves.leaf_bytes());
+        Err(self.core.out_of_memory(bytes.min(u32::MAX.into()) as u32, self.core.pacer.size()))
+    }
+
+    fn allocate_immortal(&mut self, bytes: u32) -> Result<u32, AllocationError> {
+        self.mark_sweep.allocate_immortal(bytes)
+    }
+
+    /// Finishes the cycle under way, then makes a whole one at once.
+    fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
+        if self.cycle.is_running() {
+            self.stop(StopKind::Full, roots, Self::run_to_end);
+        }
+        self.stop(StopKind::Full, roots, |heap, roots| {
+            heap.start_cycle(cause, roots);
+            heap.run_to_end(roots);
+        });
+    }
+
+    /// One unit of a cycle.
+    fn collect_stressed(&mut self, roots: &mut dyn Roots) {
+        self.stop(StopKind::Slice, roots, |heap, roots| {
+            if !heap.cycle.is_running() {
+                heap.start_cycle(Cause::Stress, roots);
+            }
+            let _ = heap.step(roots, &mut Budget::units(1));
+        });
+    }
+
+    fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
+        if !self.cycle.is_running() {
+            if !self.scheduler.is_cycle_worth(self.fill()) {
+                return Done::Yes;
+            }
+            self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Requested, roots));
+        }
+        let mut done = Done::No;
+        self.stop(StopKind::Slice, roots, |heap, roots| done = heap.step(roots, budget));
+        done
+    }
+
+    fn collect_leaves(&mut self, roots: &mut dyn Roots) {
+        self.keep_schedule(roots);
+    }
+
+    fn slice(&mut self, roots: &mut dyn Roots) {
+        self.keep_schedule(roots);
+    }
+
+    fn size(&self) -> u64 {
+        self.mark_sweep.size()
+    }
+
+    fn stats(&self) -> HeapStats {
+        self.mark_sweep.stats()
+    }
+
+    fn check(&self, roots: Option<&mut dyn Roots>) -> Check {
+        self.mark_sweep.check(roots)
+    }
+}

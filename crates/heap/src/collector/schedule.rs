@@ -1,0 +1,242 @@
+//! When a cycle begins, when its slices come, and how long they are.
+//!
+//! | `schedule` | what it does | source |
+//! |---|---|---|
+//! | `time` | slices of a quantum, such that a share of every window is left to the mutator | Handles Revisited, section 2; Metronome (Bacon, Cheng and Rajan, POPL 2003) |
+//! | `work` | a tax on what is allocated | Baker 1978 |
+//!
+//! A cycle begins early enough for the heap to stay within its limit until it ends, if the program goes on allocating
+//! as it did; or, as in the paper, when half of the heap is in use. The limit is a trigger, the maximum is hard: where
+//! memory would run out before the end, the gaps between the slices shrink, which is counted.
+
+use crate::budget::Budget;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+crate::values::params! {
+    /// Parameters of a collector that works in cycles.
+    #[derive(Eq, Hash)]
+    pub struct CycleParams {
+        /// When slices come.
+        pub schedule: Schedule = Schedule::Time(TimeParams::DEFAULT),
+        /// When a cycle begins.
+        pub trigger: Trigger = Trigger::Predicted,
+    }
+}
+
+crate::values::values! {
+    /// When the slices of a cycle come.
+    #[derive(Eq, Hash)]
+    pub enum Schedule {
+        /// By time.
+        Time(TimeParams) = "time",
+        /// By what is allocated.
+        Work = "work",
+    }
+}
+
+crate::values::params! {
+    /// Parameters of `schedule=time`. (The paper's are 500 us, 70 %, 10 ms.)
+    #[derive(Eq, Hash)]
+    pub struct TimeParams {
+        /// The length of a slice, in microseconds.
+        pub quantum: u32 = 300,
+        /// The share of every window that is left to the mutator, in percent.
+        pub utilisation: u32 = 70,
+        /// The window, in microseconds.
+        pub window: u32 = 10_000,
+    }
+}
+
+crate::values::values! {
+    /// When a cycle begins.
+    #[derive(Eq, Hash)]
+    pub enum Trigger {
+        /// When the limit would be reached by the end of the cycle.
+        Predicted = "predicted",
+        /// When half of the maximum is in use (Handles Revisited, section 5).
+        Half = "half",
+    }
+}
+
+/// Collecting is expected to take so long for each byte, in nanoseconds, before anything is known.
+const FIRST_COST: f64 = 1.0;
+/// How much longer than expected a cycle may take, or how much faster the program may allocate.
+const MARGIN: f64 = 1.25;
+/// The least part of the room between what is live and the limit that is used between two cycles.
+const LEAST_GAP: u64 = 4;
+/// `work`: units of a slice, and bytes of heap that are expected to cost one.
+const SLICE_UNITS: u64 = 2048;
+const BYTES_PER_UNIT: u64 = 64;
+
+/// What the heap holds, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    /// Live after the last cycle, and handed out since.
+    pub(crate) size: u64,
+    /// Live after the last cycle.
+    pub(crate) live: u64,
+    pub(crate) limit: u64,
+    pub(crate) maximum: u64,
+    /// Handed out since the heap was made.
+    pub(crate) allocated: u64,
+}
+
+/// A schedule at work.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    params: CycleParams,
+    /// The slices of the last window: when each ended, and how long it took.
+    recent: VecDeque<(Instant, Duration)>,
+    /// When the last cycle ended, and what had been allocated then.
+    ended: Instant,
+    allocated: u64,
+    /// What a cycle costs for each byte in the heap, in nanoseconds.
+    cost: f64,
+    /// Collected in this cycle, and what is expected.
+    spent: Duration,
+    expected: Duration,
+    /// The program's allocation, in bytes for each nanosecond, as it was when the cycle began.
+    rate: f64,
+    /// `work`: what had been allocated at the last slice, and the units due for each byte.
+    taxed: u64,
+    tax: f64,
+}
+
+impl Scheduler {
+    /// For a new heap.
+    pub(crate) fn new(params: CycleParams) -> Scheduler {
+        Scheduler {
+            params,
+            recent: VecDeque::new(),
+            ended: Instant::now(),
+            allocated: 0,
+            cost: FIRST_COST,
+            spent: Duration::ZERO,
+            expected: Duration::ZERO,
+            rate: 0.0,
+            taxed: 0,
+            tax: 0.0,
+        }
+    }
+
+    /// Whether it is time for a cycle.
+    pub(crate) fn is_cycle_due(&self, fill: Fill, now: Instant) -> bool {
+        let room = fill.limit.saturating_sub(fill.live);
+        let since = fill.size - fill.live.min(fill.size);
+        if since == 0 || fill.size >= fill.limit {
+            return since > 0;
+        }
+        match self.params.trigger {
+            Trigger::Half => fill.size >= fill.maximum / 2 && since >= room / LEAST_GAP,
+            Trigger::Predicted => {
+                let growth = self.rate_since(fill, now) * self.duration(fill).as_nanos() as f64 * MARGIN;
+                since >= room / LEAST_GAP && fill.size as f64 + growth >= fill.limit as f64
+            }
+        }
+    }
+
+    /// Whether a cycle is worth it where time is given for it.
+    pub(crate) fn is_cycle_worth(&self, fill: Fill) -> bool {
+        let since = fill.size.saturating_sub(fill.live);
+        since > 0 && since >= fill.limit.saturating_sub(fill.live) / LEAST_GAP
+    }
+
+    /// Bytes that the program has allocated for each nanosecond since the last cycle.
+    fn rate_since(&self, fill: Fill, now: Instant) -> f64 {
+        let elapsed = now.duration_since(self.ended).as_nanos().max(1);
+        (fill.allocated - self.allocated) as f64 / elapsed as f64
+    }
+
+    /// How long a cycle would take from beginning to end, the mutator's time included.
+    fn duration(&self, fill: Fill) -> Duration {
+        let share = match self.params.schedule {
+            Schedule::Time(time) => f64::from(100 - time.utilisation) / 100.0,
+            Schedule::Work => 0.5,
+        };
+        Duration::from_nanos((fill.size as f64 * self.cost / share) as u64)
+    }
+
+    /// Notes that a cycle begins.
+    pub(crate) fn start(&mut self, fill: Fill, now: Instant) {
+        self.rate = self.rate_since(fill, now);
+        self.spent = Duration::ZERO;
+        self.expected = Duration::from_nanos((fill.size as f64 * self.cost * MARGIN) as u64);
+        self.taxed = fill.allocated;
+        let room = fill.limit.saturating_sub(fill.size).max(fill.maximum.saturating_sub(fill.size) / 8).max(1);
+        self.tax = MARGIN * (fill.size / BYTES_PER_UNIT) as f64 / room as f64;
+    }
+
+    /// Notes that a cycle has ended, which found so many bytes in the heap.
+    pub(crate) fn end(&mut self, size: u64, allocated: u64, now: Instant) {
+        (self.ended, self.allocated) = (now, allocated);
+        if size > 0 {
+            self.cost = self.spent.as_nanos() as f64 / size as f64;
+        }
+    }
+
+    /// What may be done beside something else that stops the mutator.
+    pub(crate) fn quantum(&self, now: Instant) -> Budget {
+        match self.params.schedule {
+            Schedule::Time(time) => Budget::until(now + time.quantum()),
+            Schedule::Work => Budget::units(SLICE_UNITS),
+        }
+    }
+
+    /// What the next slice may do, if it is due now, and whether it is earlier than the schedule says, as memory would
+    /// run out otherwise.
+    pub(crate) fn slice(&mut self, fill: Fill, now: Instant) -> Option<(Budget, bool)> {
+        match self.params.schedule {
+            Schedule::Time(time) => {
+                let is_early = self.is_slice_due(time, fill, now)?;
+                Some((Budget::until(now + time.quantum()), is_early))
+            }
+            Schedule::Work => {
+                let units = ((fill.allocated - self.taxed) as f64 * self.tax) as u64;
+                (units >= SLICE_UNITS).then(|| {
+                    self.taxed = fill.allocated;
+                    (Budget::units(units), false)
+                })
+            }
+        }
+    }
+
+    /// Whether the slice that is due is early; `None` where none is.
+    fn is_slice_due(&mut self, time: TimeParams, fill: Fill, now: Instant) -> Option<bool> {
+        let window = Duration::from_micros(time.window.into());
+        while self.recent.front().is_some_and(|&(end, _)| now.duration_since(end) > window) {
+            self.recent.pop_front();
+        }
+        let Some(&(end, last)) = self.recent.back() else { return Some(false) };
+        let share = f64::from(100 - time.utilisation) / 100.0;
+        let used: Duration = self.recent.iter().map(|&(_, took)| took).sum();
+        // What leaves its share to the mutator behind a slice as long as the last one.
+        let gap = last.mul_f64(1.0 / share - 1.0);
+        let waited = now.duration_since(end);
+        if waited >= gap && used + time.quantum() <= window.mul_f64(share).max(time.quantum()) {
+            return Some(false);
+        }
+        let part = self.shrinking(fill, share)?;
+        (waited >= gap.mul_f64(part)).then_some(true)
+    }
+
+    /// What part of each gap is left to the mutator where memory would run out before the end of the cycle.
+    fn shrinking(&self, fill: Fill, share: f64) -> Option<f64> {
+        let wanted = self.expected.saturating_sub(self.spent).as_nanos() as f64 / share * self.rate;
+        let room = fill.maximum.saturating_sub(fill.size) as f64;
+        (wanted > room).then(|| room / wanted / 2.0)
+    }
+
+    /// Notes a slice.
+    pub(crate) fn stopped(&mut self, start: Instant, end: Instant) {
+        let took = end.duration_since(start);
+        self.spent += took;
+        self.recent.push_back((end, took));
+    }
+}
+
+impl TimeParams {
+    fn quantum(self) -> Duration {
+        Duration::from_micros(self.quantum.into())
+    }
+}

@@ -1,0 +1,393 @@
+//! Weak references: slots outside of the heap, each of which leads to an object without keeping it alive.
+//!
+//! No slot is traced. The collection that finds an object dead *clears* its slots, before it sweeps anything: neither
+//! the object's memory nor its handle is used again while a slot leads there. A nursery collection does the same with
+//! young objects, and has the slots of those that it moves follow.
+//!
+//! The mutator may run between any two steps of a collection. Where it gets the object of a slot while a snapshot is
+//! marked, the object is recorded like an overwritten reference (Yuasa 1990), and so is marked. Once marking has ended,
+//! a slot whose object is not marked counts as cleared, though the sweep may not have come to it yet. Slots that are
+//! made from then on are left alone by that sweep: what they lead to is live.
+
+use crate::budget::{Budget, Done};
+use crate::collector::Collect;
+use crate::core::Core;
+use crate::external::Fate;
+use crate::heap::{Heap, Inner, dispatch};
+use crate::reference::Reference;
+use crate::references::ReferenceModel;
+use std::iter::once;
+use std::ops::Range;
+
+/// A weak reference of one heap. Neither it nor its copies mean anything once [`Heap::drop_weak`] has been called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct WeakId {
+    slot: u32,
+    /// Tells the slot's tenants apart.
+    generation: u32,
+}
+
+/// The slots.
+#[derive(Debug, Default)]
+pub(crate) struct WeakTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Slots whose object may be young; each is listed once, and flagged so.
+    young: Vec<u32>,
+    /// Cleared slots of which nobody has been told; each knows its place here.
+    cleared: Vec<u32>,
+    /// The number of the last sweep.
+    cycle: u32,
+    /// What the sweep under way has not come to yet.
+    unswept: Range<usize>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    state: State,
+    generation: u32,
+    is_listed_young: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Free,
+    /// It leads to an object, or is an immediate. `cycle` is that of the last sweep when it was made.
+    Leads {
+        object: Reference,
+        cycle: u32,
+    },
+    /// Its object has died.
+    Cleared {
+        place: usize,
+    },
+    /// So it has, and somebody has been told.
+    Told,
+}
+
+impl WeakTable {
+    /// Makes a slot for an object, or for an immediate.
+    fn insert(&mut self, object: Reference, is_young: bool) -> WeakId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { state: State::Free, generation: 0, is_listed_young: false });
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 weak references")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Leads { object, cycle: self.cycle };
+        if is_young && !slot.is_listed_young {
+            slot.is_listed_young = true;
+            self.young.push(index);
+        }
+        WeakId { slot: index, generation: slot.generation }
+    }
+
+    /// The state of a slot that has not been dropped.
+    fn state(&self, weak: WeakId) -> Option<State> {
+        let slot = self.slots.get(weak.slot as usize)?;
+        (slot.generation == weak.generation).then_some(slot.state)
+    }
+
+    /// Empties a slot that has not been dropped, for its next tenant.
+    fn remove(&mut self, weak: WeakId) {
+        let Some(state) = self.state(weak) else { return };
+        if let State::Cleared { place } = state {
+            self.cleared.swap_remove(place);
+            if let Some(&moved) = self.cleared.get(place) {
+                self.slots[moved as usize].state = State::Cleared { place };
+            }
+        }
+        let slot = &mut self.slots[weak.slot as usize];
+        slot.state = State::Free;
+        // A slot that has had as many tenants as can be told apart has no more.
+        if let Some(next) = slot.generation.checked_add(1) {
+            slot.generation = next;
+            self.free.push(weak.slot);
+        }
+    }
+
+    /// Takes a cleared slot of which nobody has been told.
+    fn take_cleared(&mut self) -> Option<WeakId> {
+        let index = self.cleared.pop()?;
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Told;
+        Some(WeakId { slot: index, generation: slot.generation })
+    }
+
+    /// Follows the young objects after a nursery collection, and clears the slots of those that are dead.
+    pub(crate) fn nursery_collected(&mut self, fate: impl Fn(Reference) -> Fate) {
+        let WeakTable { slots, young, cleared, .. } = self;
+        young.retain(|&index| {
+            let slot = &mut slots[index as usize];
+            slot.is_listed_young = false;
+            // The slot may have another tenant than the one that it was listed for.
+            if let State::Leads { object, .. } = &mut slot.state
+                && object.is_object()
+            {
+                match fate(*object) {
+                    Fate::Moved(to) => *object = to,
+                    Fate::Young => slot.is_listed_young = true,
+                    Fate::Dead => slot.clear(index, cleared),
+                }
+            }
+            slot.is_listed_young
+        });
+    }
+
+    /// Marking has ended: slots that are made from now on are not swept by the sweep that begins.
+    pub(crate) fn start_sweep(&mut self) {
+        self.cycle = self.cycle.wrapping_add(1);
+        self.unswept = 0..self.slots.len();
+    }
+
+    /// Clears the slots whose object is not live, going on where the last step of this sweep has ended.
+    pub(crate) fn sweep(&mut self, is_live: impl Fn(Reference) -> bool, budget: &mut Budget) -> Done {
+        while !self.unswept.is_empty() {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            let index = self.unswept.start;
+            let slot = &mut self.slots[index];
+            if slot.object_for(self.cycle).is_some_and(|object| !is_live(object)) {
+                slot.clear(index as u32, &mut self.cleared);
+            }
+            self.unswept.start += 1;
+            budget.spend(1);
+        }
+        Done::Yes
+    }
+
+    /// The object of a slot that the sweep under way has not come to yet, and is going to clear if the object is dead.
+    fn unswept(&self, weak: WeakId) -> Option<Reference> {
+        let index = weak.slot as usize;
+        if self.unswept.contains(&index) { self.slots[index].object_for(self.cycle) } else { None }
+    }
+
+    /// The references of all slots that are not cleared.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Reference> + '_ {
+        self.slots.iter().filter_map(|slot| match slot.state {
+            State::Leads { object, .. } => Some(object),
+            _ => None,
+        })
+    }
+
+    /// Slots that have not been dropped.
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl Slot {
+    fn clear(&mut self, index: u32, cleared: &mut Vec<u32>) {
+        self.state = State::Cleared { place: cleared.len() };
+        cleared.push(index);
+    }
+
+    /// The object whose death clears it, if the sweep number `sweep` is to look for that.
+    fn object_for(&self, sweep: u32) -> Option<Reference> {
+        match self.state {
+            State::Leads { object, cycle } if object.is_object() && cycle != sweep => Some(object),
+            _ => None,
+        }
+    }
+}
+
+impl<M: ReferenceModel> Core<M> {
+    /// Whether the object of a slot has been found dead, though the slot has not been cleared yet.
+    fn is_slot_condemned(&self, weak: WeakId) -> bool {
+        // SAFETY: the slot has not been cleared, so that the object has not been swept.
+        let object = |reference| unsafe { M::object(&self.pool.cage, reference) };
+        self.weak.unswept(weak).is_some_and(|reference| !self.pool.marks.get(object(reference)))
+    }
+
+    /// As [`Heap::get_weak`].
+    fn get_weak(&mut self, weak: WeakId) -> Option<Reference> {
+        match self.weak.state(weak) {
+            Some(State::Leads { object, .. }) if !self.is_slot_condemned(weak) => {
+                self.before_root_store(once(object));
+                Some(object)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Heap {
+    /// Makes a weak reference to an object, which does not keep it alive. One to an immediate is never cleared. It
+    /// takes some words of memory until it is dropped by [`drop_weak`](Self::drop_weak). Never collects.
+    ///
+    /// ```
+    /// # use legato_heap::{Cause, Heap, HeapConfig, NoRoots, RootStack, TypeInfo, TypeShape, TypeTable};
+    /// # let types = TypeTable::new()?;
+    /// # let id = types.register(TypeInfo { shape: TypeShape::Struct(vec![]), supertype: None })?;
+    /// # let mut heap = Heap::new(&HeapConfig::default(), types)?;
+    /// let mut roots = RootStack::new();
+    /// let object = heap.allocate_struct(id, &mut roots)?;
+    /// // SAFETY: the object has just been allocated, and `heap` gets these roots in every call.
+    /// unsafe { roots.push(object) };
+    /// // SAFETY: the object has just been allocated.
+    /// let weak = unsafe { heap.make_weak(object) };
+    /// heap.collect(Cause::Requested, &mut roots);
+    /// assert_eq!(heap.get_weak(weak), Some(roots.get(0)));
+    /// heap.collect(Cause::Requested, &mut NoRoots);
+    /// assert_eq!(heap.get_weak(weak), None);
+    /// assert_eq!(heap.take_cleared(), Some(weak));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// Where the reference is null.
+    ///
+    /// # Safety
+    /// `object` is an immediate, or an object of this heap that is live now.
+    pub unsafe fn make_weak(&mut self, object: Reference) -> WeakId {
+        assert!(!object.is_null(), "a weak reference to null");
+        dispatch!(&mut self.0, heap => {
+            let is_young = heap.is_young(object);
+            heap.core.weak.insert(object, is_young)
+        })
+    }
+
+    /// The object of a weak reference, which is live then like any that has been read from a live object; `None` where
+    /// it has died, or the weak reference has been dropped.
+    pub fn get_weak(&mut self, weak: WeakId) -> Option<Reference> {
+        dispatch!(&mut self.0, heap => heap.core.get_weak(weak))
+    }
+
+    /// Drops a weak reference. Nothing happens where that has been done.
+    pub fn drop_weak(&mut self, weak: WeakId) {
+        dispatch!(&mut self.0, heap => heap.core.weak.remove(weak))
+    }
+
+    /// A weak reference whose object has died, each once, in no order; `None` where there is no other. Those that have
+    /// been dropped are left out: nothing piles up where nobody asks.
+    pub fn take_cleared(&mut self) -> Option<WeakId> {
+        dispatch!(&mut self.0, heap => heap.core.weak.take_cleared())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collector::mark_sweep::MarkSweep;
+    use crate::observer::PhaseTimes;
+    use crate::references::direct::Direct;
+    use crate::references::thin_handles::ThinHandles;
+    use crate::roots::{NoRoots, RootStack};
+    use crate::type_table::TypeTable;
+    use crate::types::{TypeId, TypeInfo, TypeShape};
+    use crate::{Cause, HeapConfig};
+
+    /// A heap of any reference model, and a type.
+    fn heap<M: ReferenceModel>() -> (MarkSweep<M>, TypeId) {
+        let types = TypeTable::new().unwrap();
+        let id = types.register(TypeInfo { shape: TypeShape::Struct(vec![]), supertype: None }).unwrap();
+        (MarkSweep::new(&HeapConfig::default(), types).unwrap(), id)
+    }
+
+    fn sweep_in_steps<M: ReferenceModel>() {
+        const COUNT: usize = 8;
+        let (mut heap, id) = heap::<M>();
+        let objects = [(); COUNT].map(|()| heap.allocate_struct(id, &mut NoRoots).unwrap());
+        let all = objects.map(|object| heap.core.weak.insert(object, false));
+        let value = heap.allocate_external(Box::new(1), &mut NoRoots).unwrap();
+        let mut roots = RootStack::new();
+        // SAFETY: just allocated, and the heap gets these roots.
+        (0..COUNT).step_by(2).for_each(|index| unsafe { roots.push(objects[index]) });
+        heap.core.mark(&mut roots, &mut PhaseTimes::default());
+        assert_eq!(all.map(|weak| heap.core.get_weak(weak).is_some()), [true; COUNT], "marking may not be over");
+        let mut sweeping = heap.core.start_sweep(true);
+        let lives = std::array::from_fn(|index| index % 2 == 0);
+        let mut made = Vec::new();
+        while heap.core.sweep(&mut sweeping, &mut Budget::units(1)) == Done::No {
+            assert_eq!(all.map(|weak| heap.core.get_weak(weak).is_some()), lives, "in every step of the sweep");
+            // What is new is not swept, be it marked or not: in a free slot, and in a new one.
+            heap.core.weak.remove(all[1]);
+            let object = heap.core.new_reference(heap.core.object(objects[0]));
+            made.push((heap.core.weak.insert(object, false), object));
+        }
+        assert!(made.len() > COUNT, "one step for each slot at least");
+        assert!(made.iter().all(|&(weak, object)| heap.core.get_weak(weak) == Some(object)));
+        assert!(heap.core.externals.get(heap.core.external_slot(value).unwrap()).is_none());
+        assert_eq!(heap.core.weak.cleared.len(), COUNT / 2 - 1, "the first was dropped");
+    }
+
+    #[test]
+    fn a_dead_object_is_not_given_out_between_the_steps_of_a_sweep() {
+        sweep_in_steps::<Direct>();
+        sweep_in_steps::<ThinHandles>();
+    }
+
+    #[test]
+    fn what_is_made_during_a_sweep_is_left_to_the_next_one() {
+        let (mut heap, id) = heap::<Direct>();
+        let old = heap.allocate_struct(id, &mut NoRoots).unwrap();
+        let [before, freed] = [(); 2].map(|()| heap.core.weak.insert(old, false));
+        heap.core.mark(&mut NoRoots, &mut PhaseTimes::default());
+        let mut sweeping = heap.core.start_sweep(true);
+        // As if it had been allocated now, and not been marked: in a slot that the sweep will come to.
+        heap.core.weak.remove(freed);
+        let after = heap.core.weak.insert(old, false);
+        assert!(heap.core.weak.unswept.contains(&(after.slot as usize)));
+        let slot = heap.core.externals.insert(Box::new(1), old);
+        let unlimited = &mut Budget::unlimited();
+        assert_eq!(heap.core.sweep(&mut sweeping, unlimited), Done::Yes);
+        assert_eq!((heap.core.get_weak(before), heap.core.get_weak(after)), (None, Some(old)));
+        assert!(heap.core.externals.get(slot).is_some());
+        heap.collect(Cause::Requested, &mut NoRoots);
+        assert_eq!(heap.core.get_weak(after), None);
+        assert!(heap.core.externals.get(slot).is_none());
+    }
+
+    #[test]
+    fn an_object_that_is_got_while_a_snapshot_is_marked_is_recorded() {
+        let (mut heap, id) = heap::<Direct>();
+        heap.core.overwritten = crate::barrier::Overwritten::new(&mut heap.core.context);
+        let object = heap.allocate_struct(id, &mut NoRoots).unwrap();
+        let weak = heap.core.weak.insert(object, false);
+        for (is_marking, recorded) in [(false, vec![]), (true, vec![object])] {
+            heap.core.context.set_marking(is_marking);
+            assert_eq!(heap.core.get_weak(weak), Some(object));
+            assert_eq!(heap.core.overwritten.take(&mut heap.core.context), recorded);
+        }
+    }
+
+    #[test]
+    fn a_slot_is_told_from_its_next_tenants() {
+        let mut table = WeakTable::default();
+        let first = table.insert(Reference(8), true);
+        table.remove(first);
+        table.remove(first);
+        let second = table.insert(Reference(16), true);
+        assert_eq!((first.slot, second.slot), (0, 0));
+        assert!(table.state(first).is_none() && table.young.len() == 1 && table.count() == 1);
+        // The slot's last tenant.
+        table.slots[0].generation = u32::MAX;
+        let last = WeakId { generation: u32::MAX, ..second };
+        table.remove(last);
+        table.remove(last);
+        assert_ne!(table.insert(Reference(24), false).slot, 0);
+    }
+
+    #[test]
+    fn who_is_dropped_is_not_told_of() {
+        let mut table = WeakTable::default();
+        let all = [(); 5].map(|()| table.insert(Reference(8), true));
+        table.nursery_collected(|_| Fate::Dead);
+        [1, 4, 0].into_iter().for_each(|index| table.remove(all[index]));
+        let mut told: Vec<_> = std::iter::from_fn(|| table.take_cleared()).collect();
+        told.sort_by_key(|weak| weak.slot);
+        assert_eq!(told, [all[2], all[3]]);
+        table.remove(all[2]);
+        assert!(table.take_cleared().is_none() && table.young.is_empty());
+    }
+
+    #[test]
+    fn an_immediate_lives_for_ever() {
+        let (mut heap, id) = heap::<Direct>();
+        let seven = Reference::from_i31(7);
+        let weak = heap.core.weak.insert(seven, false);
+        heap.allocate_struct(id, &mut NoRoots).unwrap();
+        heap.collect(Cause::Requested, &mut NoRoots);
+        assert_eq!(heap.core.get_weak(weak), Some(seven));
+    }
+}

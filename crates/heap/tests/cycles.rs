@@ -1,0 +1,78 @@
+//! Cycles in slices: the heap between any two units of any phase, compared with a shadow.
+
+mod common;
+
+use common::world::World;
+use common::{generational, realtime, with_layouts};
+use legato_heap::collector::generational::{Full, GenerationalParams};
+use legato_heap::{Collector, HeapConfig};
+
+/// Every heap that collects in cycles.
+fn in_cycles(base: &HeapConfig) -> Vec<HeapConfig> {
+    let is_incremental = |config: &HeapConfig| {
+        matches!(config.collector, Collector::Generational(GenerationalParams { full: Full::Incremental(_), .. }))
+    };
+    realtime(base).into_iter().chain(generational(base).into_iter().filter(is_incremental)).collect()
+}
+
+/// Takes steps, and compares from time to time what can be reached; no collection is asked for meanwhile. Returns the
+/// cycles that have come to their end.
+fn live_through(config: &HeapConfig, seed: usize, steps: usize) -> u64 {
+    let mut world = World::new(config, seed as u64);
+    let mut compared = 0;
+    for step in 0..steps {
+        world.step();
+        if step % 97 == 0 {
+            compared = compared.max(world.compare());
+        }
+    }
+    assert!(compared > 10);
+    let cycles = world.heap.stats().cycles;
+    world.settle();
+    cycles
+}
+
+/// Slices of one unit at every allocation, the heap verified between them.
+#[test]
+fn graphs_match_their_shadows_between_units() {
+    let base = HeapConfig { stress: Some(1), verify: true, ..HeapConfig::default() };
+    for (seed, config) in in_cycles(&base).into_iter().enumerate() {
+        let cycles = live_through(&config, 70 + seed, 3000);
+        assert!(cycles > 0, "no cycle came to its end under {config:?}");
+    }
+}
+
+#[test]
+fn graphs_match_their_shadows_between_units_without_verification() {
+    let base = HeapConfig { stress: Some(1), ..HeapConfig::default() };
+    for (seed, config) in in_cycles(&base).into_iter().enumerate() {
+        let cycles = live_through(&config, 170 + seed, 12_000);
+        assert!(cycles > 0, "no cycle came to its end under {config:?}");
+    }
+}
+
+#[test]
+fn arrays_of_every_layout_match_their_shadows_between_units() {
+    let mut cycles = 0;
+    for (number, base) in
+        with_layouts(&HeapConfig { stress: Some(1), verify: true, ..HeapConfig::default() }).into_iter().enumerate()
+    {
+        let configs = in_cycles(&base);
+        for (seed, config) in [&configs[0], &configs[2 + number % (configs.len() - 2)]].into_iter().enumerate() {
+            cycles += live_through(config, 90 + seed + 10 * number, 2000);
+        }
+    }
+    assert!(cycles > 10, "{cycles} cycles came to their end");
+}
+
+/// As their schedules say, in a heap that is soon full.
+#[test]
+fn graphs_match_their_shadows_on_schedule() {
+    let base = HeapConfig { min_bytes: 512 << 10, max_bytes: 64 << 20, ..HeapConfig::default() };
+    for verify in [true, false] {
+        for (seed, config) in in_cycles(&HeapConfig { verify, ..base.clone() }).into_iter().enumerate() {
+            let cycles = live_through(&config, 270 + seed, if verify { 6000 } else { 30_000 });
+            assert!(cycles > 2, "{cycles} cycles under {config:?}");
+        }
+    }
+}
