@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Held, Trusting, allocate_inline, generational, register, store_element_inline, store_inline};
-use legato_heap::collector::generational::{Barrier, GenerationalParams, Nursery};
+use legato_heap::collector::generational::{Barrier, Full, GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
     Cause, CollectionKind, Collector, GcEvent, GcObserver, Heap, HeapConfig, NoRoots, Reference, TypeId, TypeShape,
@@ -225,7 +225,7 @@ fn events_add_up() {
 
 #[test]
 fn an_appel_nursery_takes_what_the_limit_leaves() {
-    let appel = GenerationalParams { nursery: Nursery::Appel, ..GenerationalParams::DEFAULT };
+    let appel = GenerationalParams { nursery: Nursery::Appel, full: Full::Stop, ..GenerationalParams::DEFAULT };
     let config = HeapConfig { collector: Collector::Generational(appel), min_bytes: 8 << 20, ..HeapConfig::default() };
     let mut watched = Watched::new(&config);
     let mut roots = Held::nulls(1);

@@ -5,8 +5,8 @@
 //! begins. So lazy sweeping goes on by what the last cycle found. At the end of marking the planes change places; the
 //! stale one is cleared in slices before the next cycle.
 //!
-//! What is allocated while a cycle marks is *born marked*: it is newer than the snapshot that is marked, and lives until
-//! the next one.
+//! What is allocated while a cycle marks is *born marked*: it is newer than the snapshot that is marked, and lives
+//! until the next one.
 
 use super::BlockPool;
 use crate::budget::{Budget, Done};

@@ -2,8 +2,8 @@
 //! nursery's refills and at polls.
 //!
 //! A cycle begins and stops marking right behind a nursery collection. When it begins there are no young objects, so
-//! that every young one is newer than the snapshot: marking leaves them out, and what is promoted meanwhile is marked in
-//! both planes. When marking ends no slot of a dead object is remembered, so that its memory can be used again.
+//! that every young one is newer than the snapshot: marking leaves them out, and what is promoted meanwhile is marked
+//! in both planes. When marking ends no slot of a dead object is remembered, so that its memory can be used again.
 //!
 //! Where memory runs out before the end of a cycle, it is broken off, and everything is collected at once: a missed
 //! deadline.

@@ -1,8 +1,8 @@
 //! The `realtime` collector: marks and sweeps in slices, so that no stop is longer than a slice, and moves nothing.
 //!
 //! It allocates, and sweeps lazily, as mark-sweep does; its [cycles](crate::collector::cycle) run in slices at run
-//! refills and polls, when the [schedule](crate::collector::schedule) says so. Where memory runs out before the end of a
-//! cycle, that is finished at once: a missed deadline, which is counted.
+//! refills and polls, when the [schedule](crate::collector::schedule) says so. Where memory runs out before the end of
+//! a cycle, that is finished at once: a missed deadline, which is counted.
 //!
 //! Source: the host collector of Handles Revisited, sections 2 and 4; the snapshot barrier after Yuasa 1990. Limits:
 //! what dies while a cycle marks is found by the next one; fragmentation within size classes.
