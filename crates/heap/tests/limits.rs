@@ -217,7 +217,7 @@ fn the_observer_sees_every_collection() {
 
 #[test]
 fn verification_finds_damage() {
-    for config in both(HeapConfig::default()) {
+    for config in both(HeapConfig::default()).into_iter().chain([HeapConfig::default()]) {
         let types = TypeTable::new().unwrap();
         let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref]));
         let mut heap = Heap::new(&config, types).unwrap();

@@ -87,7 +87,7 @@ impl<M: ReferenceModel> MarkSweep<M> {
             BlockKind::LargeHead | BlockKind::MappedHead => {
                 core.check_large(block)?;
                 marked = core.pool.marks.get(start) as u32;
-                if self.is_allocated(start) {
+                if self.is_taken(start) {
                     walk.check_object(start, Place::Large, &mut |_, _| Ok(()))?;
                 }
             }
