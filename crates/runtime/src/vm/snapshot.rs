@@ -89,7 +89,10 @@ pub unsafe fn visit_older(store: *mut StoreContext, visitor: &mut dyn RootVisito
     };
     // SAFETY: by the contract; where a waiting frame is gone, `reached` and `left` have replaced it by one that is not.
     unsafe {
-        let _ = frames::walk_from(first.activation, store, (first.pc, first.fp), &mut visit);
+        // An activation without frames is passed over.
+        if frames::walk_from(first.activation, store, (first.pc, first.fp), &mut visit).is_continue() {
+            next = None;
+        }
         marks(store).waiting = next;
     }
     if next.is_none() { Done::Yes } else { Done::No }
