@@ -145,7 +145,7 @@ impl Scheduler {
     /// Bytes that the program has allocated for each nanosecond since the last cycle.
     fn rate_since(&self, fill: Fill, now: Instant) -> f64 {
         let elapsed = now.duration_since(self.ended).as_nanos().max(1);
-        (fill.allocated - self.allocated) as f64 / elapsed as f64
+        fill.allocated.saturating_sub(self.allocated) as f64 / elapsed as f64
     }
 
     /// How long a cycle would take from beginning to end, the mutator's time included.
@@ -192,7 +192,7 @@ impl Scheduler {
                 Some((Budget::until(now + time.quantum()), is_early))
             }
             Schedule::Work => {
-                let units = ((fill.allocated - self.taxed) as f64 * self.tax) as u64;
+                let units = (fill.allocated.saturating_sub(self.taxed) as f64 * self.tax) as u64;
                 (units >= SLICE_UNITS).then(|| {
                     self.taxed = fill.allocated;
                     (Budget::units(units), false)
@@ -203,17 +203,14 @@ impl Scheduler {
 
     /// Whether the slice that is due is early; `None` where none is.
     fn is_slice_due(&mut self, time: TimeParams, fill: Fill, now: Instant) -> Option<bool> {
-        let window = Duration::from_micros(time.window.into());
-        while self.recent.front().is_some_and(|&(end, _)| now.duration_since(end) > window) {
-            self.recent.pop_front();
-        }
+        self.forget_before(time, now);
         let Some(&(end, last)) = self.recent.back() else { return Some(false) };
         let share = f64::from(100 - time.utilisation) / 100.0;
         let used: Duration = self.recent.iter().map(|&(_, took)| took).sum();
         // What leaves its share to the mutator behind a slice as long as the last one.
         let gap = last.mul_f64(1.0 / share - 1.0);
         let waited = now.duration_since(end);
-        if waited >= gap && used + time.quantum() <= window.mul_f64(share).max(time.quantum()) {
+        if waited >= gap && used + time.quantum() <= time.window().mul_f64(share).max(time.quantum()) {
             return Some(false);
         }
         let part = self.shrinking(fill, share)?;
@@ -231,12 +228,102 @@ impl Scheduler {
     pub(crate) fn stopped(&mut self, start: Instant, end: Instant) {
         let took = end.duration_since(start);
         self.spent += took;
-        self.recent.push_back((end, took));
+        if let Schedule::Time(time) = self.params.schedule {
+            self.forget_before(time, end);
+            self.recent.push_back((end, took));
+        }
+    }
+
+    /// Forgets slices that lie before the window that ends now.
+    fn forget_before(&mut self, time: TimeParams, now: Instant) {
+        while self.recent.front().is_some_and(|&(end, _)| now.duration_since(end) > time.window()) {
+            self.recent.pop_front();
+        }
     }
 }
 
 impl TimeParams {
+    fn window(self) -> Duration {
+        Duration::from_micros(self.window.into())
+    }
+
     fn quantum(self) -> Duration {
         Duration::from_micros(self.quantum.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn fill(size: u64, limit: u64, allocated: u64) -> Fill {
+        Fill { size, live: 1 << 20, limit, maximum: 64 << 20, allocated }
+    }
+
+    #[test]
+    fn slices_leave_every_window_its_share() {
+        let mut scheduler = Scheduler::new(CycleParams::DEFAULT);
+        let mut now = Instant::now() + 1000 * MILLISECOND;
+        scheduler.start(fill(2 << 20, 4 << 20, 1 << 20), now);
+        let mut stops = Vec::new();
+        for _ in 0..100_000 {
+            // Polls come every microsecond, slices take somewhat longer than their quantum.
+            now += Duration::from_micros(1);
+            if let Some((_, is_early)) = scheduler.slice(fill(2 << 20, 4 << 20, 1 << 20), now) {
+                assert!(!is_early, "there is memory enough");
+                let start = now;
+                now += Duration::from_micros(310);
+                scheduler.stopped(start, now);
+                stops.push((start, now));
+            }
+        }
+        assert!(stops.len() > 80, "{} slices", stops.len());
+        assert!(scheduler.recent.len() <= 11);
+        for &(first, _) in &stops {
+            let end = first + 10 * MILLISECOND;
+            let within = stops.iter().filter(|&&(start, _)| first <= start && start < end);
+            let used: Duration = within.map(|&(start, stop)| stop.min(end) - start).sum();
+            assert!(used <= Duration::from_micros(3100), "{used:?} of 10 ms");
+        }
+    }
+
+    #[test]
+    fn gaps_shrink_where_memory_would_run_out() {
+        let mut scheduler = Scheduler::new(CycleParams::DEFAULT);
+        let now = Instant::now() + MILLISECOND;
+        // Sixteen mebibytes a millisecond, and three of 64 left.
+        scheduler.start(fill(61 << 20, 4 << 20, 16 << 20), now);
+        scheduler.stopped(now, now + MILLISECOND);
+        let due = |scheduler: &mut Scheduler, size, micros| {
+            scheduler.slice(fill(size, 4 << 20, 16 << 20), now + MILLISECOND + Duration::from_micros(micros))
+        };
+        assert!(due(&mut scheduler, 61 << 20, 100).is_some_and(|(_, is_early)| is_early));
+        assert!(due(&mut scheduler, 2 << 20, 0).is_none());
+    }
+
+    #[test]
+    fn work_follows_allocation() {
+        let params = CycleParams { schedule: Schedule::Work, ..CycleParams::DEFAULT };
+        let mut scheduler = Scheduler::new(params);
+        let now = Instant::now();
+        scheduler.start(fill(8 << 20, 10 << 20, 0), now);
+        assert!(scheduler.slice(fill(8 << 20, 10 << 20, 0), now).is_none());
+        assert!(scheduler.slice(fill(9 << 20, 10 << 20, 1 << 20), now).is_some());
+        assert!(scheduler.slice(fill(9 << 20, 10 << 20, 1 << 20), now).is_none(), "paid");
+        (0..1000).for_each(|_| scheduler.stopped(now, now + MILLISECOND));
+        assert!(scheduler.recent.is_empty(), "nothing is kept");
+    }
+
+    #[test]
+    fn a_cycle_begins_before_the_limit_is_reached() {
+        let scheduler = Scheduler::new(CycleParams::DEFAULT);
+        let now = Instant::now() + MILLISECOND;
+        assert!(!scheduler.is_cycle_due(fill(1 << 20, 32 << 20, 0), now), "nothing has been allocated");
+        assert!(scheduler.is_cycle_due(fill(32 << 20, 32 << 20, 31 << 20), now), "the limit");
+        assert!(scheduler.is_cycle_due(fill(16 << 20, 32 << 20, 15 << 20), now), "so fast, it will be reached");
+        let later = now + Duration::from_secs(1000);
+        assert!(!scheduler.is_cycle_due(fill(16 << 20, 32 << 20, 15 << 20), later), "slowly");
     }
 }
