@@ -16,7 +16,8 @@ use crate::external::Fate;
 use crate::reference::Reference;
 use std::ops::Range;
 
-/// A weak reference of one heap. Neither it nor its copies mean anything once [`Heap::drop_weak`] has been called.
+/// A weak reference of one heap. Neither it nor its copies mean anything once
+/// [`Heap::drop_weak`](crate::Heap::drop_weak) has been called.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct WeakId {
     slot: u32,
