@@ -68,6 +68,8 @@ pub(crate) struct MappedSpace {
     shared: SharedPages,
     /// Extents of all arrays together.
     extents: usize,
+    /// How often an array has come to show something else.
+    changes: u64,
     /// Pages of all arrays that had no memory at the last count, less those touched since where that is known.
     untouched: u64,
     /// How spines with reserved space are divided, where there are such.
@@ -128,6 +130,7 @@ impl MappedSpace {
             tables: if shares { PageTables::new(page_bytes()).ok() } else { None },
             shared: SharedPages::default(),
             extents: 0,
+            changes: 0,
             untouched: 0,
             growing,
             shared_pages: 0,

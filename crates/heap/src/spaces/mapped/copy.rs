@@ -281,6 +281,7 @@ impl MappedSpace {
 
     /// Notes that an array shows an extent, which has been counted, and no more what it has shown there.
     fn add_extent(&mut self, head: u32, extent: Extent) {
+        self.changes += 1;
         let array = self.arrays.get_mut(&head).expect("a mapped array starts at this block");
         let before = array.extents.len();
         let replaced = array.replace(extent);
@@ -290,6 +291,7 @@ impl MappedSpace {
 
     /// Notes that an array's own, fresh memory lies where it may have shown a part of the file.
     fn forget(&mut self, head: u32, fresh: Extent) {
+        self.changes += 1;
         let array = self.arrays.get_mut(&head).expect("a mapped array starts at this block");
         let before = array.extents.len();
         let replaced = array.replace(fresh);

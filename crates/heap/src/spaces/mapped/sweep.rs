@@ -40,6 +40,8 @@ pub(crate) struct MappedSweep {
     stage: Stage,
     /// What has been noted of its pages, between two steps.
     residency: Vec<bool>,
+    /// How often arrays had come to show something else when the first of them was noted.
+    changes: u64,
     pub(crate) survivors: Survivors,
 }
 
@@ -74,7 +76,14 @@ enum Freeing {
 impl MappedSpace {
     /// Begins a sweep. With `thorough`, all arrays are searched for zeros.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> MappedSweep {
-        MappedSweep { thorough, head: 0, stage: Stage::Next, residency: Vec::new(), survivors: Survivors::default() }
+        MappedSweep {
+            thorough,
+            head: 0,
+            stage: Stage::Next,
+            residency: Vec::new(),
+            changes: 0,
+            survivors: Survivors::default(),
+        }
     }
 
     /// Goes on with a sweep.
@@ -99,6 +108,12 @@ impl MappedSpace {
         model: &mut M,
         budget: &mut Budget,
     ) -> Done {
+        let is_looking =
+            matches!(sweep.stage, Stage::Look { .. } | Stage::Search { .. } | Stage::Count { looked: true });
+        if is_looking && sweep.changes != self.changes {
+            // Pages have been mapped since: what has been noted may be wrong. The array's turn comes again.
+            sweep.stage = Stage::Count { looked: false };
+        }
         loop {
             if budget.is_exhausted() {
                 return Done::No;
@@ -113,6 +128,7 @@ impl MappedSpace {
                         continue;
                     }
                     sweep.head = head;
+                    sweep.changes = self.changes;
                     self.residency.clear();
                     if pool.marks.get(block_start(head)) {
                         self.lived(head, sweep.thorough)
