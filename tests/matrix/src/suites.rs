@@ -47,9 +47,9 @@ pub const PROGRAMS: Suite = Suite {
     modes: &["verify=on", "verify=on,stress=60013"],
     // Collections more often where each is cheap.
     first: &[
-        "collector=mark-sweep,min=2M,verify=on,stress=20011",
-        "collector=mark-sweep,references=thin-handles,min=2M,verify=on,stress=20011",
-        "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,stress=20011",
+        "collector=mark-sweep,min=2M,verify=on,stress=40009",
+        "collector=mark-sweep,references=thin-handles,min=2M,verify=on,stress=40009",
+        "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,stress=40009",
         "collector=realtime,schedule=work,min=2M,verify=on",
     ],
 };
