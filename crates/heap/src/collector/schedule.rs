@@ -163,7 +163,9 @@ impl Scheduler {
         self.spent = Duration::ZERO;
         self.expected = Duration::from_nanos((fill.size as f64 * self.cost * MARGIN) as u64);
         self.taxed = fill.allocated;
-        let room = fill.limit.saturating_sub(fill.size).max(fill.maximum.saturating_sub(fill.size) / 8).max(1);
+        // Beyond the limit, the heap grows by a part of its size at most.
+        let room = fill.limit.saturating_sub(fill.size).max(fill.size / LEAST_GAP);
+        let room = room.min(fill.maximum.saturating_sub(fill.size)).max(1);
         self.tax = MARGIN * (fill.size / BYTES_PER_UNIT) as f64 / room as f64;
     }
 
@@ -312,6 +314,10 @@ mod tests {
         assert!(scheduler.slice(fill(8 << 20, 10 << 20, 0), now).is_none());
         assert!(scheduler.slice(fill(9 << 20, 10 << 20, 1 << 20), now).is_some());
         assert!(scheduler.slice(fill(9 << 20, 10 << 20, 1 << 20), now).is_none(), "paid");
+        // Where the maximum is far away, the limit counts.
+        let far = |size, allocated| Fill { maximum: 4 << 30, ..fill(size, 10 << 20, allocated) };
+        scheduler.start(far(8 << 20, 2 << 20), now);
+        assert!(scheduler.slice(far(9 << 20, 3 << 20), now).is_some());
         (0..1000).for_each(|_| scheduler.stopped(now, now + MILLISECOND));
         assert!(scheduler.recent.is_empty(), "nothing is kept");
     }
