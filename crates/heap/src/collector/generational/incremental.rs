@@ -148,6 +148,9 @@ impl Generational {
     pub(super) fn slice_under_stress(&mut self, roots: &mut dyn Roots) {
         if self.in_cycle() {
             self.slice_of(StopKind::Slice, roots, &mut Budget::units(1));
+            if self.core.config.verify {
+                self.verify_or_panic("in the midst of", None);
+            }
         }
     }
 
@@ -169,8 +172,6 @@ impl Generational {
         cycle.work += wall;
         if done == Done::Yes {
             self.end_cycle(roots);
-        } else if self.core.config.verify && self.core.config.stress.is_some() {
-            self.verify_or_panic("in the midst of", None);
         }
     }
 

@@ -120,8 +120,8 @@ impl<M: ReferenceModel> Realtime<M> {
         }
         // All that is reachable is marked when marking has ended: what is not counts as free from then on.
         let has_marked = marked && !self.cycle.is_marking();
-        if self.core.config.verify && (has_marked || self.core.config.stress.is_some()) {
-            self.verify_or_panic("in the midst of", has_marked.then_some(roots));
+        if self.core.config.verify && has_marked {
+            self.verify_or_panic("in the midst of", Some(roots));
         }
     }
 
@@ -259,6 +259,9 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
             }
             let _ = heap.step(roots, &mut Budget::units(1));
         });
+        if self.core.config.verify {
+            self.verify_or_panic("in the midst of", None);
+        }
     }
 
     fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
