@@ -91,6 +91,8 @@ impl Generational {
         }
         let stop = self.core.start_stop();
         let start = stop.start;
+        // Nobody asks for a nursery collection but for a cycle, in time that the embedder gives.
+        let is_idle = cause == Cause::Requested && wanted == CollectionKind::Nursery;
         // Leaves are handed out apart from what the nursery and large objects count; those of old spines count as live.
         let before_bytes = self.live_bytes() + self.allocated + self.core.leaves.young_bytes();
         self.allocated += self.core.leaves.allocated_bytes();
@@ -130,6 +132,7 @@ impl Generational {
             match is_full {
                 true if missed => StopKind::MissedDeadline,
                 true => StopKind::Full,
+                false if is_idle => StopKind::Idle,
                 false => StopKind::Nursery,
             },
         );

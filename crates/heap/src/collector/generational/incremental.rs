@@ -138,7 +138,7 @@ impl Generational {
                     self.run(Cause::Requested, CollectionKind::Nursery, 0, roots);
                     budget.spend(NURSERY_UNITS);
                 }
-                false => self.slice_of(StopKind::Slice, roots, budget),
+                false => self.slice_of(StopKind::Idle, roots, budget),
             }
         }
         if self.in_cycle() { Done::No } else { Done::Yes }

@@ -273,10 +273,10 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
             if !self.scheduler.is_cycle_worth(self.fill()) {
                 return Done::Yes;
             }
-            self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Requested, roots));
+            self.stop(StopKind::Idle, roots, |heap, roots| heap.start_cycle(Cause::Requested, roots));
         }
         let mut done = Done::No;
-        self.stop(StopKind::Slice, roots, |heap, roots| done = heap.step(roots, budget));
+        self.stop(StopKind::Idle, roots, |heap, roots| done = heap.step(roots, budget));
         done
     }
 
