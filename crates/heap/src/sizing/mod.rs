@@ -28,6 +28,8 @@ crate::values::values! {
 struct Cycle {
     /// Bytes live after it.
     live: u64,
+    /// As many of these have been handed out while it marked: they count as live, whether they are or not.
+    born: u64,
     /// Share of the time since the full collection before that went into collections, this one included: 0 to 1.
     load: f64,
 }
@@ -75,13 +77,14 @@ impl HeapSize {
         self.limit
     }
 
-    /// To be called after each full collection that found `live` bytes. `gc` is the time of all collections since the
-    /// full one before, nursery collections included; `mutator` all other time since. Returns the new limit in bytes.
-    pub(crate) fn collected(&mut self, live: u64, gc: Duration, mutator: Duration) -> u64 {
+    /// To be called after each full collection that found `live` bytes, `born` of them handed out meanwhile. `gc` is
+    /// the time of all collections since the full one before, nursery collections included; `mutator` all other time
+    /// since. Returns the new limit in bytes.
+    pub(crate) fn collected(&mut self, live: u64, born: u64, gc: Duration, mutator: Duration) -> u64 {
         let (gc, mutator) = (gc.as_secs_f64(), mutator.as_secs_f64());
         // Without a measurable time there is no load.
         let load = if gc > 0.0 { gc / (gc + mutator) } else { 0.0 };
-        let next = self.rule.next(self.limit, Cycle { live, load }, &self.bounds);
+        let next = self.rule.next(self.limit, Cycle { live, born: born.min(live), load }, &self.bounds);
         self.limit = next.clamp(self.bounds.minimum, self.bounds.maximum);
         self.limit
     }

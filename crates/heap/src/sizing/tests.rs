@@ -27,7 +27,7 @@ impl Program {
         let room = self.size.limit().saturating_sub(live).max(1);
         let mutator = room as f64 / self.allocation_rate;
         let gc = live as f64 / self.marking_rate;
-        let limit = self.size.collected(live, Duration::from_secs_f64(gc), Duration::from_secs_f64(mutator));
+        let limit = self.size.collected(live, 0, Duration::from_secs_f64(gc), Duration::from_secs_f64(mutator));
         (limit, gc / (gc + mutator))
     }
 
@@ -107,10 +107,11 @@ fn bounds_hold_whatever_happens() {
         for _ in 0..2000 {
             let live = next(1024) * MIB;
             let [gc, mutator] = [next(1000), next(1000)].map(Duration::from_micros);
-            let limit = size.collected(live, gc, mutator);
+            let limit = size.collected(live, 0, gc, mutator);
             assert_eq!(limit, size.limit());
             assert!((16 * MIB..=1024 * MIB).contains(&limit));
-            let room = (live as f64 * (growth - 1.0)) as u64;
+            let room = (growth - 1.0) * (live as f64 * live.min(64 * MIB) as f64).sqrt();
+            let room = room as u64;
             assert!(limit <= (live + room).max(16 * MIB), "{limit} over {live}");
             assert!(limit >= (live + room / 4).min(1024 * MIB), "{limit} over {live}");
         }
@@ -122,7 +123,7 @@ fn a_minimum_above_the_maximum_gives_way() {
     for &sizing in Sizing::ALL {
         let mut size = heap_size(&HeapConfig { sizing, max_bytes: 8 * MIB, ..HeapConfig::default() });
         assert_eq!(size.limit(), 8 * MIB);
-        assert_eq!(size.collected(7 * MIB, Duration::from_secs(1), Duration::ZERO), 8 * MIB);
-        assert_eq!(size.collected(0, Duration::ZERO, Duration::ZERO), 8 * MIB);
+        assert_eq!(size.collected(7 * MIB, 0, Duration::from_secs(1), Duration::ZERO), 8 * MIB);
+        assert_eq!(size.collected(0, 0, Duration::ZERO, Duration::ZERO), 8 * MIB);
     }
 }
