@@ -12,7 +12,8 @@ use crate::page::units::percent;
 const WINDOW_MS: u64 = 10;
 
 /// Writes one line per collection: `gc ` and the event's [`Display`](std::fmt::Display). Where slices of a cycle were
-/// among its stops, with what was left to the program in the worst 10 ms of it, other stops counted too.
+/// among its stops, with what was left to the program in the worst 10 ms of it, other stops counted too, but for idle
+/// ones.
 ///
 /// ```text
 /// gc #12 nursery (nursery) at 0.345 s: 36864K -> 33120K (limit 65536K, committed 45056K), promoted 352K, zeroing 0.120 ms, pause 0.834 ms
@@ -57,6 +58,8 @@ impl<W: Write + Send> GcObserver for GcLog<W> {
             self.in_cycle = true;
             self.window.restart();
         }
-        self.window.push(stop.start, stop.wall);
+        if stop.kind.is_pause() {
+            self.window.push(stop.start, stop.wall);
+        }
     }
 }

@@ -140,7 +140,7 @@ pub static AXES: &[Axis] = &[
     axis("sizing", &[value("sizing=gc-ratio"), value("sizing=fixed")]),
     axis("nursery", &[value("nursery=64K"), value("nursery=appel")]),
     axis("barrier", &[value("barrier=store-buffer"), value("barrier=cards")]),
-    axis("aging", &[value("aging=0"), value("aging=25")]),
+    axis("aging", &[value("aging=0"), value("aging=25,nursery-pause=50us")]),
     axis("count-accesses", &[value("count-accesses=off"), value("count-accesses=on")]),
 ];
 

@@ -104,6 +104,22 @@ impl Cycle {
         matches!(self.state, State::Marked)
     }
 
+    /// What is to be done next, for tests.
+    #[cfg(test)]
+    pub(crate) fn phase(&self) -> &'static str {
+        match self.state {
+            State::Waiting => "waiting",
+            State::Frames => "frames",
+            State::Slots(_) => "slots",
+            State::Mark => "mark",
+            State::Marked => "marked",
+            State::Sweep(_) => "sweep",
+            State::Release(_) => "release",
+            State::Values => "values",
+            State::Clear(_) => "clear",
+        }
+    }
+
     /// Objects found live.
     pub(crate) fn objects(&self) -> u64 {
         self.objects

@@ -47,7 +47,13 @@ pub(super) const PARAMETERS: &[Key] = &[
         "nursery",
         |c| Some(Field::Nursery(&mut generational(c)?.nursery)),
         Range::AtLeast(MIN_NURSERY_BYTES),
-        "size of the nursery; appel: half of what is left",
+        "most size of the nursery; appel: half of what is left",
+    ),
+    key(
+        "nursery-pause",
+        |c| Some(Field::Micros(&mut generational(c)?.nursery_pause)),
+        Range::ZeroOrMicros(50, 1_000_000),
+        "time that a collection of the nursery may take: it is smaller where much survives; 0: any time",
     ),
     key(
         "aging",

@@ -20,6 +20,7 @@ fn unusual() -> [HeapConfig; 5] {
     let generational = HeapConfig {
         collector: Collector::Generational(GenerationalParams {
             nursery: Nursery::Fixed(3 << 19),
+            nursery_pause: 0,
             aging: 25,
             barrier: Barrier::Cards,
             full: Full::Incremental(CycleParams { schedule: Schedule::Work, ..CycleParams::DEFAULT }),
@@ -45,7 +46,7 @@ fn unusual() -> [HeapConfig; 5] {
         stress_polls: true,
         given: Given::default(),
     };
-    let appel = GenerationalParams { nursery: Nursery::Appel, ..GenerationalParams::DEFAULT };
+    let appel = GenerationalParams { nursery: Nursery::Appel, nursery_pause: 1500, ..GenerationalParams::DEFAULT };
     let appel = HeapConfig {
         collector: Collector::Generational(appel),
         arrays: Arrays::Mapped(MappedParams { from: 1 << 20, sharing: false }),
@@ -171,6 +172,7 @@ fn wrong_values_are_explained() {
         ("leaf", "4G", "less than 4G"),
         ("nursery", "plenty", "a size"),
         ("aging", "1K", "a number of percent"),
+        ("nursery-pause", "700", "a time such as"),
         ("stress", "often", "a count, or off"),
         ("growth", "fast", "a number"),
         ("verify", "yes", "on or off"),
@@ -193,6 +195,7 @@ fn wrong_configurations_are_explained() {
         ("growth=nan", "growth is NaN, but must be from 1.05 to 100"),
         ("aging=91", "aging is 91, but must be from 0 to 90"),
         ("nursery=32K", "nursery is 32K, but must be at least 64K"),
+        ("nursery-pause=20us", "nursery-pause is 20us, but must be 0 or from 50us to 1000ms"),
         ("zeroing=adaptive,zeroing-unit=5K", "zeroing-unit is 5K, but must be a power of two from 4K to 32K"),
         ("zeroing=concurrent,zeroing-unit=64K", "zeroing-unit is 64K"),
         ("zeroing=non-temporal,zeroing-width=12", "zeroing-width is 12, but must be a power of two from 8 to 32"),
