@@ -34,6 +34,7 @@ fn event(number: u64, kind: CollectionKind, start: Duration, pause: Duration) ->
         phases: PhaseTimes { roots: pause / 10, evacuate: pause / 2, ..PhaseTimes::default() },
         zeroing: us(50),
         concurrent_zeroing: us(20),
+        concurrent_marking: us(30),
         marked_objects: 1000,
         promoted_bytes: if nursery { MIB } else { 0 },
         promoted_objects: if nursery { 1024 } else { 0 },

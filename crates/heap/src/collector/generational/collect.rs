@@ -12,7 +12,7 @@ use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes, StopKin
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::roots::Roots;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A nursery below this size is not worth a cycle: an Appel nursery that would be smaller calls for a full collection.
 const LEAST_APPEL_BYTES: u64 = 512 << 10;
@@ -139,6 +139,8 @@ impl Generational {
         if !is_full {
             core.pacer.paused(pause);
         }
+        // Of a cycle that has been broken off; one that goes on tells it at its end.
+        let concurrent_marking = if is_full { core.helper.take_time() } else { Duration::ZERO };
         core.stats.promoted_bytes += progress.promoted.bytes;
         core.stats.zeroing_us += zeroing.mutator.as_micros() as u64;
         core.stats.concurrent_zeroing_us += zeroing.helper.as_micros() as u64;
@@ -157,6 +159,7 @@ impl Generational {
             phases: progress.phases,
             zeroing: zeroing.mutator,
             concurrent_zeroing: zeroing.helper,
+            concurrent_marking,
             marked_objects: progress.survivors,
             promoted_bytes: progress.promoted.bytes,
             promoted_objects: progress.promoted.objects,

@@ -99,7 +99,7 @@ impl Generational {
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
         let incremental = match params.full {
-            Full::Incremental(params) => Some(Incremental::new(params, &mut core)),
+            Full::Incremental(params) => Some(Incremental::new(params, &mut core)?),
             Full::Stop => None,
         };
         Ok(Generational {
