@@ -5,7 +5,7 @@ mod common;
 use common::world::World;
 use common::{generational, realtime, with_layouts};
 use legato_heap::collector::generational::{Full, GenerationalParams};
-use legato_heap::collector::helper::Helpers;
+use legato_heap::collector::schedule::Helpers;
 use legato_heap::{Collector, HeapConfig};
 
 /// Every heap that collects in cycles, without and with a helper thread.

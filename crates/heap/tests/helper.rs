@@ -8,7 +8,7 @@ use common::{
 };
 use legato_heap::arrays::MappedParams;
 use legato_heap::collector::generational::{Full, GenerationalParams};
-use legato_heap::collector::helper::Helpers;
+use legato_heap::collector::schedule::Helpers;
 use legato_heap::layout::StorageKind;
 use legato_heap::{
     AccessPlan, Arrays, Budget, Cause, Collector, Heap, HeapConfig, NativeViews, Reference, TypeId, TypeShape,

@@ -168,6 +168,7 @@ fn known_figures() {
     assert_eq!((statistics.promotion.bytes, statistics.promotion.objects), (198 * MIB, 198 * 1024));
     near(statistics.promotion.share, 198.0 / 800.0);
     assert_eq!((statistics.zeroing.mutator_us, statistics.zeroing.concurrent_us), (10_000.0, 4_000.0));
+    assert_eq!(statistics.marking.concurrent_us, 6_000.0);
     near(statistics.zeroing.mutator_share, 0.01 / 1002.002);
     assert_eq!(statistics.memory.peak_committed_bytes, 32 * MIB + 200);
     assert!(statistics.memory.peak_resident_bytes.unwrap() > MIB);
@@ -212,6 +213,7 @@ fn json_has_the_figures_under_their_names() {
         ("allocation", &["bytes", "bytes_per_second"][..]),
         ("promotion", &["bytes", "objects", "share"]),
         ("zeroing", &["mutator_us", "concurrent_us", "mutator_share"]),
+        ("marking", &["concurrent_us"]),
         ("memory", &["peak_committed_bytes", "peak_resident_bytes"]),
         ("time", &["wall_s", "user_cpu_s", "system_cpu_s"]),
         ("cycles", &["total", "slices", "shrunk_gaps", "missed_deadlines"]),
@@ -336,9 +338,10 @@ fn the_log_has_a_line_for_each_cycle() {
         lines[2],
         "gc #2 cycle (limit) at 1000.000 s: 24576K -> 20480K (limit 65536K, committed 32769K), promoted 0K, \
          zeroing 0.050 ms, pause 1.600 ms in 4 slices over 4.700 ms, longest 0.700 ms, shrunk gaps 0, deadline met, \
-         utilisation 81.0 % in the worst 10 ms"
+         helper 0.030 ms, utilisation 81.0 % in the worst 10 ms"
     );
-    let missed = "in 4 slices over 3.700 ms, longest 0.700 ms, shrunk gaps 2, deadline missed, utilisation 84.0 %";
+    let missed = "in 4 slices over 3.700 ms, longest 0.700 ms, shrunk gaps 2, deadline missed, helper 0.030 ms, \
+                  utilisation 84.0 %";
     assert!(lines[3].contains(missed), "{log}");
 }
 

@@ -172,9 +172,11 @@ impl Cycle {
         if !core.helper.is_busy() {
             return scheduler.slice(fill, now).or_else(|| is_flooded.then(|| (scheduler.quantum(now), false)));
         }
-        // What has been overwritten is passed on to the helper.
-        let passed_on = || is_flooded.then(|| (Budget::units(1), false));
-        scheduler.slice_beside_helper(fill, core.helper.time(), now).or_else(passed_on)
+        scheduler.slice_beside_helper(fill, core.helper.time(), now).or_else(|| {
+            // What has been overwritten is passed on to the helper, unless that finds no processor for it.
+            let budget = || if core.helper.has_begun() { Budget::units(1) } else { scheduler.quantum(now) };
+            is_flooded.then(|| (budget(), false))
+        })
     }
 
     /// Visits some of the frames that wait, as one of them is going to run.

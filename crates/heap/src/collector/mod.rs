@@ -9,7 +9,7 @@ mod collect;
 pub(crate) mod cycle;
 pub(crate) mod delay;
 pub mod generational;
-pub mod helper;
+pub(crate) mod helper;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
 pub(crate) mod realtime;

@@ -9,7 +9,6 @@
 //! as it did; or, as in the paper, when half of the heap is in use. The limit is a trigger, the maximum is hard: where
 //! memory would run out before the end, the gaps between the slices shrink, which is counted.
 
-use super::helper::Helpers;
 use crate::budget::Budget;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -59,6 +58,19 @@ crate::values::values! {
         Predicted = "predicted",
         /// When half of the maximum is in use (Handles Revisited, section 5).
         Half = "half",
+    }
+}
+
+crate::values::values! {
+    /// Whether a thread marks beside the mutator. (On x86-64 alone; elsewhere none does.)
+    #[derive(Eq, Hash)]
+    pub enum Helpers {
+        /// While a hardware context is idle, in heaps of some size.
+        Auto = "auto",
+        /// None does.
+        None = "0",
+        /// One does, whatever else the machine is doing.
+        One = "1",
     }
 }
 

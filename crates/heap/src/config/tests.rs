@@ -4,8 +4,7 @@ use super::keys::{AXES, PARAMETERS};
 use super::*;
 use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
 use crate::collector::generational::{Barrier, Full, Nursery};
-use crate::collector::helper::Helpers;
-use crate::collector::schedule::{CycleParams, Schedule, TimeParams, Trigger};
+use crate::collector::schedule::{CycleParams, Helpers, Schedule, TimeParams, Trigger};
 use crate::views::{DoubleMapParams, ViewCreation};
 use crate::zeroing::{ConcurrentParams, NonTemporalParams};
 

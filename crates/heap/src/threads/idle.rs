@@ -89,7 +89,9 @@ impl IdleContexts {
         let load = Load {
             usable: self.usable,
             used: own.map_or(1.0, |own| own.as_secs_f64() / elapsed.as_secs_f64()),
-            machine: processors::runnable_threads().map(|count| count - is_active as u32).zip(processors::online()),
+            machine: processors::runnable_threads()
+                .map(|count| count.saturating_sub(is_active as u32))
+                .zip(processors::online()),
         };
         self.helper = Duration::ZERO;
         self.looked = now;

@@ -5,7 +5,8 @@ pub(crate) use std::hint::spin_loop as spin;
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// How often a waiter looks again before it parks: about as long as a helper needs to finish what it has in hand, some microseconds.
+/// How often a waiter looks again before it parks: about as long as a helper needs for what it has in hand, some
+/// microseconds.
 pub(crate) const SPINS: u32 = 256;
 
 /// A cell whose users agree among themselves who may write.

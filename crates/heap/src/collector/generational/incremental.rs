@@ -13,7 +13,7 @@ use crate::barrier::Overwritten;
 use crate::budget::{Budget, Done, finish};
 use crate::collector::Collect;
 use crate::collector::cycle::Cycle;
-use crate::collector::helper::MarkingHelper;
+use crate::collector::helper::thread::MarkingHelper;
 use crate::collector::schedule::{CycleParams, Fill, Scheduler};
 use crate::core::Core;
 use crate::error::HeapError;

@@ -12,7 +12,7 @@ pub(crate) mod attributes;
 use crate::barrier::{Overwritten, Record};
 use crate::budget::{Budget, Done, finish};
 use crate::collector::cycle::Cycle;
-use crate::collector::helper::MarkingHelper;
+use crate::collector::helper::thread::MarkingHelper;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::collector::schedule::{Fill, Scheduler};
 use crate::collector::{Collect, Collector};
