@@ -363,7 +363,7 @@ fn a_cycle_that_a_full_collection_breaks_off_is_not_hidden() {
     observer.event(&GcEvent { cycle: Some(totals), ..event(1, CollectionKind::Full, BEGIN, us(4500)) });
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(log.starts_with("gc #1 full (limit)"), "{log}");
-    assert!(log.ends_with("deadline missed, utilisation 55.0 % in the worst 10 ms\n"), "{log}");
+    assert!(log.ends_with("deadline missed, helper 0.030 ms, utilisation 55.0 % in the worst 10 ms\n"), "{log}");
     let report = report(&recorder, None);
     assert_eq!(report.statistics.cycles, Cycles { total: 0, slices: 2, shrunk_gaps: 0, missed_deadlines: 1 });
     assert!(report.to_string().contains("missed deadlines 1"), "{report}");
