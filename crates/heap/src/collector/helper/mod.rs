@@ -25,6 +25,8 @@
 mod baton;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod tests;
 pub(crate) mod thread;
 
 use super::marking::Beside;
