@@ -11,6 +11,7 @@ use crate::cage::{CAGE_BYTES, Cage};
 use crate::cards::CARD_TABLE_BELOW;
 use crate::error::HeapError;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 /// Blocks of the cage, and bytes of the table.
 const BLOCKS: usize = (CAGE_BYTES / BLOCK_BYTES as u64) as usize;
@@ -33,10 +34,9 @@ pub(crate) enum Age {
 
 /// The ages of all blocks. Not to be used once the cage is gone.
 #[derive(Debug)]
-pub(crate) struct Ages(NonNull<[Age; BLOCKS]>);
+pub(crate) struct Ages(NonNull<[AtomicU8; BLOCKS]>);
 
-// SAFETY: the table belongs to this value alone, but for the mutator's reads; the heap has one mutator, which stands
-// while the heap runs.
+// SAFETY: the table is made for sharing; it is written by way of one value alone, the nursery's.
 unsafe impl Send for Ages {}
 
 impl Ages {
@@ -50,27 +50,35 @@ impl Ages {
         Ok(Ages(NonNull::new(table.cast()).expect("the guard is mapped")))
     }
 
-    fn table(&self) -> &[Age; BLOCKS] {
-        // SAFETY: the table is committed; every byte is 0 at first, and set to an age alone.
+    /// The same table, to be read by another thread. What that finds for the block of a reference that it has read is
+    /// at least as new as the reference, where stores are seen in their order (x86-64).
+    pub(crate) fn to_be_read(&self) -> Ages {
+        Ages(self.0)
+    }
+
+    fn table(&self) -> &[AtomicU8; BLOCKS] {
+        // SAFETY: the table is committed; every byte is 0 at first.
         unsafe { self.0.as_ref() }
     }
 
     /// The age of the block that any offset lies in.
     #[inline(always)]
     pub(crate) fn of(&self, offset: u32) -> Age {
-        self.table()[block_of(offset) as usize]
+        self.of_block(block_of(offset))
     }
 
     /// The age of a block.
     #[inline(always)]
     pub(crate) fn of_block(&self, block: u32) -> Age {
-        self.table()[block as usize]
+        let age = self.table()[block as usize].load(Ordering::Relaxed);
+        // SAFETY: the table holds ages alone: 0 at first, and what `set` stores.
+        unsafe { std::mem::transmute::<u8, Age>(age) }
     }
 
-    /// Sets the age of a block.
+    /// Sets the age of a block. Who finds a reference that is stored afterwards finds the age, too.
     #[inline(always)]
     pub(crate) fn set(&mut self, block: u32, age: Age) {
-        // SAFETY: as for `table`; nobody else holds a reference into it.
-        unsafe { self.0.as_mut()[block as usize] = age }
+        self.table()[block as usize].store(age as u8, Ordering::Relaxed);
+        fence(Ordering::Release);
     }
 }

@@ -141,7 +141,7 @@ impl BlockPool {
         let mut pool = BlockPool {
             cage: Cage::new()?,
             infos: vec![BlockInfo::new(BlockKind::Guard); FIRST_BLOCK as usize],
-            marks: MarkBits::default(),
+            marks: MarkBits::new()?,
             planes: Planes::default(),
             sweeps: 0,
             free: BTreeMap::new(),
@@ -155,7 +155,7 @@ impl BlockPool {
             #[cfg(test)]
             takes_left: None,
         };
-        pool.marks.cover(FIRST_BLOCK);
+        pool.marks.cover(FIRST_BLOCK)?;
         Ok(pool)
     }
 
@@ -304,9 +304,9 @@ impl BlockPool {
             self.cage.commit(block_start(self.accessible), bytes).ok()?;
             self.accessible = accessible;
         }
+        self.marks.cover(end).ok()?;
+        self.planes.cover(end).ok()?;
         self.infos.resize(end as usize, BlockInfo::new(BlockKind::Free));
-        self.marks.cover(end);
-        self.planes.cover(end);
         self.free.insert(start, end - start);
         Some(start)
     }

@@ -20,6 +20,7 @@ use crate::error::HeapError;
 use crate::os::Reservation;
 use crate::os::sharing::MemoryFile;
 use shared::SharedBlocks;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a 32-bit offset can reach.
 pub(crate) const CAGE_BYTES: u64 = 1 << 32;
@@ -183,7 +184,51 @@ impl Memory {
     /// As for [`read`](Self::read), and the heap's invariants allow the value there.
     #[inline(always)]
     pub(crate) unsafe fn write(self, offset: u32, value: u32) {
+        // SAFETY: by the contract; a helper thread that marks may read the word meanwhile.
+        unsafe { self.word(offset) }.store(value, Ordering::Relaxed);
+    }
+
+    /// Reads the word at `offset`, which another thread may be writing.
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read).
+    #[inline(always)]
+    pub(crate) unsafe fn read_shared(self, offset: u32) -> u32 {
         // SAFETY: by the contract.
-        unsafe { self.address(offset).cast::<u32>().write(value) }
+        unsafe { self.word(offset) }.load(Ordering::Acquire)
+    }
+
+    /// Writes `words` one by one from `offset` on, which another thread may be reading.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write), of each of them.
+    pub(crate) unsafe fn write_words(self, offset: u32, words: impl Iterator<Item = u32>) {
+        for (slot, word) in (offset..).step_by(size_of::<u32>()).zip(words) {
+            // SAFETY: by the contract.
+            unsafe { self.write(slot, word) };
+        }
+    }
+
+    /// Copies `bytes` bytes of whole words, which another thread may be reading, between ranges that may overlap: no
+    /// word is ever seen half written, as it might be with [`std::ptr::copy`].
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read) and [`write`](Self::write), of each word.
+    pub(crate) unsafe fn copy_words(self, from: u32, to: u32, bytes: u32) {
+        // SAFETY: by the contract.
+        let copy = |at: u32| unsafe { self.write(to + at, self.read(from + at)) };
+        let ats = (0..bytes).step_by(size_of::<u32>());
+        match from < to {
+            true => ats.rev().for_each(copy),
+            false => ats.for_each(copy),
+        }
+    }
+
+    /// # Safety
+    /// As for [`read`](Self::read); the word is written by way of this alone while the reference lives.
+    #[inline(always)]
+    unsafe fn word<'a>(self, offset: u32) -> &'a AtomicU32 {
+        // SAFETY: an aligned word of committed memory of a living cage, by the contract.
+        unsafe { AtomicU32::from_ptr(self.address(offset).cast()) }
     }
 }

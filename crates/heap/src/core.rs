@@ -7,7 +7,9 @@ use crate::arrays::{MappedParams, SpineMode, TakenLeaves};
 use crate::barrier::Overwritten;
 use crate::blocks::{BlockKind, BlockPool, block_of};
 use crate::budget::finish;
-use crate::collector::marking::{MarkStack, Marker};
+use crate::collector::helper::thread::MarkingHelper;
+use crate::collector::marking::{Alone, MarkStack, Marker};
+use crate::collector::schedule::Helpers;
 use crate::config::HeapConfig;
 use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
@@ -49,6 +51,8 @@ const MOST_LEAF_RESERVE: u32 = 32;
 
 /// The parts that all collectors share, with reference model `M`.
 pub(crate) struct Core<M> {
+    /// Dropped first: its thread may be reading the memory of the others.
+    pub(crate) helper: MarkingHelper,
     pub(crate) config: HeapConfig,
     pub(crate) types: Arc<TypeTable>,
     pub(crate) pool: BlockPool,
@@ -117,6 +121,7 @@ impl<M: ReferenceModel> Core<M> {
             (None, None) => Mapped::Nothing,
         };
         let core = Core {
+            helper: MarkingHelper::new(Helpers::None, false),
             config: config.clone(),
             types,
             pool,
@@ -425,18 +430,18 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// What marks, in steps: first what it is shown as roots, then what these reach.
-    pub(crate) fn marker(&mut self) -> Marker<'_, M> {
+    pub(crate) fn marker(&mut self) -> Marker<'_, M, Alone<'_>> {
         self.marker_of_old(None)
     }
 
     /// The same, where there may be young objects: these are left out.
-    pub(crate) fn marker_of_old<'a>(&'a mut self, ages: Option<&'a Ages>) -> Marker<'a, M> {
+    pub(crate) fn marker_of_old<'a>(&'a mut self, ages: Option<&'a Ages>) -> Marker<'a, M, Alone<'a>> {
+        debug_assert!(!self.helper.is_given(), "the helper marks");
         Marker {
-            pool: &mut self.pool,
+            heap: Alone { pool: &mut self.pool, views: &self.views },
             types: &self.types,
             stack: &mut self.marking,
             spines: self.spines,
-            views: &self.views,
             ages,
             model: PhantomData,
         }
@@ -481,6 +486,7 @@ impl<M: ReferenceModel> Core<M> {
             handle_bytes: self.model.occupied_bytes(),
             externals: self.externals.count() as u64,
             weak_references: self.weak.count() as u64,
+            concurrent_marking_us: self.helper.total().as_micros() as u64,
             arrays: self.array_stats(),
             ..self.stats
         };

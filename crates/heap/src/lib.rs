@@ -60,6 +60,7 @@ mod roots;
 pub mod size_classes;
 pub mod sizing;
 mod spaces;
+mod threads;
 mod type_table;
 pub mod types;
 mod values;

@@ -1,96 +1,286 @@
 //! Mark bits: one for each 8 bytes of the cage up to the highest block taken, beside the objects so that marking and
 //! sweeping write to no object. An object is marked by the bit of its first byte.
+//!
+//! The bits have address space for the whole cage, and never move: a helper thread may be marking while the pool grows.
+//! Their words are atomic. Whoever marks alone sets bits by reading and writing; where both threads may set bits of one
+//! word, both do it in one step.
 
 use crate::budget::{Budget, Done};
+use crate::cage::CAGE_BYTES;
+use crate::error::HeapError;
 use crate::geometry::BLOCK_BYTES;
+use crate::os::Reservation;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+/// Bytes of the cage that a word of mark bits stands for.
+const BYTES_PER_WORD: u32 = 512;
 /// Words of mark bits for each block.
-const WORDS: usize = BLOCK_BYTES as usize / 8 / 64;
+const WORDS: usize = (BLOCK_BYTES / BYTES_PER_WORD) as usize;
+/// Address space for the bits of a whole cage, and what of it is made accessible at a time.
+const RESERVED: usize = (CAGE_BYTES / BYTES_PER_WORD as u64) as usize * size_of::<u64>();
+const COMMIT_STEP: usize = 256 << 10;
 
 /// Words cleared at a time, and what that counts.
 const CLEARED: usize = 4096;
 const CLEARED_UNITS: u64 = 32;
 
 /// The bits. Grows with the block pool.
-#[derive(Debug, Default)]
 pub(crate) struct MarkBits {
-    words: Vec<u64>,
+    memory: Reservation,
+    /// Words in use, and words that are accessible.
+    length: usize,
+    accessible: usize,
+}
+
+/// The place of an object's bit: the word's index, and the bit in it.
+#[inline(always)]
+fn place(object: u32) -> (usize, u64) {
+    ((object / BYTES_PER_WORD) as usize, 1 << (object >> 3 & 63))
 }
 
 impl MarkBits {
+    /// Bits of no block yet.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses address space.
+    pub(crate) fn new() -> Result<MarkBits, HeapError> {
+        Ok(MarkBits { memory: Reservation::new(RESERVED, "address space for mark bits")?, length: 0, accessible: 0 })
+    }
+
     /// Covers blocks `0..blocks`; new bits are clear.
-    pub(crate) fn cover(&mut self, blocks: u32) {
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses memory.
+    pub(crate) fn cover(&mut self, blocks: u32) -> Result<(), HeapError> {
         let words = blocks as usize * WORDS;
-        if self.words.len() < words {
-            self.words.resize(words, 0);
+        if words > self.accessible {
+            let (start, end) = (self.accessible * size_of::<u64>(), words * size_of::<u64>());
+            let end = end.next_multiple_of(COMMIT_STEP).min(RESERVED);
+            self.memory.commit(start, end - start)?;
+            self.accessible = end / size_of::<u64>();
         }
+        self.length = self.length.max(words);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many words are accessible and initialised by the system, and stay where they are.
+        unsafe { std::slice::from_raw_parts(self.memory.base().cast(), self.length) }
+    }
+
+    /// Clears words. No other thread looks at them.
+    fn clear_words(&mut self, start: usize, end: usize) {
+        assert!(start <= end && end <= self.length, "words {start}..{end} of {}", self.length);
+        // SAFETY: the words are in use, and nobody else looks at them, as the callers see to.
+        unsafe { self.memory.base().cast::<u64>().add(start).write_bytes(0, end - start) };
     }
 
     /// Clears every bit from word `cursor` on, which moves on; 0 at first.
     pub(crate) fn clear(&mut self, cursor: &mut usize, budget: &mut Budget) -> Done {
-        while *cursor < self.words.len() {
+        while *cursor < self.length {
             if budget.is_exhausted() {
                 return Done::No;
             }
-            let end = self.words.len().min(*cursor + CLEARED);
-            self.words[*cursor..end].fill(0);
+            let end = self.length.min(*cursor + CLEARED);
+            self.clear_words(*cursor, end);
             *cursor = end;
             budget.spend(CLEARED_UNITS);
         }
         Done::Yes
     }
 
-    /// Sets the bits of all cells of `bytes` from `start` to `end`.
+    /// Sets the bits of all cells of `bytes` from `start` to `end`, as [`set_shared`](Self::set_shared) does.
     pub(crate) fn set_cells(&mut self, start: u32, end: u32, bytes: u32) {
-        (start..end).step_by(bytes as usize).for_each(|cell| {
-            self.set(cell);
-        });
+        let mut cell = start;
+        while cell < end {
+            let ((index, first), mut bits) = (place(cell), 0);
+            while cell < end && place(cell).0 == index {
+                bits |= place(cell).1;
+                cell += bytes;
+            }
+            debug_assert!(bits & first != 0);
+            self.words()[index].fetch_or(bits, Ordering::Relaxed);
+        }
+        fence(Ordering::Release);
     }
 
-    /// Clears the bits of all that starts in `[start, end)`.
+    /// Clears the bits of all that starts in `[start, end)`. No other thread marks.
     pub(crate) fn clear_cells(&mut self, start: u32, end: u32) {
         for offset in (start..end).step_by(8) {
-            self.words[(offset >> 9) as usize] &= !(1 << (offset >> 3 & 63));
+            let (index, bit) = place(offset);
+            let word = &self.words()[index];
+            word.store(word.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
         }
     }
 
-    /// Clears a block's bits.
+    /// Clears a block's bits. Nothing that another thread might mark lies there.
     pub(crate) fn clear_block(&mut self, block: u32) {
         let start = block as usize * WORDS;
-        self.words[start..start + WORDS].fill(0);
+        self.clear_words(start, start + WORDS);
     }
 
-    /// Sets an object's bit; returns whether it was clear.
+    /// Sets an object's bit; returns whether it was clear. No other thread marks what has a bit in the same word.
     #[inline(always)]
     pub(crate) fn set(&mut self, object: u32) -> bool {
-        let word = &mut self.words[(object >> 9) as usize];
-        let bit = 1u64 << (object >> 3 & 63);
-        let clear = *word & bit == 0;
-        *word |= bit;
-        clear
+        let (index, bit) = place(object);
+        let word = &self.words()[index];
+        let before = word.load(Ordering::Relaxed);
+        word.store(before | bit, Ordering::Relaxed);
+        before & bit == 0
+    }
+
+    /// Sets an object's bit while another thread may be marking: that finds it set if it finds a reference to the
+    /// object that is stored afterwards.
+    pub(crate) fn set_shared(&mut self, object: u32) {
+        let (index, bit) = place(object);
+        self.words()[index].fetch_or(bit, Ordering::Relaxed);
+        fence(Ordering::Release);
+    }
+
+    /// The same bits, for a thread that marks beside the mutator. Not to be used once these are gone.
+    pub(crate) fn to_be_shared(&self) -> SharedMarks {
+        SharedMarks(NonNull::new(self.memory.base().cast()).expect("the bits are mapped"))
     }
 
     /// Has the word with an object's bit fetched. Any offset is allowed.
     #[inline(always)]
     pub(crate) fn prefetch(&self, object: u32) {
-        crate::arch::prefetch(self.words.as_ptr().wrapping_add((object >> 9) as usize).cast());
+        self.to_be_shared().prefetch(object);
     }
 
     /// An object's bit.
     #[inline(always)]
     pub(crate) fn get(&self, object: u32) -> bool {
-        self.words[(object >> 9) as usize] >> (object >> 3 & 63) & 1 == 1
+        self.of_card(object) & place(object).1 != 0
     }
 
     /// The bits of the 512 bytes that `offset` lies in, those of the lowest address lowest.
     #[inline(always)]
     pub(crate) fn of_card(&self, offset: u32) -> u64 {
-        self.words[(offset >> 9) as usize]
+        self.words()[place(offset).0].load(Ordering::Relaxed)
     }
 
     /// How many bits of a block are set.
     pub(crate) fn count(&self, block: u32) -> u32 {
         let start = block as usize * WORDS;
-        self.words[start..start + WORDS].iter().map(|word| word.count_ones()).sum()
+        self.words()[start..start + WORDS].iter().map(|word| word.load(Ordering::Relaxed).count_ones()).sum()
+    }
+}
+
+impl fmt::Debug for MarkBits {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.words()).finish()
+    }
+}
+
+/// Mark bits as a thread sees them that marks beside the mutator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedMarks(NonNull<AtomicU64>);
+
+// SAFETY: the words are atomic.
+unsafe impl Send for SharedMarks {}
+
+impl SharedMarks {
+    /// Sets an object's bit; returns whether it was clear, to one thread alone.
+    ///
+    /// # Safety
+    /// The bits are still there, and cover the object.
+    #[inline(always)]
+    pub(crate) unsafe fn set(self, object: u32) -> bool {
+        let (index, bit) = place(object);
+        // SAFETY: the word is in use, by the contract.
+        let word = unsafe { self.0.add(index).as_ref() };
+        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
+    /// As [`MarkBits::prefetch`].
+    #[inline(always)]
+    pub(crate) fn prefetch(self, object: u32) {
+        crate::arch::prefetch(self.0.as_ptr().wrapping_add(place(object).0).cast());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::finish;
+    use std::sync::atomic::AtomicU32;
+
+    const ROUNDS: u32 = 100;
+    const BLOCKS: u32 = 4;
+    const END: u32 = BLOCKS * BLOCK_BYTES;
+
+    /// Lets a helper and the mutator set bits that lie in the same words, over and over.
+    /// Returns how often what `is_right` asks for has not come out.
+    fn race(
+        helper: impl Fn(SharedMarks) + Sync,
+        mutator: impl Fn(&mut MarkBits),
+        is_right: impl Fn(&MarkBits) -> bool,
+    ) -> u32 {
+        let mut marks = MarkBits::new().unwrap();
+        // The last cell may reach beyond the end.
+        marks.cover(BLOCKS + 1).unwrap();
+        let (shared, arrived, helper, mut wrong) = (marks.to_be_shared(), &AtomicU32::new(0), &helper, 0);
+        // Both go on at the same moment, which they would not if one had to be woken.
+        let wait = |turn: u32| {
+            arrived.fetch_add(1, Ordering::AcqRel);
+            for spins in 0.. {
+                match arrived.load(Ordering::Acquire) < 2 * turn {
+                    false => return,
+                    true if spins < 1 << 14 => std::hint::spin_loop(),
+                    true => std::thread::yield_now(),
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    wait(2 * round + 1);
+                    helper(shared);
+                    wait(2 * round + 2);
+                }
+            });
+            for round in 0..ROUNDS {
+                finish(|budget| marks.clear(&mut 0, budget));
+                wait(2 * round + 1);
+                mutator(&mut marks);
+                wait(2 * round + 2);
+                wrong += !is_right(&marks) as u32;
+            }
+        });
+        wrong
+    }
+
+    #[test]
+    fn no_mark_is_lost_where_two_threads_mark() {
+        let helper = |marks: SharedMarks| {
+            for object in (0..END).step_by(16) {
+                // SAFETY: the bits cover it, and are still there.
+                let _ = unsafe { marks.set(object) };
+            }
+        };
+        let check = |marks: &MarkBits| {
+            let is_set = |object: u32| object.is_multiple_of(16) || object.is_multiple_of(24);
+            (0..END).step_by(8).all(|object| marks.get(object) == is_set(object))
+        };
+        let cells = |marks: &mut MarkBits| (0..END).step_by(120).for_each(|run| marks.set_cells(run, run + 120, 24));
+        assert_eq!(race(helper, cells, check), 0);
+        let one_by_one = |marks: &mut MarkBits| (0..END).step_by(24).for_each(|object| marks.set_shared(object));
+        assert_eq!(race(helper, one_by_one, check), 0);
+    }
+
+    #[test]
+    fn one_of_two_threads_finds_a_bit_clear() {
+        let found = AtomicU64::new(0);
+        let mark = |marks: SharedMarks| {
+            // SAFETY: the bits cover these, and are still there.
+            let clear = (0..END).step_by(8).filter(|&object| unsafe { marks.set(object) }).count();
+            found.fetch_add(clear as u64, Ordering::Relaxed);
+        };
+        let check = |_: &MarkBits| found.swap(0, Ordering::Relaxed) == u64::from(END / 8);
+        assert_eq!(race(mark, |marks| mark(marks.to_be_shared()), check), 0);
     }
 }

@@ -89,6 +89,8 @@ pub struct GcEvent {
     pub zeroing: Duration,
     /// How long the helper thread has zeroed memory since the last collection.
     pub concurrent_zeroing: Duration,
+    /// How long the helper thread has marked in this cycle, by the clock. Not part of the pause.
+    pub concurrent_marking: Duration,
     /// Objects found live: all of them in a full collection, the survivors of a nursery collection.
     pub marked_objects: u64,
     /// Bytes copied into the mature space.
@@ -187,7 +189,7 @@ impl PhaseTimes {
 }
 
 /// One line for people and for `grep`: sizes in KiB, rounded up, times in milliseconds, the start in seconds since the
-/// heap was made. For a cycle with what its stops were, and whether memory lasted for it.
+/// heap was made. For a cycle with what its stops were, whether memory lasted for it, and how long a helper marked.
 impl fmt::Display for GcEvent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = |bytes: u64| bytes.div_ceil(1024);
@@ -219,7 +221,10 @@ impl fmt::Display for GcEvent {
         if !idle.is_zero() {
             write!(formatter, ", idle {:.3} ms", ms(idle))?;
         }
-        Ok(())
+        match self.concurrent_marking {
+            Duration::ZERO => Ok(()),
+            helped => write!(formatter, ", helper {:.3} ms", ms(helped)),
+        }
     }
 }
 
@@ -421,6 +426,8 @@ pub struct HeapStats {
     pub zeroing_us: u64,
     /// What the helper thread has spent on zeroing, in microseconds.
     pub concurrent_zeroing_us: u64,
+    /// What the helper thread has spent on marking, in microseconds.
+    pub concurrent_marking_us: u64,
     /// Arrays that do not lie in one piece, and accesses to arrays.
     pub arrays: ArrayStats,
 }

@@ -162,6 +162,7 @@ mod tests {
             phases: PhaseTimes::default(),
             zeroing: Duration::ZERO,
             concurrent_zeroing: Duration::ZERO,
+            concurrent_marking: Duration::ZERO,
             marked_objects: 0,
             promoted_bytes: 0,
             promoted_objects: 0,

@@ -5,14 +5,27 @@ mod common;
 use common::world::World;
 use common::{generational, realtime, with_layouts};
 use legato_heap::collector::generational::{Full, GenerationalParams};
+use legato_heap::collector::schedule::Helpers;
 use legato_heap::{Collector, HeapConfig};
 
-/// Every heap that collects in cycles.
+/// Every heap that collects in cycles, without and with a helper thread.
 fn in_cycles(base: &HeapConfig) -> Vec<HeapConfig> {
-    let is_incremental = |config: &HeapConfig| {
-        matches!(config.collector, Collector::Generational(GenerationalParams { full: Full::Incremental(_), .. }))
-    };
-    realtime(base).into_iter().chain(generational(base).into_iter().filter(is_incremental)).collect()
+    let heaps = realtime(base).into_iter().chain(generational(base));
+    heaps
+        .flat_map(|config| [Helpers::None, Helpers::One].map(|helpers| with_helpers(&config, helpers)))
+        .flatten()
+        .collect()
+}
+
+/// The same heap with so many helpers; `None` where it does not collect in cycles.
+fn with_helpers(config: &HeapConfig, helpers: Helpers) -> Option<HeapConfig> {
+    let mut config = config.clone();
+    match &mut config.collector {
+        Collector::Realtime(params) => params.helpers = helpers,
+        Collector::Generational(GenerationalParams { full: Full::Incremental(params), .. }) => params.helpers = helpers,
+        _ => return None,
+    }
+    Some(config)
 }
 
 /// Takes steps, and compares from time to time what can be reached; no collection is asked for meanwhile. Returns the
@@ -27,7 +40,10 @@ fn live_through(config: &HeapConfig, seed: usize, steps: usize) -> u64 {
         }
     }
     assert!(compared > 10);
-    let cycles = world.heap.stats().cycles;
+    let stats = world.heap.stats();
+    let cycles = stats.cycles;
+    let is_helped = with_helpers(config, Helpers::One).as_ref() == Some(config);
+    assert_eq!(stats.concurrent_marking_us > 0, is_helped && cfg!(target_arch = "x86_64"), "{config:?}");
     world.settle();
     cycles
 }
@@ -58,7 +74,10 @@ fn arrays_of_every_layout_match_their_shadows_between_units() {
         with_layouts(&HeapConfig { stress: Some(1), verify: true, ..HeapConfig::default() }).into_iter().enumerate()
     {
         let configs = in_cycles(&base);
-        for (seed, config) in [&configs[0], &configs[2 + number % (configs.len() - 2)]].into_iter().enumerate() {
+        // The realtime heap and a generational one, with a helper: without one, arrays are marked in the same way.
+        let generational = 5 + 2 * (number % (configs.len() / 2 - 2));
+        let some = [&configs[1], &configs[generational]].into_iter();
+        for (seed, config) in some.enumerate() {
             cycles += live_through(config, 90 + seed + 10 * number, 1200);
         }
     }

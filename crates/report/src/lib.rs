@@ -48,6 +48,6 @@ pub use record::Record;
 pub use recorder::GcRecorder;
 pub use report::Report;
 pub use statistics::{
-    Allocation, Collections, Cycles, Distribution, MemoryPeaks, PauseStatistics, Pauses, PhaseSlices, Promotion,
-    Statistics, Times, Utilisation, ZeroingTimes,
+    Allocation, Collections, Cycles, Distribution, MarkingTimes, MemoryPeaks, PauseStatistics, Pauses, PhaseSlices,
+    Promotion, Statistics, Times, Utilisation, ZeroingTimes,
 };

@@ -208,6 +208,7 @@ mod tests {
             phases: PhaseTimes::default(),
             zeroing: Duration::from_millis(1),
             concurrent_zeroing: Duration::ZERO,
+            concurrent_marking: Duration::ZERO,
             marked_objects: 0,
             promoted_bytes: 0,
             promoted_objects: 0,

@@ -10,8 +10,8 @@ use crate::over_time::OverTime;
 use crate::pauses::StopsByKind;
 use crate::process::CpuTime;
 use crate::statistics::{
-    Allocation, Collections, Cycles, MemoryPeaks, PauseStatistics, PhaseSlices, Promotion, Statistics, Times,
-    Utilisation, ZeroingTimes,
+    Allocation, Collections, Cycles, MarkingTimes, MemoryPeaks, PauseStatistics, PhaseSlices, Promotion, Statistics,
+    Times, Utilisation, ZeroingTimes,
 };
 
 /// The windows of [`Statistics::mmu`], in milliseconds.
@@ -67,6 +67,7 @@ pub(crate) struct Totals {
     promoted_objects: u64,
     zeroing: Duration,
     concurrent_zeroing: Duration,
+    concurrent_marking: Duration,
     peak_committed_bytes: u64,
     /// What happened when, if that is kept.
     over_time: Option<OverTime>,
@@ -103,6 +104,7 @@ impl Totals {
         self.promoted_objects += event.promoted_objects;
         self.zeroing += event.zeroing;
         self.concurrent_zeroing += event.concurrent_zeroing;
+        self.concurrent_marking += event.concurrent_marking;
         self.peak_committed_bytes = self.peak_committed_bytes.max(event.committed_bytes);
         if let Some(over_time) = &mut self.over_time {
             over_time.event(event);
@@ -228,6 +230,8 @@ impl Record {
         let mutator_us = microseconds(totals.zeroing).max(heap.map_or(0.0, |heap| heap.zeroing_us as f64));
         let concurrent_us =
             microseconds(totals.concurrent_zeroing).max(heap.map_or(0.0, |heap| heap.concurrent_zeroing_us as f64));
+        let marking_us =
+            microseconds(totals.concurrent_marking).max(heap.map_or(0.0, |heap| heap.concurrent_marking_us as f64));
         let mut phases_us = BTreeMap::new();
         for (name, duration) in totals.kinds.iter().flat_map(|kind| &kind.phases) {
             *phases_us.entry(name.to_string()).or_insert(0.0) += microseconds(*duration);
@@ -255,6 +259,7 @@ impl Record {
                 share: share(totals.promoted_bytes as f64, allocated as f64),
             },
             zeroing: ZeroingTimes { mutator_us, concurrent_us, mutator_share: share(mutator_us / 1e6, wall_s) },
+            marking: MarkingTimes { concurrent_us: marking_us },
             memory: MemoryPeaks {
                 peak_committed_bytes: totals.peak_committed_bytes.max(heap.map_or(0, |heap| heap.committed_bytes)),
                 peak_resident_bytes: self.peak_resident_bytes,

@@ -35,6 +35,8 @@ pub struct Statistics {
     pub promotion: Promotion,
     /// What zeroing memory took.
     pub zeroing: ZeroingTimes,
+    /// What was marked beside the mutator.
+    pub marking: MarkingTimes,
     /// The most memory.
     pub memory: MemoryPeaks,
     /// How long the program ran.
@@ -166,6 +168,13 @@ pub struct ZeroingTimes {
     pub mutator_share: f64,
 }
 
+/// What was marked beside the mutator.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct MarkingTimes {
+    /// The helper thread's time, in microseconds.
+    pub concurrent_us: f64,
+}
+
 /// The most memory there was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct MemoryPeaks {
@@ -251,6 +260,9 @@ impl fmt::Display for Statistics {
         let ZeroingTimes { mutator_us, concurrent_us, mutator_share } = self.zeroing;
         let (mutator, helper) = (time_us(mutator_us), time_us(concurrent_us));
         writeln!(f, "zeroing      mutator {mutator} ({}), helper thread {helper}", percent(mutator_share))?;
+        if self.marking.concurrent_us > 0.0 {
+            writeln!(f, "marking      helper thread {}", time_us(self.marking.concurrent_us))?;
+        }
         let resident = self.memory.peak_resident_bytes.map_or("unknown".to_string(), bytes);
         writeln!(f, "memory       heap {}, process {resident}", bytes(self.memory.peak_committed_bytes))?;
         for (name, value) in self.heap.iter().flat_map(crate::arrays::describe) {

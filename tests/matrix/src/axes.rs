@@ -73,6 +73,7 @@ pub static AXES: &[Axis] = &[
             value("schedule=work,trigger=half"),
         ],
     ),
+    parameter("helpers", &[value("helpers=0"), value("helpers=1")]),
     axis("references", &[value("references=direct"), value("references=thin-handles")]),
     axis(
         "arrays",

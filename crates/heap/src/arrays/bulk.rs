@@ -53,6 +53,12 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
+    /// Whether a helper thread may be reading the elements: these are references then, to be written word by word.
+    #[inline]
+    pub(super) fn is_read_beside(&self, elements: &Elements) -> bool {
+        elements.kind == LeafKind::References && self.helper.is_given()
+    }
+
     /// An array, checked to look like one, and to lie in accessible memory with all of its object.
     pub(crate) fn elements(&self, array: Reference) -> Elements {
         let object = self.object(array);
@@ -173,9 +179,15 @@ impl<M: ReferenceModel> Core<M> {
                 continue;
             }
             let target = self.writable(to, &part, first, end - first)?;
-            self.store_elements(to, target, source.len() as u32, false, |target| {
+            self.store_elements(to, target, source.len() as u32, false, |address| {
+                let words = || source.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("4 bytes")));
                 // SAFETY: the part lies in the array, and the slice of the host overlaps no object.
-                unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) }
+                unsafe {
+                    match self.is_read_beside(to) {
+                        true => self.pool.cage.memory().write_words(target, words()),
+                        false => std::ptr::copy_nonoverlapping(source.as_ptr(), address, source.len()),
+                    }
+                }
             });
         }
         Some(())
@@ -192,9 +204,15 @@ impl<M: ReferenceModel> Core<M> {
                 continue;
             }
             let target = self.writable(to, &part, first, end - first)?;
-            self.store_elements(to, target, (end - first) as u32, is_zero, |target| {
+            let count = ((end - first) / u64::from(size)) as usize;
+            self.store_elements(to, target, (end - first) as u32, is_zero, |address| {
                 // SAFETY: the elements lie in the array.
-                unsafe { fill(target, size as usize, bits, ((end - first) / u64::from(size)) as usize) }
+                unsafe {
+                    match self.is_read_beside(to) {
+                        true => self.pool.cage.memory().write_words(target, std::iter::repeat_n(bits as u32, count)),
+                        false => fill(address, size as usize, bits, count),
+                    }
+                }
             });
         }
         Some(())

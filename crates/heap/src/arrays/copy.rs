@@ -92,8 +92,13 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) unsafe fn copy_quickly<B: WriteBarrier>(&mut self, target: u32, source: u32, bytes: u32, barrier: B) {
         let cage = &self.pool.cage;
         barrier.before(cage, &mut self.overwritten, target..target + bytes);
-        // SAFETY: both ranges lie in their arrays; they may overlap.
-        unsafe { std::ptr::copy(cage.address(source), cage.address(target), bytes as usize) };
+        // SAFETY: both ranges lie in their arrays; they may overlap. Where there is a barrier, they hold references.
+        unsafe {
+            match B::HAS_BEFORE && self.helper.is_given() {
+                true => cage.memory().copy_words(source, target, bytes),
+                false => std::ptr::copy(cage.address(source), cage.address(target), bytes as usize),
+            }
+        }
         barrier.after_elements(cage, target..target + bytes, false);
     }
 
@@ -152,9 +157,14 @@ impl<M: ReferenceModel> Core<M> {
     /// Copies what lies in one piece at these cage offsets.
     #[inline]
     fn copy_bytes<B: WriteBarrier>(&self, to: &Destination<B>, target: u32, source: u32, bytes: u64) {
-        self.store_elements(to, target, bytes as u32, false, |target| {
+        self.store_elements(to, target, bytes as u32, false, |address| {
             // SAFETY: both ranges lie in their arrays; they may overlap.
-            unsafe { std::ptr::copy(self.pool.cage.address(source), target, bytes as usize) }
+            unsafe {
+                match self.is_read_beside(to) {
+                    true => self.pool.cage.memory().copy_words(source, target, bytes as u32),
+                    false => std::ptr::copy(self.pool.cage.address(source), address, bytes as usize),
+                }
+            }
         });
     }
 
@@ -168,9 +178,9 @@ impl<M: ReferenceModel> Core<M> {
         from_position: u64,
         bytes: u64,
     ) -> bool {
-        let Some(bytes) = u32::try_from(bytes).ok().filter(|_| self.config.arrays.mapped().is_some()) else {
-            return false;
-        };
+        // What moves to other pages, a helper that reads it would miss.
+        let is_mapped = self.config.arrays.mapped().is_some() && !self.is_read_beside(to);
+        let Some(bytes) = u32::try_from(bytes).ok().filter(|_| is_mapped) else { return false };
         let at = |elements: &Elements, position| self.part_offset(elements.parts.at(0).place) + position as u32;
         let (target, source) = (at(to, to_position), at(from, from_position));
         let shared = self.mapped.copy(&self.pool, target, source, bytes);

@@ -60,6 +60,19 @@ impl Overwritten {
         self.list.len()
     }
 
+    /// Exchanges the list for another one.
+    pub(crate) fn swap(&mut self, list: &mut Vec<Reference>) {
+        std::mem::swap(&mut self.list, list);
+    }
+
+    /// Adds references that have been recorded before.
+    pub(crate) fn take_back(&mut self, list: &mut Vec<Reference>) {
+        if self.list.is_empty() {
+            self.swap(list);
+        }
+        self.list.append(list);
+    }
+
     /// Keeps some of them alone.
     pub(crate) fn retain(&mut self, keeps: impl Fn(Reference) -> bool) {
         self.list.retain(|&reference| keeps(reference));

@@ -10,7 +10,8 @@
 
 use super::BlockPool;
 use crate::budget::{Budget, Done};
-use crate::marks::MarkBits;
+use crate::error::HeapError;
+use crate::marks::{MarkBits, SharedMarks};
 
 /// The plane of marking in slices.
 #[derive(Debug, Default)]
@@ -24,20 +25,27 @@ pub(crate) struct Planes {
 }
 
 impl Planes {
-    /// Covers blocks `0..blocks`.
-    pub(super) fn cover(&mut self, blocks: u32) {
-        if let Some(next) = &mut self.next {
-            next.cover(blocks);
-        }
+    /// As [`MarkBits::cover`].
+    pub(super) fn cover(&mut self, blocks: u32) -> Result<(), HeapError> {
+        self.next.as_mut().map_or(Ok(()), |next| next.cover(blocks))
+    }
+
+    /// The plane of marking in slices, for a thread that marks beside the mutator.
+    pub(crate) fn to_be_shared(&self) -> SharedMarks {
+        self.next.as_ref().expect("marking in slices has a plane of its own").to_be_shared()
     }
 }
 
 impl BlockPool {
     /// Has a second plane of mark bits, for marking in slices.
-    pub(crate) fn add_plane(&mut self) {
-        let mut next = MarkBits::default();
-        next.cover(self.frontier());
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses memory.
+    pub(crate) fn add_plane(&mut self) -> Result<(), HeapError> {
+        let mut next = MarkBits::new()?;
+        next.cover(self.frontier())?;
         self.planes.next = Some(next);
+        Ok(())
     }
 
     /// Clears all bits of a block.
@@ -76,7 +84,8 @@ impl BlockPool {
         self.planes.next.as_mut().map_or(Done::Yes, |next| next.clear(cursor, budget))
     }
 
-    /// Marks what has just become old: where a cycle marks, for it too. Returns whether it was not marked yet.
+    /// Marks what has just become old: where a cycle marks, for it too. Returns whether it was not marked yet. No
+    /// helper marks meanwhile, or none marks anything in the same block: leaves have blocks of their own.
     #[inline(always)]
     pub(crate) fn mark_old(&mut self, object: u32) -> bool {
         if self.planes.is_marking
@@ -93,7 +102,7 @@ impl BlockPool {
         if self.planes.marks_births
             && let Some(next) = &mut self.planes.next
         {
-            next.set(object);
+            next.set_shared(object);
         }
     }
 

@@ -18,8 +18,11 @@
 //! | release | gives memory back to the system | [`Cycle::sweep`] |
 //! | clear | clears the stale plane for the next cycle | [`Cycle::sweep`] |
 //!
+//! While it marks, a [helper](super::helper) may go on with that beside the mutator.
+//!
 //! The collectors that work in cycles decide when each slice comes, and how long it may be.
 
+use super::schedule::{Fill, Scheduler};
 use super::sweeping::Sweeping;
 use crate::ages::{Age, Ages};
 use crate::blocks::Release;
@@ -159,10 +162,39 @@ impl Cycle {
         if !self.is_marking() {
             return Done::Yes;
         }
+        core.take_marking();
         core.pool.swap_planes();
         let done = self.mark_some(core, roots, ages, budget);
         core.pool.swap_planes();
+        self.give(core, ages);
         done
+    }
+
+    /// Has a helper go on with marking, if there is to be one, where nothing but marking is left to be done for it.
+    pub(crate) fn give<M: ReferenceModel>(&self, core: &mut Core<M>, ages: Option<&Ages>) {
+        if let State::Mark = self.state {
+            core.give_marking(ages);
+        }
+    }
+
+    /// What the next slice may do, if it is due now, and whether it is early: by the schedule, or where very much has
+    /// been overwritten.
+    pub(crate) fn due<M: ReferenceModel>(
+        &self,
+        core: &mut Core<M>,
+        scheduler: &mut Scheduler,
+        fill: Fill,
+        now: Instant,
+    ) -> Option<(Budget, bool)> {
+        let is_flooded = core.is_flooded();
+        if !core.helper.is_busy() {
+            return scheduler.slice(fill, now).or_else(|| is_flooded.then(|| (scheduler.quantum(now), false)));
+        }
+        scheduler.slice_beside_helper(fill, core.helper.time(), now).or_else(|| {
+            // What has been overwritten is passed on to the helper, unless that finds no processor for it.
+            let budget = || if core.helper.has_begun() { Budget::units(1) } else { scheduler.quantum(now) };
+            is_flooded.then(|| (budget(), false))
+        })
     }
 
     /// Visits some of the frames that wait, as one of them is going to run.
@@ -203,6 +235,10 @@ impl Cycle {
                 return Done::No;
             }
             self.state = State::Mark;
+            // All that is left is for the helper, if there is to be one.
+            if budget.is_limited() && core.is_helper_wanted() {
+                return Done::No;
+            }
         }
         let slice = core.start_slice(Phase::Mark);
         core.overwritten.flush(&mut core.context);
@@ -244,6 +280,7 @@ impl Cycle {
     /// Gives the cycle up while it marks: another collection is going to do its work.
     pub(crate) fn abandon<M: ReferenceModel>(&mut self, core: &mut Core<M>) {
         assert!(self.is_marking());
+        core.take_marking();
         core.context.set_marking(false);
         core.overwritten.clear(&mut core.context);
         core.pool.abandon_marking();
@@ -321,6 +358,7 @@ impl Cycle {
             phases: self.phases,
             zeroing: Duration::ZERO,
             concurrent_zeroing: Duration::ZERO,
+            concurrent_marking: core.helper.take_time(),
             promoted_bytes: 0,
             promoted_objects: 0,
             aging_bytes: 0,

@@ -18,8 +18,9 @@ use crate::arrays::parts::Parts;
 use crate::arrays::pointers::{LeafTally, mark_leaves, strips};
 use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
-use crate::cage::NULL_GUARD_BYTES;
+use crate::cage::{Memory, NULL_GUARD_BYTES};
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES};
+use crate::marks::SharedMarks;
 use crate::plan::ObjectAt;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
@@ -53,6 +54,8 @@ pub(crate) struct MarkStack {
     objects: ChunkedStack<u32>,
     /// What is left of long arrays.
     ranges: ChunkedStack<Range>,
+    /// What the mutator's thread alone scans.
+    deferred: ChunkedStack<Range>,
     edges: Delay<u32, EDGES>,
     heads: Delay<u32, OBJECTS>,
     /// What has been found in spines.
@@ -74,6 +77,7 @@ impl MarkStack {
         MarkStack {
             objects: ChunkedStack::new(),
             ranges: ChunkedStack::new(),
+            deferred: ChunkedStack::new(),
             edges: Delay::new(),
             heads: Delay::new(),
             leaves: LeafTally::default(),
@@ -82,7 +86,7 @@ impl MarkStack {
 
     /// Frees what an unusually large collection has left.
     pub(crate) fn trim(&mut self, budget: &mut Budget) -> Done {
-        while self.objects.free_one() || self.ranges.free_one() {
+        while self.objects.free_one() || self.ranges.free_one() || self.deferred.free_one() {
             budget.spend(1);
             if budget.is_exhausted() {
                 return Done::No;
@@ -102,27 +106,116 @@ impl MarkStack {
     }
 }
 
-/// One step of marking, or several in a row.
-pub(crate) struct Marker<'a, M> {
+/// How a marker reaches the heap.
+pub(crate) trait Reach {
+    fn memory(&self) -> Memory;
+
+    /// Reads a word.
+    ///
+    /// # Safety
+    /// The word lies in an object, or is an object's handle.
+    unsafe fn word(&self, offset: u32) -> u32;
+
+    /// Has the word with an object's mark bit fetched. Any offset is allowed.
+    fn prefetch_mark(&self, object: u32);
+
+    /// Sets the bit of an object; returns whether it was clear.
+    fn mark(&mut self, object: u32) -> bool;
+
+    /// What is needed to mark leaves; `None` where the mutator may be running.
+    fn leaves(&mut self) -> Option<(&mut BlockPool, &DoubleMaps)>;
+}
+
+/// The mutator stands.
+pub(crate) struct Alone<'a> {
     pub(crate) pool: &'a mut BlockPool,
+    pub(crate) views: &'a DoubleMaps,
+}
+
+impl Reach for Alone<'_> {
+    #[inline(always)]
+    fn memory(&self) -> Memory {
+        self.pool.cage.memory()
+    }
+
+    #[inline(always)]
+    unsafe fn word(&self, offset: u32) -> u32 {
+        // SAFETY: by the contract.
+        unsafe { self.memory().read(offset) }
+    }
+
+    #[inline(always)]
+    fn prefetch_mark(&self, object: u32) {
+        self.pool.marks.prefetch(object);
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, object: u32) -> bool {
+        self.pool.marks.set(object)
+    }
+
+    #[inline(always)]
+    fn leaves(&mut self) -> Option<(&mut BlockPool, &DoubleMaps)> {
+        Some((self.pool, self.views))
+    }
+}
+
+/// The mutator may be running. Not to be used once the heap is gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside {
+    pub(crate) memory: Memory,
+    pub(crate) marks: SharedMarks,
+}
+
+impl Reach for Beside {
+    #[inline(always)]
+    fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    #[inline(always)]
+    unsafe fn word(&self, offset: u32) -> u32 {
+        // SAFETY: by the contract.
+        unsafe { self.memory.read_shared(offset) }
+    }
+
+    #[inline(always)]
+    fn prefetch_mark(&self, object: u32) {
+        self.marks.prefetch(object);
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, object: u32) -> bool {
+        // SAFETY: the bits are as long-lived as the heap, and cover every object.
+        unsafe { self.marks.set(object) }
+    }
+
+    #[inline(always)]
+    fn leaves(&mut self) -> Option<(&mut BlockPool, &DoubleMaps)> {
+        None
+    }
+}
+
+/// One step of marking, or several in a row.
+pub(crate) struct Marker<'a, M, R> {
+    pub(crate) heap: R,
     pub(crate) types: &'a TypeTable,
     pub(crate) stack: &'a mut MarkStack,
     /// What becomes of arrays that do not lie in one piece.
     pub(crate) spines: Option<SpineMode>,
-    pub(crate) views: &'a DoubleMaps,
     /// Where there are young objects, the ages: these are newer than the snapshot, and are left out.
     pub(crate) ages: Option<&'a Ages>,
     pub(crate) model: PhantomData<M>,
 }
 
-impl<M: ReferenceModel> RootVisitor for Marker<'_, M> {
+impl<M: ReferenceModel, R: Reach> RootVisitor for Marker<'_, M, R> {
     fn visit(&mut self, slot: &mut Reference) -> bool {
         self.mark(*slot);
         false
     }
 }
 
-impl<M: ReferenceModel> Marker<'_, M> {
+impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
     /// Marks the object that `reference` names, some turns later.
     #[inline(always)]
     pub(crate) fn mark(&mut self, reference: Reference) {
@@ -136,8 +229,8 @@ impl<M: ReferenceModel> Marker<'_, M> {
             return;
         }
         match M::PLAN.object {
-            ObjectAt::Itself => self.pool.marks.prefetch(reference.0),
-            ObjectAt::Through { .. } => prefetch(self.pool.cage.address(reference.0)),
+            ObjectAt::Itself => self.heap.prefetch_mark(reference.0),
+            ObjectAt::Through { .. } => prefetch(self.heap.memory().address(reference.0)),
         }
         let waited = self.stack.edges.exchange(reference.0 | reference_free);
         if waited != 0 {
@@ -148,10 +241,9 @@ impl<M: ReferenceModel> Marker<'_, M> {
     #[inline(always)]
     fn mark_now(&mut self, waited: u32) {
         let reference = Reference(waited & !REFERENCE_FREE);
-        // SAFETY: traced slots hold null, immediates and references to objects.
-        let object = unsafe { M::object(&self.pool.cage, reference) };
+        let object = M::PLAN.object(reference, |offset| self.word(offset));
         assert!(object >= NULL_GUARD_BYTES, "a traced slot holds {reference:?}, whose object is gone");
-        if self.pool.marks.set(object) && waited & REFERENCE_FREE == 0 {
+        if self.heap.mark(object) && waited & REFERENCE_FREE == 0 {
             self.stack.objects.push(object);
         }
     }
@@ -160,7 +252,7 @@ impl<M: ReferenceModel> Marker<'_, M> {
     pub(crate) fn step(&mut self, budget: &mut Budget) -> Done {
         loop {
             while let Some(object) = self.stack.objects.pop() {
-                prefetch(self.pool.cage.address(object));
+                prefetch(self.heap.memory().address(object));
                 let waited = self.stack.heads.exchange(object);
                 if waited != 0 {
                     self.scan(waited, budget);
@@ -185,7 +277,7 @@ impl<M: ReferenceModel> Marker<'_, M> {
                 }
             }
             if waited == 0 {
-                let Some(range) = self.stack.ranges.pop() else { return Done::Yes };
+                let Some(range) = self.next_range() else { return Done::Yes };
                 match range.of_leaves {
                     true => self.scan_leaves(range.array, range.first, budget),
                     false => self.scan_slice(range.array, range.first, budget),
@@ -197,10 +289,32 @@ impl<M: ReferenceModel> Marker<'_, M> {
         }
     }
 
+    /// The next range to be scanned here.
+    fn next_range(&mut self) -> Option<Range> {
+        if self.heap.leaves().is_some() {
+            return self.stack.ranges.pop().or_else(|| self.stack.deferred.pop());
+        }
+        loop {
+            let range = self.stack.ranges.pop()?;
+            if !self.is_divided(range.array) {
+                return Some(range);
+            }
+            self.stack.deferred.push(range);
+        }
+    }
+
+    /// Whether an array lies in several parts, or has.
+    fn is_divided(&self, array: u32) -> bool {
+        // SAFETY: as in `scan`: the array's header names a registered type.
+        let element_bytes = unsafe { self.types.record_unchecked(TypeId(self.word(array))) }.bytes;
+        let length = self.word(array + ARRAY_LENGTH_OFFSET);
+        self.spines.is_some_and(|mode| mode.layout.divides(element_bytes, length))
+    }
+
     #[inline(always)]
     fn word(&self, offset: u32) -> u32 {
-        // SAFETY: only words inside of allocated objects are asked for.
-        unsafe { self.pool.cage.read(offset) }
+        // SAFETY: only words inside of allocated objects, and handles, are asked for.
+        unsafe { self.heap.word(offset) }
     }
 
     #[inline]
@@ -213,6 +327,10 @@ impl<M: ReferenceModel> Marker<'_, M> {
         let record: &TypeRecord = unsafe { self.types.record_unchecked(id) };
         let mut map = record.reference_map;
         if record.kind == ARRAY && self.spines.is_some() {
+            if self.heap.leaves().is_none() && self.is_divided(object) {
+                self.defer(object, map != 0);
+                return;
+            }
             self.scan_leaves(object, 0, budget);
         }
         if map == 0 {
@@ -241,15 +359,24 @@ impl<M: ReferenceModel> Marker<'_, M> {
         if self.spines.is_some() { 0 } else { record.reference_free }
     }
 
+    /// Leaves an array in several parts to the mutator's thread.
+    fn defer(&mut self, array: u32, has_references: bool) {
+        self.stack.deferred.push(Range { array, first: 0, of_leaves: true });
+        if has_references {
+            self.stack.deferred.push(Range { array, first: 0, of_leaves: false });
+        }
+    }
+
     /// Marks leaves of a spine from number `first` on.
     fn scan_leaves(&mut self, array: u32, first: u32, budget: &mut Budget) {
         let Some(mode) = self.spines else { return };
         // SAFETY: as in `scan`: the array's header names a registered type.
         let element_bytes = unsafe { self.types.record_unchecked(TypeId(self.word(array))) }.bytes;
         let length = self.word(array + ARRAY_LENGTH_OFFSET);
-        let parts = Parts::of(self.pool.cage.memory(), Some(mode.layout), array, element_bytes, length);
+        let Some((pool, views)) = self.heap.leaves() else { return };
+        let parts = Parts::of(pool.cage.memory(), Some(mode.layout), array, element_bytes, length);
         let count = (LEAF_RANGE >> mode.layout.leaf_log2).max(1);
-        let rest = mark_leaves(self.pool, &mode, self.views, &parts, (first, count), &mut self.stack.leaves);
+        let rest = mark_leaves(pool, &mode, views, &parts, (first, count), &mut self.stack.leaves);
         if let Some(first) = rest {
             self.stack.ranges.push(Range { array, first, of_leaves: true });
             budget.spend(LEAF_RANGE_UNITS);
@@ -264,8 +391,10 @@ impl<M: ReferenceModel> Marker<'_, M> {
             self.stack.ranges.push(Range { array, first: end, of_leaves: false });
         }
         budget.spend(u64::from((end - start) / ELEMENTS_PER_UNIT));
-        let memory = self.pool.cage.memory();
-        let parts = Parts::of(memory, self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
+        let memory = self.heap.memory();
+        // What is in several parts is not scanned while the mutator may be running.
+        let layout = self.spines.filter(|_| self.heap.leaves().is_some()).map(|mode| mode.layout);
+        let parts = Parts::of(memory, layout, array, REFERENCE_BYTES, length);
         let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
         // SAFETY: as in `scan`: the array's header names a registered type.
         let record = unsafe { self.types.record_unchecked(TypeId(self.word(array))) };

@@ -11,6 +11,7 @@ pub(crate) mod delay;
 #[cfg(test)]
 mod exhaustion;
 pub mod generational;
+pub(crate) mod helper;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
 pub(crate) mod realtime;

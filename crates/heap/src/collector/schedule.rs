@@ -21,6 +21,8 @@ crate::values::params! {
         pub schedule: Schedule = Schedule::Time(TimeParams::DEFAULT),
         /// When a cycle begins.
         pub trigger: Trigger = Trigger::Predicted,
+        /// Whether a thread marks beside the mutator.
+        pub helpers: Helpers = Helpers::Auto,
     }
 }
 
@@ -56,6 +58,19 @@ crate::values::values! {
         Predicted = "predicted",
         /// When half of the maximum is in use (Handles Revisited, section 5).
         Half = "half",
+    }
+}
+
+crate::values::values! {
+    /// Whether a thread marks beside the mutator. (On x86-64 alone; elsewhere none does.)
+    #[derive(Eq, Hash)]
+    pub enum Helpers {
+        /// While a hardware context is idle, in heaps of some size.
+        Auto = "auto",
+        /// None does.
+        None = "0",
+        /// One does, whatever else the machine is doing.
+        One = "1",
     }
 }
 
@@ -169,11 +184,12 @@ impl Scheduler {
         self.tax = MARGIN * (fill.size / BYTES_PER_UNIT) as f64 / room as f64;
     }
 
-    /// Notes that a cycle has ended, which found so many bytes in the heap.
-    pub(crate) fn end(&mut self, size: u64, allocated: u64, now: Instant) {
+    /// Notes that a cycle has ended, which found so many bytes in the heap, and in which a helper has marked for
+    /// `helped`: the next one may have to do without.
+    pub(crate) fn end(&mut self, size: u64, allocated: u64, helped: Duration, now: Instant) {
         (self.ended, self.allocated) = (now, allocated);
         if size > 0 {
-            self.cost = self.spent.as_nanos() as f64 / size as f64;
+            self.cost = (self.spent + helped).as_nanos() as f64 / size as f64;
         }
     }
 
@@ -203,25 +219,48 @@ impl Scheduler {
         }
     }
 
+    /// As [`slice`](Self::slice), while a helper marks, and has for `helped` in this cycle: nothing is due but where
+    /// memory runs short.
+    pub(crate) fn slice_beside_helper(&mut self, fill: Fill, helped: Duration, now: Instant) -> Option<(Budget, bool)> {
+        match self.params.schedule {
+            Schedule::Time(time) => {
+                self.forget_before(time, now);
+                let part = self.shrinking(fill, 1.0, helped)?;
+                self.has_waited(time, part, now).then(|| (Budget::until(now + time.quantum()), true))
+            }
+            Schedule::Work if fill.size < fill.limit => {
+                self.taxed = fill.allocated;
+                None
+            }
+            Schedule::Work => self.slice(fill, now),
+        }
+    }
+
+    /// Whether so much of the gap behind the last slice is over.
+    fn has_waited(&self, time: TimeParams, part: f64, now: Instant) -> bool {
+        let share = f64::from(100 - time.utilisation) / 100.0;
+        // What leaves its share to the mutator behind a slice as long as the last one.
+        let gap = |last: Duration| last.mul_f64((1.0 / share - 1.0) * part);
+        self.recent.back().is_none_or(|&(end, last)| now.duration_since(end) >= gap(last))
+    }
+
     /// Whether the slice that is due is early; `None` where none is.
     fn is_slice_due(&mut self, time: TimeParams, fill: Fill, now: Instant) -> Option<bool> {
         self.forget_before(time, now);
-        let Some(&(end, last)) = self.recent.back() else { return Some(false) };
         let share = f64::from(100 - time.utilisation) / 100.0;
         let used: Duration = self.recent.iter().map(|&(_, took)| took).sum();
-        // What leaves its share to the mutator behind a slice as long as the last one.
-        let gap = last.mul_f64(1.0 / share - 1.0);
-        let waited = now.duration_since(end);
-        if waited >= gap && used + time.quantum() <= time.window().mul_f64(share).max(time.quantum()) {
+        let fits = used + time.quantum() <= time.window().mul_f64(share).max(time.quantum());
+        if self.recent.is_empty() || fits && self.has_waited(time, 1.0, now) {
             return Some(false);
         }
-        let part = self.shrinking(fill, share)?;
-        (waited >= gap.mul_f64(part)).then_some(true)
+        let part = self.shrinking(fill, share, Duration::ZERO)?;
+        self.has_waited(time, part, now).then_some(true)
     }
 
     /// What part of each gap is left to the mutator where memory would run out before the end of the cycle.
-    fn shrinking(&self, fill: Fill, share: f64) -> Option<f64> {
-        let wanted = self.expected.saturating_sub(self.spent).as_nanos() as f64 / share * self.rate;
+    fn shrinking(&self, fill: Fill, share: f64, helped: Duration) -> Option<f64> {
+        let left = self.expected.saturating_sub(self.spent + helped);
+        let wanted = left.as_nanos() as f64 / share * self.rate;
         let room = fill.maximum.saturating_sub(fill.size) as f64;
         (wanted > room).then(|| room / wanted / 2.0)
     }

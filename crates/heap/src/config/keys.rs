@@ -89,6 +89,12 @@ pub(super) const PARAMETERS: &[Key] = &[
     ),
     key("trigger", |c| choice(&mut cycles(c)?.trigger), Range::Any, "when a cycle begins"),
     key(
+        "helpers",
+        |c| choice(&mut cycles(c)?.helpers),
+        Range::Any,
+        "threads that mark beside the program; auto: where a processor is idle",
+    ),
+    key(
         "zeroing-unit",
         |c| match c.zeroing.as_mut()? {
             Zeroing::Concurrent(params) | Zeroing::Adaptive(params) => Some(Field::Bytes(&mut params.unit_bytes)),

@@ -4,7 +4,7 @@ use super::keys::{AXES, PARAMETERS};
 use super::*;
 use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
 use crate::collector::generational::{Barrier, Full, Nursery};
-use crate::collector::schedule::{CycleParams, Schedule, TimeParams, Trigger};
+use crate::collector::schedule::{CycleParams, Helpers, Schedule, TimeParams, Trigger};
 use crate::views::{DoubleMapParams, ViewCreation};
 use crate::zeroing::{ConcurrentParams, NonTemporalParams};
 
@@ -55,7 +55,7 @@ fn unusual() -> [HeapConfig; 5] {
         ..HeapConfig::default()
     };
     let time = TimeParams { quantum: 2500, utilisation: 55, window: 20_000 };
-    let in_time = CycleParams { schedule: Schedule::Time(time), trigger: Trigger::Half };
+    let in_time = CycleParams { schedule: Schedule::Time(time), trigger: Trigger::Half, helpers: Helpers::One };
     let realtime =
         HeapConfig { collector: Collector::Realtime(in_time), zeroing: Some(Zeroing::Bulk), ..HeapConfig::default() };
     let streaming = HeapConfig {

@@ -34,15 +34,14 @@
 //! * Large objects are outside of the nursery and of this axis.
 
 mod handover;
-mod idle;
 #[cfg(test)]
 mod model;
 mod stores;
-mod sync;
 #[cfg(test)]
 mod tests;
 mod zeroer;
 
+use crate::threads::sync;
 pub use stores::Stores;
 pub(crate) use zeroer::{ZeroRange, Zeroer, ZeroingTimes};
 

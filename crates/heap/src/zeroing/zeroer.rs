@@ -1,9 +1,9 @@
 //! The zeroing of one heap's nursery by the strategy that the heap was made with.
 
 use super::handover::{self, Owner};
-use super::idle::IdleContexts;
 use super::stores::{LINE_BYTES, Stores};
 use super::{ConcurrentParams, NonTemporalParams, Zeroing};
+use crate::threads::idle::IdleContexts;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,7 +101,7 @@ impl Zeroer {
             Zeroing::HotPath => return,
             Zeroing::Bulk | Zeroing::NonTemporal(_) => false,
             Zeroing::Concurrent(_) => true,
-            Zeroing::Adaptive(_) => self.idle.as_mut().is_some_and(IdleContexts::any),
+            Zeroing::Adaptive(_) => self.idle.as_mut().is_some_and(|idle| idle.any(false)),
         };
         self.zeroed = 0;
         self.ranges = ranges;

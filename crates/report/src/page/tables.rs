@@ -127,6 +127,7 @@ pub(super) fn totals(view: &View<'_>) -> Markup {
     let us = |us: f64| time(super::axis::from_seconds(us / 1e6));
     row("zeroing by the mutator", format!("{} ({})", us(zeroing.mutator_us), percent(zeroing.mutator_share)));
     row("zeroing by the helper thread", us(zeroing.concurrent_us));
+    row("marking by the helper thread", us(statistics.marking.concurrent_us));
     row("user time", format!("{:.3} s", statistics.time.user_cpu_s));
     row("system time", format!("{:.3} s", statistics.time.system_cpu_s));
     if let Some(heap) = statistics.heap {

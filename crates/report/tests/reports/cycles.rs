@@ -143,9 +143,10 @@ fn the_log_has_a_line_for_each_cycle() {
         lines[2],
         "gc #2 cycle (limit) at 1000.000 s: 24576K -> 20480K (limit 65536K, committed 32769K), promoted 0K, \
          zeroing 0.050 ms, pause 1.600 ms in 4 slices over 4.700 ms, longest 0.700 ms, shrunk gaps 0, deadline met, \
-         utilisation 81.0 % in the worst 10 ms"
+         helper 0.030 ms, utilisation 81.0 % in the worst 10 ms"
     );
-    let missed = "in 4 slices over 3.700 ms, longest 0.700 ms, shrunk gaps 2, deadline missed, utilisation 84.0 %";
+    let missed = "in 4 slices over 3.700 ms, longest 0.700 ms, shrunk gaps 2, deadline missed, helper 0.030 ms, \
+                  utilisation 84.0 %";
     assert!(lines[3].contains(missed), "{log}");
 }
 
@@ -168,7 +169,7 @@ fn a_cycle_that_a_full_collection_breaks_off_is_not_hidden() {
     observer.event(&GcEvent { cycle: Some(totals), ..event(1, CollectionKind::Full, BEGIN, us(4500)) });
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(log.starts_with("gc #1 full (limit)"), "{log}");
-    assert!(log.ends_with("deadline missed, utilisation 55.0 % in the worst 10 ms\n"), "{log}");
+    assert!(log.ends_with("deadline missed, helper 0.030 ms, utilisation 55.0 % in the worst 10 ms\n"), "{log}");
     let report = report(&recorder, None);
     assert_eq!(report.statistics.cycles, Cycles { total: 0, slices: 2, shrunk_gaps: 0, missed_deadlines: 1 });
     assert!(report.to_string().contains("missed deadlines 1"), "{report}");

@@ -35,6 +35,7 @@ fn event(number: u64, kind: CollectionKind, start: Duration, pause: Duration) ->
         phases: PhaseTimes { roots: pause / 10, evacuate: pause / 2, ..PhaseTimes::default() },
         zeroing: us(50),
         concurrent_zeroing: us(20),
+        concurrent_marking: us(30),
         marked_objects: 1000,
         promoted_bytes: if nursery { MIB } else { 0 },
         promoted_objects: if nursery { 1024 } else { 0 },
@@ -138,6 +139,7 @@ fn known_figures() {
     assert_eq!((statistics.promotion.bytes, statistics.promotion.objects), (198 * MIB, 198 * 1024));
     near(statistics.promotion.share, 198.0 / 800.0);
     assert_eq!((statistics.zeroing.mutator_us, statistics.zeroing.concurrent_us), (10_000.0, 4_000.0));
+    assert_eq!(statistics.marking.concurrent_us, 6_000.0);
     near(statistics.zeroing.mutator_share, 0.01 / 1002.002);
     assert_eq!(statistics.memory.peak_committed_bytes, 32 * MIB + 200);
     assert!(statistics.memory.peak_resident_bytes.unwrap() > MIB);
@@ -182,6 +184,7 @@ fn json_has_the_figures_under_their_names() {
         ("allocation", &["bytes", "bytes_per_second"][..]),
         ("promotion", &["bytes", "objects", "share"]),
         ("zeroing", &["mutator_us", "concurrent_us", "mutator_share"]),
+        ("marking", &["concurrent_us"]),
         ("memory", &["peak_committed_bytes", "peak_resident_bytes"]),
         ("time", &["wall_s", "user_cpu_s", "system_cpu_s"]),
         ("cycles", &["total", "slices", "shrunk_gaps", "missed_deadlines"]),

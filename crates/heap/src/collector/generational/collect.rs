@@ -164,6 +164,8 @@ impl Generational {
         if !is_full {
             core.pacer.paused(pause.saturating_sub(finishing));
         }
+        // Of a cycle that has been broken off; one that goes on tells it at its end.
+        let concurrent_marking = if is_full { core.helper.take_time() } else { Duration::ZERO };
         core.stats.promoted_bytes += progress.promoted.bytes;
         core.stats.zeroing_us += zeroing.mutator.as_micros() as u64;
         core.stats.concurrent_zeroing_us += zeroing.helper.as_micros() as u64;
@@ -182,6 +184,7 @@ impl Generational {
             phases: progress.phases,
             zeroing: zeroing.mutator,
             concurrent_zeroing: zeroing.helper,
+            concurrent_marking,
             marked_objects: progress.survivors,
             promoted_bytes: progress.promoted.bytes,
             promoted_objects: progress.promoted.objects,

@@ -17,13 +17,15 @@ use crate::barrier::Overwritten;
 use crate::budget::{Budget, Done, finish};
 use crate::collector::Collect;
 use crate::collector::cycle::Cycle;
+use crate::collector::helper::thread::MarkingHelper;
 use crate::collector::schedule::{CycleParams, Fill, Scheduler};
 use crate::core::Core;
+use crate::error::HeapError;
 use crate::observer::{Cause, CollectionKind, GcEvent, StopKind};
 use crate::plan::BumpRun;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a nursery collection counts.
 const NURSERY_UNITS: u64 = 4096;
@@ -38,10 +40,14 @@ pub(super) struct Incremental {
 
 impl Incremental {
     /// No cycle, in a heap that is prepared for them.
-    pub(super) fn new(params: CycleParams, core: &mut Core<Direct>) -> Incremental {
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses memory.
+    pub(super) fn new(params: CycleParams, core: &mut Core<Direct>) -> Result<Incremental, HeapError> {
         core.overwritten = Overwritten::new(&mut core.context);
-        core.pool.add_plane();
-        Incremental { cycle: Cycle::new(), scheduler: Scheduler::new(params), old_objects: 0 }
+        core.pool.add_plane()?;
+        core.helper = MarkingHelper::new(params.helpers, core.config.stress.is_some());
+        Ok(Incremental { cycle: Cycle::new(), scheduler: Scheduler::new(params), old_objects: 0 })
     }
 
     /// Whether a cycle marks.
@@ -83,9 +89,10 @@ impl Generational {
         self.incremental.as_ref().is_some_and(Incremental::is_running)
     }
 
-    /// Before a nursery collection.
+    /// Before a nursery collection: what it changes, no helper is to read meanwhile.
     pub(super) fn before_nursery_collection(&mut self) {
         if let Some(incremental) = &self.incremental {
+            self.core.take_marking();
             incremental.cycle.forget_young(&mut self.core, &self.nursery.ages);
         }
     }
@@ -104,6 +111,8 @@ impl Generational {
             if incremental.cycle.mark(&mut self.core, roots, Some(&self.nursery.ages), &mut budget) == Done::Yes {
                 self.terminate();
             }
+        } else {
+            incremental.cycle.give(&mut self.core, Some(&self.nursery.ages));
         }
     }
 
@@ -140,10 +149,9 @@ impl Generational {
         let (fill, now) = (self.fill(), Instant::now());
         let Some(Incremental { cycle, scheduler, .. }) = &mut self.incremental else { return };
         let due = match cycle.is_marked() {
-            true => None,
-            false => scheduler.slice(fill, now),
+            true => self.core.is_flooded().then(|| (scheduler.quantum(now), false)),
+            false => cycle.due(&mut self.core, scheduler, fill, now),
         };
-        let due = due.or_else(|| self.core.is_flooded().then(|| (scheduler.quantum(now), false)));
         if let Some((mut budget, is_early)) = due {
             let kind = if is_early { StopKind::ShrunkGap } else { StopKind::Slice };
             self.slice_of(kind, roots, &mut budget);
@@ -214,7 +222,7 @@ impl Generational {
     fn count_cycle(&mut self) -> Option<GcEvent> {
         let fill = self.fill();
         let incremental = self.incremental.as_mut()?;
-        incremental.scheduler.end(fill.size, fill.allocated, Instant::now());
+        incremental.scheduler.end(fill.size, fill.allocated, self.core.helper.time(), Instant::now());
         self.old_objects = incremental.cycle.objects() + self.old_objects - incremental.old_objects;
         Some(incremental.cycle.event(&mut self.core))
     }
@@ -229,6 +237,6 @@ impl Generational {
             true => cycle.abandon(&mut self.core),
             false => finish(|budget| cycle.sweep(&mut self.core, budget)),
         }
-        incremental.scheduler.end(0, self.core.pacer.allocated_total(), Instant::now());
+        incremental.scheduler.end(0, self.core.pacer.allocated_total(), Duration::ZERO, Instant::now());
     }
 }

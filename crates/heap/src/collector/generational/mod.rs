@@ -104,7 +104,7 @@ impl Generational {
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
         let incremental = match params.full {
-            Full::Incremental(params) => Some(Incremental::new(params, &mut core)),
+            Full::Incremental(params) => Some(Incremental::new(params, &mut core)?),
             Full::Stop => None,
         };
         // What a pause takes says nothing where the heap is looked at in it, or collected all the time.

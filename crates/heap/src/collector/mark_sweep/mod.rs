@@ -204,6 +204,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             phases,
             zeroing: Duration::ZERO,
             concurrent_zeroing: Duration::ZERO,
+            concurrent_marking: Duration::ZERO,
             promoted_bytes: 0,
             promoted_objects: 0,
             aging_bytes: 0,

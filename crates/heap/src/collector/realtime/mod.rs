@@ -12,6 +12,7 @@ pub(crate) mod attributes;
 use crate::barrier::{Overwritten, Record};
 use crate::budget::{Budget, Done, finish};
 use crate::collector::cycle::Cycle;
+use crate::collector::helper::thread::MarkingHelper;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::collector::schedule::{Fill, Scheduler};
 use crate::collector::{Collect, Collector};
@@ -59,7 +60,8 @@ impl<M: ReferenceModel> Realtime<M> {
         let mut mark_sweep = MarkSweep::new(config, types)?;
         let core = &mut mark_sweep.core;
         core.overwritten = Overwritten::new(&mut core.context);
-        core.pool.add_plane();
+        core.pool.add_plane()?;
+        core.helper = MarkingHelper::new(params.helpers, config.stress.is_some());
         Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params) })
     }
 
@@ -127,7 +129,7 @@ impl<M: ReferenceModel> Realtime<M> {
 
     fn end_cycle(&mut self, roots: &mut dyn Roots) {
         let fill = self.fill();
-        self.scheduler.end(fill.size, fill.allocated, Instant::now());
+        self.scheduler.end(fill.size, fill.allocated, self.core.helper.time(), Instant::now());
         let core = &mut self.mark_sweep.core;
         core.stats.live_objects = self.cycle.objects();
         let event = self.cycle.event(core);
@@ -151,8 +153,7 @@ impl<M: ReferenceModel> Realtime<M> {
             }
             return;
         }
-        let due = self.scheduler.slice(fill, now);
-        let due = due.or_else(|| self.core.is_flooded().then(|| (self.scheduler.quantum(now), false)));
+        let due = self.cycle.due(&mut self.mark_sweep.core, &mut self.scheduler, fill, now);
         if let Some((mut budget, is_early)) = due {
             let kind = if is_early { StopKind::ShrunkGap } else { StopKind::Slice };
             self.stop(kind, roots, |heap, roots| {

@@ -1,4 +1,4 @@
-//! Whether a hardware context is idle, for [`Zeroing::Adaptive`](super::Zeroing::Adaptive).
+//! Whether a hardware context is idle, for [`Zeroing::Adaptive`](crate::Zeroing::Adaptive) and `helpers=auto`.
 //!
 //! The rule of Why Nothing Matters, section 6.3: zero concurrently while fewer threads are active than there are
 //! hardware contexts. The paper counts the virtual machine's own application threads. A heap has one mutator and does
@@ -38,19 +38,19 @@ impl Load {
 
 /// The last answer, and what the next one is measured against.
 #[derive(Debug)]
-pub(super) struct IdleContexts {
+pub(crate) struct IdleContexts {
     answer: bool,
     usable: u32,
     usable_asked: Instant,
     looked: Instant,
     process_time: Duration,
-    /// What the helper has zeroed since the last look.
+    /// What the helper has worked since the last look.
     helper: Duration,
 }
 
 impl IdleContexts {
     /// Measures from now on.
-    pub(super) fn new() -> IdleContexts {
+    pub(crate) fn new() -> IdleContexts {
         let now = Instant::now();
         let usable = processors::usable();
         IdleContexts {
@@ -65,12 +65,12 @@ impl IdleContexts {
     }
 
     /// Counts time in which the helper was active.
-    pub(super) fn helper_worked(&mut self, time: Duration) {
+    pub(crate) fn helper_worked(&mut self, time: Duration) {
         self.helper += time;
     }
 
-    /// Whether a context is idle now.
-    pub(super) fn any(&mut self) -> bool {
+    /// Whether a context is idle now, or would be but for the helper, where that `is_active`.
+    pub(crate) fn any(&mut self, is_active: bool) -> bool {
         let now = Instant::now();
         let elapsed = now - self.looked;
         if elapsed < KEPT {
@@ -89,7 +89,9 @@ impl IdleContexts {
         let load = Load {
             usable: self.usable,
             used: own.map_or(1.0, |own| own.as_secs_f64() / elapsed.as_secs_f64()),
-            machine: processors::runnable_threads().zip(processors::online()),
+            machine: processors::runnable_threads()
+                .map(|count| count.saturating_sub(is_active as u32))
+                .zip(processors::online()),
         };
         self.helper = Duration::ZERO;
         self.looked = now;
@@ -116,12 +118,12 @@ mod tests {
     #[test]
     fn the_answer_is_kept_for_a_while() {
         let mut contexts = IdleContexts::new();
-        let (first, looked) = (contexts.any(), contexts.looked);
+        let (first, looked) = (contexts.any(false), contexts.looked);
         if contexts.looked.elapsed() < KEPT {
-            assert_eq!(contexts.any(), first);
+            assert_eq!(contexts.any(false), first);
         }
         contexts.looked -= KEPT;
-        contexts.any();
+        contexts.any(false);
         assert!(contexts.looked >= looked, "it looked again");
     }
 }
