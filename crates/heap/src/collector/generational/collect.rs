@@ -91,6 +91,7 @@ impl Generational {
         }
         let stop = self.core.start_stop();
         let start = stop.start;
+        self.core.pacer.starts();
         // Leaves are handed out apart from what the nursery and large objects count; those of old spines count as live.
         let before_bytes = self.live_bytes() + self.allocated + self.core.leaves.young_bytes();
         self.allocated += self.core.leaves.allocated_bytes();
@@ -108,20 +109,25 @@ impl Generational {
                 (kind, cause) = (CollectionKind::Full, Cause::Limit);
             }
         }
-        let mut missed = false;
+        let (mut missed, mut is_short) = (false, false);
         if kind == CollectionKind::Full {
             missed = self.leave_cycle() && wanted == CollectionKind::Nursery;
             self.mark_and_sweep(start, cause, &mut progress, roots);
         } else {
             let cause = if cause == Cause::Nursery { Cause::Limit } else { cause };
             self.after_nursery_collection(begins, cause, roots);
+            is_short = self.core.pacer.scavenged(before_bytes);
         }
         self.start_cycle();
-        if kind == CollectionKind::Full {
+        if kind == CollectionKind::Full || is_short {
             let slice = self.core.start_slice(Phase::Release);
             let room = self.core.pacer.headroom();
             let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
-            finish(|budget| self.core.pool.release_to_system(&mut release, budget));
+            match self.quantum().filter(|_| is_short) {
+                // The next cycle gives the rest back.
+                Some(mut budget) => _ = self.core.pool.release_to_system(&mut release, &mut budget),
+                None => finish(|budget| self.core.pool.release_to_system(&mut release, budget)),
+            }
             progress.phases.release = self.core.end_slice(slice);
         }
         let is_full = kind == CollectionKind::Full;
@@ -163,6 +169,7 @@ impl Generational {
             aging_bytes: self.nursery.kept_bytes(),
             freed_handles: 0,
             dropped_externals: self.core.externals.dead_count() as u64,
+            pressure: None,
         };
         self.allocated_before += std::mem::take(&mut self.allocated);
         if self.core.config.verify {

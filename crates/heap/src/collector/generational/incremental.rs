@@ -79,6 +79,12 @@ impl Generational {
         self.incremental.as_ref().is_some_and(Incremental::is_running)
     }
 
+    /// What may be done at once beside a nursery collection; `None` where the mutator is stopped for whatever is to be
+    /// done.
+    pub(super) fn quantum(&self) -> Option<Budget> {
+        self.incremental.as_ref().map(|incremental| incremental.scheduler.quantum(Instant::now()))
+    }
+
     /// Before a nursery collection.
     pub(super) fn before_nursery_collection(&mut self) {
         if let Some(incremental) = &self.incremental {
