@@ -1,6 +1,7 @@
 //! The memory groups (cgroups) of this process, by the files that Linux describes them in. Elsewhere there are none.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Reads a file as text; `None` where there is none that may be read. Tests have files of their own.
 pub(crate) type Read<'a> = &'a dyn Fn(&Path) -> Option<String>;
@@ -23,6 +24,12 @@ pub(crate) struct MemoryGroup {
 /// Reads files of the system.
 pub(crate) fn read_file(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
+}
+
+/// The process's groups, as they are when this is called first.
+pub(crate) fn own_groups() -> &'static [MemoryGroup] {
+    static GROUPS: OnceLock<Vec<MemoryGroup>> = OnceLock::new();
+    GROUPS.get_or_init(|| memory_groups(&read_file))
 }
 
 /// The process's groups: of each interface that is mounted at most one.

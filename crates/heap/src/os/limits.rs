@@ -1,6 +1,6 @@
 //! How much memory the machine lets this process have.
 
-use super::groups::{MemoryGroup, Read, Version, memory_groups, read_file};
+use super::groups::{MemoryGroup, Read, Version, own_groups, read_file};
 use std::fmt;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ impl fmt::Display for MachineLimit {
 
 /// The lowest limit of this machine; `None` where the system tells of none.
 pub(crate) fn lowest() -> Option<MachineLimit> {
-    lowest_of(&read_file, physical_memory())
+    lowest_of(own_groups(), &read_file, physical_memory())
 }
 
 /// Bytes of physical memory.
@@ -42,9 +42,8 @@ fn parse_resident(statm: &str) -> Option<u64> {
 }
 
 /// The lowest of the limits of the process's groups and their ancestors, and of physical memory.
-fn lowest_of(read: Read, physical: Option<u64>) -> Option<MachineLimit> {
+fn lowest_of(groups: &[MemoryGroup], read: Read, physical: Option<u64>) -> Option<MachineLimit> {
     let physical = physical.map(|bytes| MachineLimit { bytes, source: "physical memory".to_string() });
-    let groups = memory_groups(read);
     let groups = groups.iter().flat_map(|group| limits_of(group, read));
     physical.into_iter().chain(groups).min_by_key(|limit| limit.bytes)
 }
@@ -83,12 +82,13 @@ pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::groups::memory_groups;
     use crate::os::groups::tests::files;
 
     const MIB: u64 = 1 << 20;
 
     fn lowest(files: &dyn Fn(&Path) -> Option<String>) -> (u64, String) {
-        let limit = lowest_of(files, Some(8192 * MIB)).unwrap();
+        let limit = lowest_of(&memory_groups(files), files, Some(8192 * MIB)).unwrap();
         (limit.bytes / MIB, limit.source)
     }
 
@@ -96,7 +96,7 @@ mod tests {
     fn the_lowest_of_all_ancestors_counts() {
         let physical = (8192, "physical memory".to_string());
         assert_eq!(lowest(&files(&[])), physical);
-        assert_eq!(lowest_of(&files(&[]), None), None);
+        assert_eq!(lowest_of(&[], &files(&[]), None), None);
         let parent = (256, "/sys/fs/cgroup/pod/memory.max".to_string());
         let v2 = files(&[
             ("/proc/self/cgroup", "0::/pod/app\n"),

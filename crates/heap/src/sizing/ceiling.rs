@@ -13,14 +13,15 @@ use crate::os::limits::MachineLimit;
 pub(crate) const MOST_BYTES: u64 = 2 << 30;
 /// One part in so many of the limit is left for what is not heap: side tables, compiled code, stacks, linear memory.
 const RESERVED_PART: u64 = 8;
-/// The heap has one part in so many at least.
+/// The heap has one part in so many at least, and so many bytes.
 const LEAST_PART: u64 = 4;
+const LEAST_BYTES: u64 = 1 << 20;
 
 /// The maximum under a limit, in bytes and whole blocks, in a process that has `resident` bytes of memory already.
 pub(crate) fn maximum(limit: Option<&MachineLimit>, resident: u64) -> u64 {
     let Some(limit) = limit else { return MOST_BYTES };
     let left = limit.bytes.saturating_sub(limit.bytes / RESERVED_PART).saturating_sub(resident);
-    let bytes = left.max(limit.bytes / LEAST_PART).min(MOST_BYTES);
+    let bytes = left.max(limit.bytes / LEAST_PART).clamp(LEAST_BYTES, MOST_BYTES);
     bytes - bytes % u64::from(BLOCK_BYTES)
 }
 
@@ -38,5 +39,6 @@ mod tests {
         assert_eq!(under(256 * MIB, 24 * MIB), 200 * MIB);
         assert_eq!(under(256 * MIB, 24 * MIB + 1), 200 * MIB - u64::from(BLOCK_BYTES), "whole blocks");
         assert_eq!(under(256 * MIB, 256 * MIB), 64 * MIB);
+        assert_eq!(under(0, MIB), MIB);
     }
 }

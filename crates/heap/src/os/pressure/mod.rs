@@ -39,13 +39,12 @@ pub(crate) fn sources(preferred: Signal) -> (Vec<Box<dyn PressureSource>>, Vec<M
 /// Why the machine does not have it.
 #[cfg(target_os = "linux")]
 fn open(signal: Signal) -> Result<Box<dyn PressureSource>, String> {
-    use super::groups::{memory_groups, read_file};
-    let groups = memory_groups(&read_file);
+    let groups = super::groups::own_groups();
     Ok(match signal {
         Signal::Auto | Signal::Swap => Box::new(swap::Swap::open()?),
         Signal::Reclaim => Box::new(reclaim::Reclaim::open()?),
-        Signal::Psi => Box::new(counter::psi(&groups)?),
-        Signal::Events => Box::new(counter::events(&groups)?),
+        Signal::Psi => Box::new(counter::psi(groups)?),
+        Signal::Events => Box::new(counter::events(groups)?),
         Signal::Vmstat => Box::new(counter::vmstat()?),
     })
 }
