@@ -87,15 +87,17 @@ impl Pacer {
     }
 
     /// Sets the next limit after a full collection that found `live` bytes, and has stopped the mutator for `pause` so
-    /// far. `allocated` bytes had been handed out since the one before when it was known what is live.
-    pub(crate) fn collected(&mut self, live: u64, allocated: u64, pause: Duration) {
+    /// far. `allocated` bytes had been handed out since the one before when it was known what is live, `born` of them
+    /// while it was being found out.
+    pub(crate) fn collected(&mut self, live: u64, allocated: u64, born: u64, pause: Duration) {
+        let size = self.size();
         self.live = live;
         self.allocated_before += allocated;
         self.allocated -= allocated;
         let pauses = std::mem::take(&mut self.pauses);
         let now = Instant::now();
         let mutator = now.duration_since(std::mem::replace(&mut self.since, now)).saturating_sub(pauses + pause);
-        self.sizing.collected(Collected { live, allocated, pauses, pause, mutator });
+        self.sizing.collected(Collected { size, live, allocated, born, pauses, pause, mutator });
     }
 
     /// Whether memory has been short since the last full collection that it was not short for.
@@ -146,10 +148,10 @@ mod tests {
         assert!(!pacer.is_due(100) && pacer.is_due(101));
         assert_eq!((pacer.size(), pacer.headroom()), (900, 100));
         pacer.paused(Duration::from_millis(1));
-        pacer.collected(800, 900, Duration::from_millis(1));
+        pacer.collected(800, 900, 0, Duration::from_millis(1));
         assert!((1000..=1600).contains(&pacer.limit()), "{}", pacer.limit());
         assert_eq!((pacer.size(), pacer.allocated_total()), (800, 900));
-        pacer.collected(1 << 20, 0, Duration::ZERO);
+        pacer.collected(1 << 20, 0, 0, Duration::ZERO);
         assert_eq!(pacer.limit(), 1 << 20);
     }
 
@@ -157,7 +159,7 @@ mod tests {
     fn a_fixed_limit_is_the_maximum() {
         let config = HeapConfig { max_bytes: Some(1 << 20), sizing: Sizing::Fixed, ..HeapConfig::default() };
         let mut pacer = Pacer::new(&config);
-        pacer.collected(10, 0, Duration::ZERO);
+        pacer.collected(10, 0, 0, Duration::ZERO);
         assert_eq!(pacer.limit(), config.maximum());
     }
 }

@@ -41,6 +41,8 @@ const LEAF_RANGE_UNITS: u64 = 64;
 const REFERENCE_BYTES: u32 = 4;
 /// References that wait for their handle or mark bit. A power of two.
 const EDGES: usize = 16;
+/// Set in a reference that waits where its object holds no references: the object is marked, and not scanned.
+const REFERENCE_FREE: u32 = 1;
 /// Objects that wait for their header. A power of two.
 const OBJECTS: usize = 8;
 
@@ -124,6 +126,12 @@ impl<M: ReferenceModel> Marker<'_, M> {
     /// Marks the object that `reference` names, some turns later.
     #[inline(always)]
     pub(crate) fn mark(&mut self, reference: Reference) {
+        self.mark_as(reference, 0);
+    }
+
+    /// The same, of an object that is known to hold no references where `reference_free` is [`REFERENCE_FREE`], not 0.
+    #[inline(always)]
+    fn mark_as(&mut self, reference: Reference, reference_free: u32) {
         if !reference.is_object() || self.ages.is_some_and(|ages| ages.of(reference.0) != Age::Old) {
             return;
         }
@@ -131,18 +139,19 @@ impl<M: ReferenceModel> Marker<'_, M> {
             ObjectAt::Itself => self.pool.marks.prefetch(reference.0),
             ObjectAt::Through { .. } => prefetch(self.pool.cage.address(reference.0)),
         }
-        let waited = self.stack.edges.exchange(reference.0);
+        let waited = self.stack.edges.exchange(reference.0 | reference_free);
         if waited != 0 {
-            self.mark_now(Reference(waited));
+            self.mark_now(waited);
         }
     }
 
     #[inline(always)]
-    fn mark_now(&mut self, reference: Reference) {
+    fn mark_now(&mut self, waited: u32) {
+        let reference = Reference(waited & !REFERENCE_FREE);
         // SAFETY: traced slots hold null, immediates and references to objects.
         let object = unsafe { M::object(&self.pool.cage, reference) };
         assert!(object >= NULL_GUARD_BYTES, "a traced slot holds {reference:?}, whose object is gone");
-        if self.pool.marks.set(object) {
+        if self.pool.marks.set(object) && waited & REFERENCE_FREE == 0 {
             self.stack.objects.push(object);
         }
     }
@@ -164,7 +173,7 @@ impl<M: ReferenceModel> Marker<'_, M> {
             for _ in 0..EDGES {
                 let reference = self.stack.edges.exchange(0);
                 if reference != 0 {
-                    self.mark_now(Reference(reference));
+                    self.mark_now(reference);
                     waited += 1;
                 }
             }
@@ -210,8 +219,11 @@ impl<M: ReferenceModel> Marker<'_, M> {
         } else if record.kind == ARRAY {
             self.scan_slice(object, 0, budget);
         } else if record.many_references == 0 {
+            let free = self.reference_free(record);
             while map != 0 {
-                self.mark(Reference(self.word(object + HEADER_BYTES + 4 * map.trailing_zeros())));
+                let word = map.trailing_zeros();
+                let reference_free = (u64::from(free) >> word & 1) as u32;
+                self.mark_as(Reference(self.word(object + HEADER_BYTES + 4 * word)), reference_free);
                 map &= map - 1;
             }
         } else {
@@ -220,6 +232,13 @@ impl<M: ReferenceModel> Marker<'_, M> {
                 self.mark(Reference(self.word(object + offset)));
             }
         }
+    }
+
+    /// Which references of a type need not be followed. Arrays that do not lie in one piece are looked at for their
+    /// leaves.
+    #[inline(always)]
+    fn reference_free(&self, record: &TypeRecord) -> u32 {
+        if self.spines.is_some() { 0 } else { record.reference_free }
     }
 
     /// Marks leaves of a spine from number `first` on.
@@ -248,9 +267,12 @@ impl<M: ReferenceModel> Marker<'_, M> {
         let memory = self.pool.cage.memory();
         let parts = Parts::of(memory, self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
         let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
+        // SAFETY: as in `scan`: the array's header names a registered type.
+        let record = unsafe { self.types.record_unchecked(TypeId(self.word(array))) };
+        let reference_free = self.reference_free(record) & REFERENCE_FREE;
         for (first, end) in strips(parts, memory, position(start), position(end)) {
             for element in (first..end).step_by(REFERENCE_BYTES as usize) {
-                self.mark(Reference(self.word(element)));
+                self.mark_as(Reference(self.word(element)), reference_free);
             }
         }
     }

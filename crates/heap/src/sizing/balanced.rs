@@ -59,7 +59,7 @@ impl Rule for Balanced {
 
     fn next(&mut self, limit: u64, cycle: Cycle, _: &Bounds) -> u64 {
         self.allocation.add(cycle.allocated, cycle.mutator.as_secs_f64());
-        self.marking.add(cycle.live, cycle.pause.as_secs_f64());
+        self.marking.add(cycle.live - cycle.born, cycle.pause.as_secs_f64());
         let (allocation, marking) = (self.allocation, self.marking);
         // allocation / speed, as one fraction.
         let (above, below) = (allocation.bytes * marking.seconds, allocation.seconds * marking.bytes);
@@ -82,7 +82,7 @@ mod tests {
 
     fn cycle(live: u64, allocated: u64, pause_ms: u64, mutator_ms: u64) -> Cycle {
         let [pause, mutator] = [pause_ms, mutator_ms].map(Duration::from_millis);
-        Cycle { live, allocated, pause, mutator, size: live + allocated, load: 0.0, stalled: false }
+        Cycle { live, allocated, born: 0, pause, mutator, size: live + allocated, load: 0.0, stalled: false }
     }
 
     #[test]

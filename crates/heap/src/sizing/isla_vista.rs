@@ -14,10 +14,11 @@
 //!
 //! In the paper's heap each collection has walked all memory up to the limit, as the nursery is half of what is free
 //! and the copy reserve the other half: a collection free of stalls shows that there is so much memory. A heap with a
-//! nursery of its own size collects that while it holds much less than the limit, which shows nothing of the rest. So a
-//! limit counts as far as the heap has filled it: it is never more than a step ahead, and `last_limit` is no more than
-//! was in use. (TCP, whose rule this is, does the same with a window that the sender does not fill: RFC 7661.) Where
-//! the limit has been reached this is the paper's rule to the letter.
+//! nursery of its own size collects that while it holds much less than the limit, which shows nothing of the rest. So
+//! behind a nursery collection a limit counts as far as the heap has filled it: it is never more than a step ahead, and
+//! `last_limit` is no more than was in use. (TCP, whose rule this is, does the same with a window that the sender does
+//! not fill: RFC 7661.) Behind a full collection, which comes when the limit is reached, this is the paper's rule to
+//! the letter.
 //!
 //! A floor is added, for a limit at what is live would collect for ever: an eighth of it more, and at least four
 //! nurseries. So are two switches, off by default:
@@ -79,7 +80,8 @@ pub(super) struct IslaVista {
 /// What a collection of any kind tells the rule, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Collection {
-    /// What the heap held before it.
+    /// What the heap held before it, and as how much of the limit that counts.
+    size: u64,
     walked: u64,
     /// What it holds now: the paper's reserved space.
     reserved: u64,
@@ -114,23 +116,22 @@ impl IslaVista {
         next.max(collection.live + room)
     }
 
-    fn grow(&mut self, limit: u64, Collection { walked, reserved, .. }: Collection) -> u64 {
-        let filled = limit.min(walked);
-        (self.last_limit, self.last_reserved) = (filled, reserved);
+    fn grow(&mut self, limit: u64, Collection { size, walked, reserved, .. }: Collection) -> u64 {
+        (self.last_limit, self.last_reserved) = (walked, reserved);
         (self.is_stalled, self.clean) = (false, self.clean + 1);
         if self.params.recover && self.clean >= CLEAN {
             self.clean = 0;
             self.step_base = (2.0 * self.step_base).min(self.first_step_base);
         }
         let step = self.step_base * self.params.grow;
-        let next = (limit as f64 + self.slowed(limit, filled, step)) as u64;
-        next.min(limit.max(filled + step as u64))
+        let next = (limit as f64 + self.slowed(limit, size, step)) as u64;
+        next.min(limit.max(walked + step as u64))
     }
 
     /// How much of a step is taken.
-    fn slowed(&mut self, limit: u64, filled: u64, step: f64) -> f64 {
+    fn slowed(&mut self, limit: u64, size: u64, step: f64) -> f64 {
         let Some(stalled_at) = self.stalled_at else { return step };
-        if filled > stalled_at {
+        if size > stalled_at {
             // There is more memory now.
             self.stalled_at = None;
             return step;
@@ -139,15 +140,15 @@ impl IslaVista {
         quickly + (step - quickly) * SLOWLY
     }
 
-    fn shrink(&mut self, limit: u64, Collection { walked, .. }: Collection) -> u64 {
+    fn shrink(&mut self, limit: u64, Collection { size, .. }: Collection) -> u64 {
         if !(self.params.recover && self.is_stalled) {
             self.step_base -= self.step_base * self.params.shrink;
         }
         (self.is_stalled, self.clean) = (true, 0);
         self.last_limit = self.last_limit.saturating_sub(self.last_reserved).max(self.last_reserved).min(limit);
         if self.params.memory {
-            self.stalled_at = Some(walked);
-            self.last_limit = self.last_limit.min((walked as f64 * LEFT) as u64);
+            self.stalled_at = Some(size);
+            self.last_limit = self.last_limit.min((size as f64 * LEFT) as u64);
         }
         self.last_limit
     }
@@ -159,12 +160,12 @@ impl Rule for IslaVista {
     }
 
     fn next(&mut self, limit: u64, cycle: Cycle, bounds: &Bounds) -> u64 {
-        let Cycle { size: walked, live, stalled, .. } = cycle;
-        self.step(limit, Collection { walked, reserved: live, live, stalled }, bounds)
+        let Cycle { size, live, stalled, .. } = cycle;
+        self.step(limit, Collection { size, walked: limit, reserved: live, live, stalled }, bounds)
     }
 
     fn scavenged(&mut self, limit: u64, scavenge: Scavenge, bounds: &Bounds) -> u64 {
-        let Scavenge { before: walked, mature: reserved, live, stalled } = scavenge;
-        self.step(limit, Collection { walked, reserved, live, stalled }, bounds)
+        let Scavenge { before: size, mature: reserved, live, stalled } = scavenge;
+        self.step(limit, Collection { size, walked: size.min(limit), reserved, live, stalled }, bounds)
     }
 }

@@ -47,6 +47,8 @@ struct Cycle {
     size: u64,
     /// Handed out since the full collection before.
     allocated: u64,
+    /// As many of these have been handed out while it marked: they count as live, whether they are or not.
+    born: u64,
     /// Share of the time since the full collection before that went into collections, this one included: 0 to 1.
     load: f64,
     /// How long this one took, and how long the program has run since the one before.
@@ -72,10 +74,12 @@ struct Scavenge {
 /// A full collection, as a heap tells of it. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Collected {
-    /// Live after it.
+    /// What the heap held before it, and what is live after it.
+    pub(crate) size: u64,
     pub(crate) live: u64,
-    /// Handed out since the full collection before.
+    /// Handed out since the full collection before, and of that while this one marked.
     pub(crate) allocated: u64,
+    pub(crate) born: u64,
     /// Nursery collections since the full one before.
     pub(crate) pauses: Duration,
     /// The collection itself.
@@ -168,15 +172,16 @@ impl HeapSize {
 
     /// To be called after each full collection. Returns the new limit in bytes.
     pub(crate) fn collected(&mut self, collected: Collected) -> u64 {
-        let Collected { live, allocated, pauses, pause, mutator } = collected;
+        let Collected { size, live, allocated, born, pauses, pause, mutator } = collected;
         let gc = (pauses + pause).as_secs_f64();
         // Without a measurable time there is no load.
         let load = if gc > 0.0 { gc / (gc + mutator.as_secs_f64()) } else { 0.0 };
         self.full_reading = self.gauge.as_mut().and_then(Gauge::after);
-        let (size, stalled) = (self.live + allocated, self.full_reading.is_some_and(|reading| reading.stalled));
+        let stalled = self.full_reading.is_some_and(|reading| reading.stalled);
         (self.live, self.is_pressed) = (live, stalled);
-        let next =
-            self.rule.next(self.limit, Cycle { live, size, allocated, load, pause, mutator, stalled }, &self.bounds);
+        let born = born.min(live);
+        let cycle = Cycle { live, size, allocated, born, load, pause, mutator, stalled };
+        let next = self.rule.next(self.limit, cycle, &self.bounds);
         self.set(next)
     }
 

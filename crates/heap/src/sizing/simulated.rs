@@ -52,11 +52,11 @@ impl Machine {
     /// the new limit.
     fn collect(&mut self, live: u64, stalled: bool) -> u64 {
         self.stalls.store(stalled, Ordering::Relaxed);
-        let allocated = self.size.limit().saturating_sub(self.live);
+        let size = self.size.limit().max(self.live);
         self.live = live;
         let pause = Duration::from_millis(1);
         self.size.starts();
-        let limit = self.size.collected(Collected { live, allocated, pause, ..Collected::default() });
+        let limit = self.size.collected(Collected { size, live, pause, ..Collected::default() });
         assert_eq!(self.size.take_reading(CollectionKind::Full).map(|reading| reading.stalled), Some(stalled));
         assert_eq!(self.size.is_pressed(), stalled);
         limit
@@ -197,7 +197,7 @@ fn a_limit_counts_as_far_as_the_heap_has_filled_it() {
     // Memory is short: what is promoted is to be collected at once.
     assert_eq!(scavenged(&mut machine, 48 * MIB, 44 * MIB, true), 40 * MIB);
     assert!(machine.size.is_pressed());
-    let full = Collected { live: 10 * MIB, allocated: 44 * MIB, ..Collected::default() };
+    let full = Collected { size: 44 * MIB, live: 10 * MIB, ..Collected::default() };
     machine.stalls.store(false, Ordering::Relaxed);
     assert_eq!(machine.size.collected(full), 40 * MIB + step / 4);
     assert!(!machine.size.is_pressed());

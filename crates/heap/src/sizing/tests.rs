@@ -108,10 +108,11 @@ fn bounds_hold_whatever_happens() {
         for _ in 0..2000 {
             let live = next(1024) * MIB;
             let [pauses, pause, mutator] = [next(500), next(500), next(1000)].map(Duration::from_micros);
-            let limit = size.collected(Collected { live, allocated: 0, pauses, pause, mutator });
+            let limit = size.collected(Collected { live, pauses, pause, mutator, ..Collected::default() });
             assert_eq!(limit, size.limit());
             assert!((16 * MIB..=1024 * MIB).contains(&limit));
-            let room = (live as f64 * (growth - 1.0)) as u64;
+            let room = (growth - 1.0) * (live as f64 * live.min(64 * MIB) as f64).sqrt();
+            let room = room as u64;
             assert!(limit <= (live + room).max(16 * MIB), "{limit} over {live}");
             assert!(limit >= (live + room / 4).min(1024 * MIB), "{limit} over {live}");
         }

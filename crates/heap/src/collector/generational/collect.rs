@@ -263,7 +263,7 @@ impl Generational {
         }
         let core = &mut self.core;
         let live = survivors.bytes + progress.promoted.bytes - promoted_before;
-        core.pacer.collected(live, core.pacer.allocated, collection.elapsed());
+        core.pacer.collected(live, core.pacer.allocated, 0, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
     }
 }

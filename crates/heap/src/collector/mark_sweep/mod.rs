@@ -180,7 +180,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         finish(|budget| core.sweep(&mut sweeping, budget));
         let survivors = sweeping.survivors();
         let dropped_externals = core.externals.dead_count() as u64;
-        core.pacer.collected(survivors.bytes, core.pacer.allocated, start.elapsed());
+        core.pacer.collected(survivors.bytes, core.pacer.allocated, 0, start.elapsed());
         core.leaf_budget = core.pacer.headroom();
         phases.sweep = core.end_slice(slice);
         let slice = core.start_slice(Phase::Release);
