@@ -100,6 +100,12 @@ impl Pacer {
         self.sizing.collected(Collected { size, live, allocated, born, pauses, pause, mutator });
     }
 
+    /// What the heap should not grow beyond before the next full collection ends, in bytes: its maximum, or less where
+    /// memory has been short.
+    pub(crate) fn ceiling(&self) -> u64 {
+        self.sizing.ceiling()
+    }
+
     /// Whether memory has been short since the last full collection that it was not short for.
     pub(crate) fn is_pressed(&self) -> bool {
         self.sizing.is_pressed()

@@ -217,9 +217,9 @@ fn a_heap_finds_what_a_group_has() {
         // Below the limit of the group nothing stalls.
         let (status, text) = group.run(&format!("{config},max=80M"), 30, 1000);
         assert!(status.success() && figure(&text, "stalls") == 0 && figure(&text, "readings") > 0, "{status}: {text}");
-        // Beyond, the heap comes down again.
+        // Beyond, the heap comes down again, if only to try what there is.
         let (status, text) = group.run(&format!("{config},max=512M"), 30, 4000);
         assert!(status.success() && figure(&text, "stalls") > 0, "{status}: {text}");
-        assert!(figure(&text, "committed") < 128 * MIB, "{text}");
+        assert!(figure(&text, "committed") < 192 * MIB, "{text}");
     }
 }

@@ -126,6 +126,8 @@ pub(crate) struct HeapSize {
     full_reading: Option<PressureReading>,
     /// Whether memory has been short since the last full collection that it was not short for.
     is_pressed: bool,
+    /// The size at the last stall, in bytes.
+    stalled_at: u64,
     /// What the last full collection found live, in bytes.
     live: u64,
 }
@@ -144,7 +146,17 @@ impl HeapSize {
             _ => None,
         };
         let limit = rule.first(&bounds).clamp(bounds.minimum, bounds.maximum);
-        HeapSize { bounds, limit, rule, gauge, scavenge_reading: None, full_reading: None, is_pressed: false, live: 0 }
+        HeapSize {
+            bounds,
+            limit,
+            rule,
+            gauge,
+            scavenge_reading: None,
+            full_reading: None,
+            is_pressed: false,
+            stalled_at: 0,
+            live: 0,
+        }
     }
 
     /// The size at which the next full collection starts, in bytes.
@@ -156,6 +168,12 @@ impl HeapSize {
     /// for all that can be given back.
     pub(crate) fn is_pressed(&self) -> bool {
         self.is_pressed
+    }
+
+    /// What the heap should not grow beyond before the next full collection ends, in bytes: the maximum, or less where
+    /// memory has been short.
+    pub(crate) fn ceiling(&self) -> u64 {
+        if self.is_pressed { self.stalled_at.clamp(self.limit, self.bounds.maximum) } else { self.bounds.maximum }
     }
 
     /// What the machine said at the last nursery collection, or at the last full one, once.
@@ -178,7 +196,7 @@ impl HeapSize {
         let load = if gc > 0.0 { gc / (gc + mutator.as_secs_f64()) } else { 0.0 };
         self.full_reading = self.gauge.as_mut().and_then(Gauge::after);
         let stalled = self.full_reading.is_some_and(|reading| reading.stalled);
-        (self.live, self.is_pressed) = (live, stalled);
+        (self.live, self.is_pressed, self.stalled_at) = (live, stalled, size);
         let born = born.min(live);
         let cycle = Cycle { live, size, allocated, born, load, pause, mutator, stalled };
         let next = self.rule.next(self.limit, cycle, &self.bounds);
@@ -190,7 +208,9 @@ impl HeapSize {
     pub(crate) fn scavenged(&mut self, before: u64, mature: u64) -> bool {
         self.scavenge_reading = self.gauge.as_mut().and_then(Gauge::after);
         let stalled = self.scavenge_reading.is_some_and(|reading| reading.stalled);
-        self.is_pressed |= stalled;
+        if stalled {
+            (self.is_pressed, self.stalled_at) = (true, before);
+        }
         let next = self.rule.scavenged(self.limit, Scavenge { before, mature, live: self.live, stalled }, &self.bounds);
         self.set(next);
         stalled

@@ -197,10 +197,12 @@ fn a_limit_counts_as_far_as_the_heap_has_filled_it() {
     // Memory is short: what is promoted is to be collected at once.
     assert_eq!(scavenged(&mut machine, 48 * MIB, 44 * MIB, true), 40 * MIB);
     assert!(machine.size.is_pressed());
+    assert_eq!(machine.size.ceiling(), 48 * MIB, "a cycle is to end before the next stall");
     let full = Collected { size: 44 * MIB, live: 10 * MIB, ..Collected::default() };
     machine.stalls.store(false, Ordering::Relaxed);
     assert_eq!(machine.size.collected(full), 40 * MIB + step / 4);
     assert!(!machine.size.is_pressed());
+    assert_eq!(machine.size.ceiling(), MAXIMUM);
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Generational {
             size: core.pacer.size() + core.leaves.allocated_bytes(),
             live: core.pacer.live,
             limit: core.pacer.limit(),
-            maximum: core.config.maximum(),
+            maximum: core.pacer.ceiling(),
             allocated: core.pacer.allocated_total(),
         }
     }
