@@ -1,5 +1,6 @@
 //! What a heap reports: stops of the mutator, slices of collections, one event for each collection, and running totals.
 
+use crate::machine::{MachineNotes, PressureReading};
 use crate::plan::AccessCounters;
 use serde::Serialize;
 use std::fmt;
@@ -104,6 +105,8 @@ pub struct GcEvent {
     pub freed_handles: u64,
     /// Host values dropped.
     pub dropped_externals: u64,
+    /// What the machine said of memory pressure; `None` where nobody was asked, or nobody knows.
+    pub pressure: Option<PressureReading>,
 }
 
 impl GcEvent {
@@ -209,22 +212,23 @@ impl fmt::Display for GcEvent {
             ms(self.zeroing),
             ms(self.pause),
         )?;
-        let Some(totals) = self.cycle else { return Ok(()) };
-        let CycleTotals { slices, elapsed, longest_stop, idle, shrunk_gaps, missed_deadline } = totals;
-        let deadline = if missed_deadline { "missed" } else { "met" };
-        write!(
-            formatter,
-            " in {slices} slices over {:.3} ms, longest {:.3} ms, shrunk gaps {shrunk_gaps}, deadline {deadline}",
-            ms(elapsed),
-            ms(longest_stop),
-        )?;
-        if !idle.is_zero() {
-            write!(formatter, ", idle {:.3} ms", ms(idle))?;
+        if let Some(totals) = self.cycle {
+            let CycleTotals { slices, elapsed, longest_stop, idle, shrunk_gaps, missed_deadline } = totals;
+            let deadline = if missed_deadline { "missed" } else { "met" };
+            write!(
+                formatter,
+                " in {slices} slices over {:.3} ms, longest {:.3} ms, shrunk gaps {shrunk_gaps}, deadline {deadline}",
+                ms(elapsed),
+                ms(longest_stop),
+            )?;
+            if !idle.is_zero() {
+                write!(formatter, ", idle {:.3} ms", ms(idle))?;
+            }
+            if !self.concurrent_marking.is_zero() {
+                write!(formatter, ", helper {:.3} ms", ms(self.concurrent_marking))?;
+            }
         }
-        match self.concurrent_marking {
-            Duration::ZERO => Ok(()),
-            helped => write!(formatter, ", helper {:.3} ms", ms(helped)),
-        }
+        self.pressure.map_or(Ok(()), |reading| write!(formatter, ", {reading}"))
     }
 }
 
@@ -351,6 +355,11 @@ pub struct GcStop {
 
 /// Is told of every collection.
 pub trait GcObserver: Send {
+    /// Called once, when the heap gets the observer. Nothing is done, unless implemented otherwise.
+    fn machine(&mut self, notes: &MachineNotes) {
+        let _ = notes;
+    }
+
     /// Called at the end of a collection, while the mutator still stands.
     fn event(&mut self, event: &GcEvent);
 
@@ -394,6 +403,14 @@ pub struct HeapStats {
     pub committed_bytes: u64,
     /// Size at which the next full collection starts.
     pub limit_bytes: u64,
+    /// The most that the heap may take.
+    pub maximum_bytes: u64,
+    /// Collections at which the machine was asked about memory pressure.
+    pub pressure_readings: u64,
+    /// Of these, those at which memory had been short.
+    pub pressure_stalls: u64,
+    /// What asking has cost, in microseconds.
+    pub pressure_us: u64,
     /// Copied into the mature space so far.
     pub promoted_bytes: u64,
     /// Taken by immortal records.

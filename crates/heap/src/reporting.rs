@@ -99,11 +99,13 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Counts a finished collection, whose last stop has ended, and tells the observer of it. The number of `event` is
-    /// set here; of a cycle, ended or broken off by a full collection, also what its stops say: start, pause, totals.
+    /// set here, and what the machine says of memory; of a cycle, ended or broken off by a full collection, also what
+    /// its stops say: start, pause, totals.
     pub(crate) fn report(&mut self, mut event: GcEvent) {
         let stats = &mut self.stats;
         stats.collections += 1;
         event.number = stats.collections;
+        event.pressure = self.pacer.take_reading(event.kind);
         stats.full_collections += (event.kind == CollectionKind::Full) as u64;
         stats.cycles += (event.kind == CollectionKind::Cycle) as u64;
         if event.kind != CollectionKind::Nursery {
@@ -169,6 +171,7 @@ mod tests {
             aging_bytes: 0,
             freed_handles: 0,
             dropped_externals: 0,
+            pressure: None,
         }
     }
 

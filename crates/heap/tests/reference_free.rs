@@ -86,7 +86,7 @@ impl Text {
 fn what_is_not_looked_at_lives() {
     for stress in [None, Some(1)] {
         let config =
-            HeapConfig { max_bytes: 64 << 20, min_bytes: 1 << 20, stress, verify: true, ..HeapConfig::default() };
+            HeapConfig { max_bytes: Some(64 << 20), min_bytes: 1 << 20, stress, verify: true, ..HeapConfig::default() };
         for config in all_layouts(config) {
             let mut text = Text::new(&config);
             text.roots[0] = text.heap.allocate_array(text.lines, STRINGS, &mut text.roots).unwrap();

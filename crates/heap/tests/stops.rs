@@ -48,7 +48,7 @@ impl GcObserver for Noting {
 #[test]
 fn each_collection_is_one_stop() {
     for collector in ["mark-sweep", "generational"] {
-        let mut config = HeapConfig { min_bytes: 4 << 20, max_bytes: 16 << 20, ..HeapConfig::default() };
+        let mut config = HeapConfig { min_bytes: 4 << 20, max_bytes: Some(16 << 20), ..HeapConfig::default() };
         config.set("collector", collector).unwrap();
         if collector == "generational" {
             config.set("full", "stop").unwrap();

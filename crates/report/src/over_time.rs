@@ -215,6 +215,7 @@ mod tests {
             aging_bytes: 0,
             freed_handles: 0,
             dropped_externals: 0,
+            pressure: None,
         }
     }
 

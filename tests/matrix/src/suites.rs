@@ -1,6 +1,6 @@
 //! What each suite runs under.
 
-use crate::axes::{AXES, Axis};
+use crate::axes::{AXES, Axis, Value};
 use crate::cover::{cover, own};
 use crate::row::Row;
 
@@ -85,7 +85,13 @@ impl Suite {
     pub fn rows(&self) -> Vec<Row> {
         let sized = |axis: &Axis| match axis.name {
             "nursery" => own("nursery", &[self.nursery, "nursery=appel"]),
-            "sizing" => own("sizing", &["sizing=gc-ratio", self.fixed]),
+            "sizing" => {
+                let of_the_suite = |value: &Value| match value.settings {
+                    "sizing=fixed" => self.fixed,
+                    settings => settings,
+                };
+                own("sizing", &axis.values.iter().map(of_the_suite).collect::<Vec<_>>())
+            }
             _ => {
                 Axis { values: axis.values.iter().copied().filter(|value| self.has(value.settings)).collect(), ..*axis }
             }

@@ -365,6 +365,7 @@ impl Cycle {
             marked_objects: self.objects,
             freed_handles: core.model.take_released(),
             dropped_externals: self.dropped,
+            pressure: None,
         }
     }
 }

@@ -374,7 +374,7 @@ fn exhaust_in_each_phase<H: Units>(model: impl Fn() -> Model<H>, new: &[usize]) 
 const PHASES: [&str; 8] = ["clear", "frames", "mark", "marked", "release", "slots", "sweep", "values"];
 
 fn config(collector: &str) -> HeapConfig {
-    let mut config = HeapConfig { min_bytes: 2 << 20, max_bytes: 16 << 20, ..HeapConfig::default() };
+    let mut config = HeapConfig { min_bytes: 2 << 20, max_bytes: Some(16 << 20), ..HeapConfig::default() };
     // Cycles begin, and slices come, when the test asks for them.
     config.set("collector", collector).unwrap();
     config.set("schedule", "work").unwrap();
@@ -407,7 +407,7 @@ fn finish_instead_of_collecting<H: Units>(
     config: &HeapConfig,
     heap: fn(&HeapConfig, Arc<TypeTable>) -> Result<H, HeapError>,
 ) {
-    let config = HeapConfig { min_bytes: 1 << 20, max_bytes: 1 << 20, ..config.clone() };
+    let config = HeapConfig { min_bytes: 1 << 20, max_bytes: Some(1 << 20), ..config.clone() };
     for units in [0, 1, 2, 5, 20] {
         let mut model = Model::new(&config, heap);
         for index in 0..2 * FRAMES {
@@ -439,7 +439,7 @@ fn a_cycle_that_frees_enough_is_finished_and_nothing_else_is_collected() {
 
 /// A program that fills its heap slowly fails before it spends all its time in collections.
 fn fill_slowly<H: Units>(config: &HeapConfig, heap: fn(&HeapConfig, Arc<TypeTable>) -> Result<H, HeapError>) {
-    let config = HeapConfig { min_bytes: 1 << 20, max_bytes: 2 << 20, ..config.clone() };
+    let config = HeapConfig { min_bytes: 1 << 20, max_bytes: Some(2 << 20), ..config.clone() };
     let mut model = Model::new(&config, heap);
     let error = loop {
         let garbage = (0..3).try_for_each(|_| model.allocate_node(0));

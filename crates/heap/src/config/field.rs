@@ -14,6 +14,8 @@ pub(super) enum Field<'a> {
     Bytes(&'a mut u32),
     /// Bytes.
     Size(&'a mut u64),
+    /// Bytes, or `auto`.
+    Maximum(&'a mut Option<u64>),
     /// Bytes, or `appel`.
     Nursery(&'a mut Nursery),
     Percent(&'a mut u32),
@@ -31,6 +33,7 @@ impl Field<'_> {
             Field::Choice(choice) => choice.names().join("|"),
             Field::Switch(_) => "on|off".to_string(),
             Field::Bytes(_) | Field::Size(_) => "SIZE".to_string(),
+            Field::Maximum(_) => "SIZE|auto".to_string(),
             Field::Nursery(_) => "SIZE|appel".to_string(),
             Field::Percent(_) => "PERCENT".to_string(),
             Field::Micros(_) => "TIME".to_string(),
@@ -47,6 +50,8 @@ impl Field<'_> {
             Field::Switch(false) | Field::Every(None) => "off".to_string(),
             Field::Bytes(bytes) => size_text((**bytes).into()),
             Field::Size(bytes) => size_text(**bytes),
+            Field::Maximum(Some(bytes)) => size_text(*bytes),
+            Field::Maximum(None) => "auto".to_string(),
             Field::Nursery(Nursery::Fixed(bytes)) => size_text(*bytes),
             Field::Nursery(Nursery::Appel) => "appel".to_string(),
             Field::Percent(percent) => percent.to_string(),
@@ -75,6 +80,8 @@ impl Field<'_> {
             },
             Field::Bytes(bytes) => **bytes = size(text)?.try_into().map_err(|_| "less than 4G")?,
             Field::Size(bytes) => **bytes = size(text)?,
+            Field::Maximum(bytes) if text == "auto" => **bytes = None,
+            Field::Maximum(bytes) => **bytes = Some(size(text)?),
             Field::Nursery(nursery) if text == "appel" => **nursery = Nursery::Appel,
             Field::Nursery(nursery) => **nursery = Nursery::Fixed(size(text)?),
             Field::Percent(percent) => **percent = number("a number of percent such as 25")?,
@@ -92,9 +99,14 @@ impl Field<'_> {
             Field::Bytes(number) | Field::Percent(number) | Field::Micros(number) => Some((**number).into()),
             Field::Every(Some(every)) => Some((*every).into()),
             Field::Size(bytes) => Some(**bytes as f64),
+            Field::Maximum(Some(bytes)) => Some(*bytes as f64),
             Field::Nursery(Nursery::Fixed(bytes)) => Some(*bytes as f64),
             Field::Factor(factor) => Some(**factor),
-            Field::Choice(_) | Field::Switch(_) | Field::Nursery(Nursery::Appel) | Field::Every(None) => None,
+            Field::Choice(_)
+            | Field::Switch(_)
+            | Field::Nursery(Nursery::Appel)
+            | Field::Every(None)
+            | Field::Maximum(None) => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::collector::Collector;
 use crate::collector::generational::params::{Full, GenerationalParams};
 use crate::collector::schedule::{CycleParams, Schedule, TimeParams};
 use crate::error::HeapError;
-use crate::sizing::Sizing;
+use crate::sizing::{IslaVistaParams, Sizing};
 use crate::values::Choice;
 use crate::views::NativeViews;
 use crate::zeroing::Zeroing;
@@ -163,9 +163,9 @@ pub(super) const PARAMETERS: &[Key] = &[
     ),
     key(
         "max",
-        |c| Some(Field::Size(&mut c.max_bytes)),
+        |c| Some(Field::Maximum(&mut c.max_bytes)),
         Range::Sizes(MIN_MAX_BYTES, MAX_BYTES, "32-bit references reach no further"),
-        "most memory for objects, handles and immortal records",
+        "most memory for objects, handles and immortal records; auto: what the machine allows, 2G at most",
     ),
     key("min", |c| Some(Field::Size(&mut c.min_bytes)), Range::Any, "below this size no collection starts by itself"),
     key(
@@ -176,6 +176,45 @@ pub(super) const PARAMETERS: &[Key] = &[
         },
         Range::Between(1.05, 100.0),
         "collect at the latest when the heap is FACTOR times what survived",
+    ),
+    key(
+        "iv-grow",
+        |c| Some(Field::Factor(&mut isla_vista(c)?.grow)),
+        Range::Between(0.001, 1.0),
+        "part of the base of steps that the limit grows by at a collection",
+    ),
+    key(
+        "iv-shrink",
+        |c| Some(Field::Factor(&mut isla_vista(c)?.shrink)),
+        Range::Between(0.0, 0.99),
+        "part of that base that a stall takes away",
+    ),
+    key(
+        "iv-recover",
+        |c| Some(Field::Switch(&mut isla_vista(c)?.recover)),
+        Range::Any,
+        "steps grow again after collections without a stall",
+    ),
+    key(
+        "iv-memory",
+        |c| Some(Field::Switch(&mut isla_vista(c)?.memory)),
+        Range::Any,
+        "the size at the last stall is approached slowly",
+    ),
+    key(
+        "pressure",
+        |c| choice(&mut isla_vista(c)?.pressure),
+        Range::Any,
+        "who is asked first whether memory is short; auto: whoever can tell best",
+    ),
+    key(
+        "balance",
+        |c| match &mut c.sizing {
+            Sizing::Balanced(params) => Some(Field::Size(&mut params.balance)),
+            _ => None,
+        },
+        Range::AtLeast(1),
+        "what memory is worth: the inverse of its price",
     ),
     key("verify", |c| Some(Field::Switch(&mut c.verify)), Range::Any, "check the whole heap after each collection"),
     key("stress", |c| Some(Field::Every(&mut c.stress)), Range::AtLeast(1), "collect at every N-th allocation"),
@@ -220,6 +259,10 @@ fn cycles(config: &mut HeapConfig) -> Option<&mut CycleParams> {
 
 fn time(config: &mut HeapConfig) -> Option<&mut TimeParams> {
     if let Schedule::Time(params) = &mut cycles(config)?.schedule { Some(params) } else { None }
+}
+
+fn isla_vista(config: &mut HeapConfig) -> Option<&mut IslaVistaParams> {
+    if let Sizing::IslaVista(params) = &mut config.sizing { Some(params) } else { None }
 }
 
 fn zrays(config: &mut HeapConfig) -> Option<&mut ZRayParams> {

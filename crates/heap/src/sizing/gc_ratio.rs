@@ -105,6 +105,7 @@ fn mix(from: f64, to: f64, part: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn the_tables_points_are_met() {
@@ -140,8 +141,10 @@ mod tests {
     #[test]
     fn what_was_born_in_a_cycle_is_no_reason_for_a_larger_heap() {
         let mut rule = GcRatio::new(GcRatioParams::DEFAULT, true);
-        let bounds = Bounds { minimum: 0, maximum: u64::MAX };
-        let mut next = |born| rule.next(10 << 40, Cycle { live: 40 << 20, born, load: 1.0 }, &bounds) >> 20;
+        let bounds = Bounds { minimum: 0, maximum: u64::MAX, nursery: 0 };
+        let (pause, mutator) = (Duration::from_secs(1), Duration::ZERO);
+        let cycle = Cycle { live: 40 << 20, size: 0, allocated: 0, born: 0, load: 1.0, pause, mutator, stalled: false };
+        let mut next = |born| rule.next(10 << 40, Cycle { born, ..cycle }, &bounds) >> 20;
         assert_eq!([0, 10 << 20, 30 << 20].map(&mut next), [80, 60, 42]);
     }
 

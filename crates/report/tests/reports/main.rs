@@ -42,6 +42,7 @@ fn event(number: u64, kind: CollectionKind, start: Duration, pause: Duration) ->
         aging_bytes: 0,
         freed_handles: 0,
         dropped_externals: 0,
+        pressure: None,
     }
 }
 

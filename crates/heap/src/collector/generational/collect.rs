@@ -107,6 +107,7 @@ impl Generational {
         let start = stop.start;
         // Nobody asks for a nursery collection but for a cycle, in time that the embedder gives.
         let is_idle = cause == Cause::Requested && wanted == CollectionKind::Nursery;
+        self.core.pacer.starts();
         // Leaves are handed out apart from what the nursery and large objects count; those of old spines count as live.
         let before_bytes = self.live_bytes() + self.allocated + self.core.leaves.young_bytes();
         self.allocated += self.core.leaves.allocated_bytes();
@@ -128,6 +129,7 @@ impl Generational {
             shortage = self.shortage(&progress, request).or(is_exhausted);
         }
         let finishing = if cycle.is_some() { finishing.elapsed() } else { Duration::ZERO };
+        let mut is_short = false;
         let (kind, cause) = match shortage {
             _ if wanted == CollectionKind::Full => (CollectionKind::Full, cause),
             Some(cause) => (CollectionKind::Full, cause),
@@ -139,13 +141,18 @@ impl Generational {
         } else if cycle.is_none() {
             let cause = if cause == Cause::Nursery { Cause::Limit } else { cause };
             self.after_nursery_collection(begins, cause, roots);
+            is_short = self.core.pacer.scavenged(before_bytes);
         }
         self.start_cycle();
-        if kind == CollectionKind::Full {
+        if kind == CollectionKind::Full || is_short {
             let slice = self.core.start_slice(Phase::Release);
             let room = self.core.pacer.headroom();
             let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
-            finish(|budget| self.core.pool.release_to_system(&mut release, budget));
+            match self.quantum().filter(|_| is_short) {
+                // The next cycle gives the rest back.
+                Some(mut budget) => _ = self.core.pool.release_to_system(&mut release, &mut budget),
+                None => finish(|budget| self.core.pool.release_to_system(&mut release, budget)),
+            }
             progress.phases.release = self.core.end_slice(slice);
         }
         let is_full = kind == CollectionKind::Full;
@@ -191,6 +198,7 @@ impl Generational {
             aging_bytes: self.nursery.kept_bytes(),
             freed_handles: 0,
             dropped_externals: self.core.externals.dead_count() as u64,
+            pressure: None,
         };
         self.allocated_before += std::mem::take(&mut self.allocated);
         if self.core.config.verify {

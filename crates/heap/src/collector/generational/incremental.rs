@@ -70,7 +70,7 @@ impl Generational {
             size: core.pacer.size() + core.leaves.allocated_bytes(),
             live: core.pacer.live,
             limit: core.pacer.limit(),
-            maximum: core.config.maximum(),
+            maximum: core.pacer.ceiling(),
             allocated: core.pacer.allocated_total(),
         }
     }
@@ -87,6 +87,12 @@ impl Generational {
     /// Whether a cycle is under way.
     pub(super) fn in_cycle(&self) -> bool {
         self.incremental.as_ref().is_some_and(Incremental::is_running)
+    }
+
+    /// What may be done at once beside a nursery collection; `None` where the mutator is stopped for whatever is to be
+    /// done.
+    pub(super) fn quantum(&self) -> Option<Budget> {
+        self.incremental.as_ref().map(|incremental| incremental.scheduler.quantum(Instant::now()))
     }
 
     /// Before a nursery collection: what it changes, no helper is to read meanwhile.

@@ -72,7 +72,7 @@ impl<M: ReferenceModel> Realtime<M> {
             size: core.pacer.size() + leaves,
             live: core.pacer.live,
             limit: core.pacer.limit(),
-            maximum: core.config.maximum(),
+            maximum: core.pacer.ceiling(),
             allocated: core.pacer.allocated_total() + leaves,
         }
     }
