@@ -164,6 +164,11 @@ impl HeapConfig {
         }
     }
 
+    /// The same heap, without what it was given by name.
+    fn bare(&self) -> HeapConfig {
+        HeapConfig { given: Given::default(), ..*self }
+    }
+
     /// The zeroing strategy: the one asked for, or the collector's own.
     pub fn zeroing(&self) -> Zeroing {
         self.zeroing.unwrap_or(self.collector.attributes().zeroing().values[0])

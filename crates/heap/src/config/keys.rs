@@ -14,6 +14,8 @@ use crate::sizing::{IslaVistaParams, Sizing};
 use crate::values::Choice;
 use crate::views::NativeViews;
 use crate::zeroing::Zeroing;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// One row.
 #[derive(Debug)]
@@ -25,6 +27,13 @@ pub(super) struct Key {
     /// What it is, for the help.
     pub(super) help: &'static str,
 }
+
+/// An axis, and the names of its values that have a parameter.
+type Owners = (&'static Key, Vec<&'static str>);
+
+/// The owners of each parameter that has some.
+static OWNERS: LazyLock<HashMap<&str, Owners>> =
+    LazyLock::new(|| PARAMETERS.iter().filter_map(|key| Some((key.name, key.find_owners()?))).collect());
 
 /// The axes.
 pub(super) const AXES: &[Key] = &[
@@ -290,7 +299,7 @@ fn first_n_grows(config: &mut HeapConfig) -> Option<Field<'_>> {
 impl Key {
     /// The key's value in a configuration, as [`parse`](Self::parse) takes it; `None` where it has no such parameter.
     pub(super) fn text(&self, config: &HeapConfig) -> Option<String> {
-        (self.field)(&mut config.clone()).map(|field| field.text())
+        (self.field)(&mut config.bare()).map(|field| field.text())
     }
 
     /// Sets the key's value in a configuration; does nothing where it has no such parameter.
@@ -307,7 +316,7 @@ impl Key {
     /// # Errors
     /// [`HeapError::InvalidConfig`] with one sentence.
     pub(super) fn validate(&self, config: &HeapConfig) -> Result<(), HeapError> {
-        match (self.field)(&mut config.clone()) {
+        match (self.field)(&mut config.bare()) {
             Some(field) if !self.range.contains(&field) => {
                 let wanted = self.range.wanted(&field);
                 Err(HeapError::invalid(format!("{} is {}, but must be {wanted}", self.name, field.text())))
@@ -317,7 +326,11 @@ impl Key {
     }
 
     /// The axis that the parameter belongs to, and the names of its values that have it; `None` where every heap has.
-    pub(super) fn owners(&self) -> Option<(&'static Key, Vec<&'static str>)> {
+    pub(super) fn owners(&self) -> Option<&'static Owners> {
+        OWNERS.get(self.name)
+    }
+
+    fn find_owners(&self) -> Option<Owners> {
         AXES.iter().find_map(|axis| {
             let names = axis.names();
             let owns = |name: &&str| self.text(&axis.with(name)).is_some();
@@ -329,7 +342,7 @@ impl Key {
     /// A default configuration for each value that the parameter belongs to.
     pub(super) fn samples(&self) -> Vec<(&'static str, HeapConfig)> {
         match self.owners() {
-            Some((axis, owners)) => owners.into_iter().map(|owner| (owner, axis.with(owner))).collect(),
+            Some((axis, owners)) => owners.iter().map(|owner| (*owner, axis.with(owner))).collect(),
             None => vec![("", HeapConfig::default())],
         }
     }
