@@ -217,7 +217,17 @@ fn heap_limits_and_log() {
     let logged = lab.run(&["--gc-log", "--heap", "min=1M"], &allocate(false), &[]);
     assert_eq!(logged.status, 0, "{logged:?}");
     assert!(logged.err.lines().count() > 5, "{logged:?}");
-    assert!(logged.err.lines().all(|line| line.starts_with("gc #") && line.contains(" ms")), "{logged:?}");
+    let (machine, lines) = logged.err.split_once('\n').unwrap();
+    assert!(machine.starts_with("gc heap: max ") && machine.contains(" (memory limit: "), "{logged:?}");
+    assert!(lines.lines().all(|line| line.starts_with("gc #") && line.contains(" ms")), "{logged:?}");
+    let isla_vista = ["--gc-log", "--heap", "min=1M,max=64M,sizing=isla-vista,pressure=vmstat"];
+    let logged = lab.run(&isla_vista, &allocate(false), &[]);
+    let (machine, lines) = logged.err.split_once('\n').unwrap();
+    assert!(machine.starts_with("gc heap: max 65536K; "), "{logged:?}");
+    if cfg!(target_os = "linux") {
+        assert!(machine.contains("memory pressure by vmstat (/proc/vmstat), else "), "{logged:?}");
+        assert!(lines.lines().count() > 5 && lines.lines().all(|line| line.contains(" (asked in 0.")), "{logged:?}");
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn copies(config: &HeapConfig, bytes: u32) -> Result<[f64; 7], Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arrays = Arrays::Mapped(MappedParams::DEFAULT);
-    let mut config = HeapConfig { arrays, min_bytes: 0, max_bytes: 4 << 30, ..HeapConfig::default() };
+    let mut config = HeapConfig { arrays, min_bytes: 0, max_bytes: Some(4 << 30), ..HeapConfig::default() };
     for argument in std::env::args().skip(1) {
         let (key, value) = argument.split_once('=').ok_or("arguments are key=value")?;
         config.set(key, value)?;

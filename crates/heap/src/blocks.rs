@@ -282,6 +282,13 @@ impl BlockPool {
         Some(start)
     }
 
+    /// Notes that compiled code marks cards in `count` taken blocks, where there are cards.
+    pub(crate) fn note_markable(&self, start: u32, count: u32) {
+        if self.has_cards {
+            self.cage.note_markable(start, count);
+        }
+    }
+
     /// Moves the frontier so that a free run of `count` blocks ends there; returns the run's start.
     fn grow(&mut self, count: u32) -> Option<u32> {
         let frontier = self.frontier();

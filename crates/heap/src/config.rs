@@ -13,11 +13,12 @@ use crate::arrays::{Arrays, SpineMode};
 use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};
 use crate::cage::NULL_GUARD_BYTES;
 use crate::collector::Collector;
-use crate::collector::generational::params::GenerationalParams;
+use crate::collector::generational::params::{GenerationalParams, Nursery};
 use crate::error::HeapError;
+use crate::os::limits::{self, MachineLimit};
 use crate::plan::{AccessPlan, ArrayPlan, CountingPlan, MutatorContext, SpinePlan};
 use crate::references::References;
-use crate::sizing::{Bounds, GcRatioParams, Sizing};
+use crate::sizing::{Bounds, GcRatioParams, Sizing, ceiling};
 use crate::views::NativeViews;
 use crate::zeroing::Zeroing;
 
@@ -39,8 +40,10 @@ pub struct HeapConfig {
     /// Compiled code counts its accesses to array elements, by position.
     pub count_accesses: bool,
     /// The most memory that objects, handles and immortal records may take, in bytes. Exhaustion is an
-    /// [`AllocationError`](crate::AllocationError).
-    pub max_bytes: u64,
+    /// [`AllocationError`](crate::AllocationError). `None` is what the machine has for this process, looked up when the
+    /// heap is made: 2 GiB, or 7/8 of the lowest limit of its memory groups or of physical memory, less what the
+    /// process has already.
+    pub max_bytes: Option<u64>,
     /// No collection starts by itself below this size, in bytes; a smaller `max_bytes` takes its place.
     pub min_bytes: u64,
     /// Walk and check the whole heap after each collection (before it, too, under `stress`). Panics where an
@@ -66,7 +69,7 @@ impl Default for HeapConfig {
             zeroing: None,
             sizing: Sizing::GcRatio(GcRatioParams::DEFAULT),
             count_accesses: false,
-            max_bytes: 2 << 30,
+            max_bytes: None,
             min_bytes: 16 << 20,
             verify: false,
             stress: None,
@@ -92,7 +95,7 @@ impl HeapConfig {
         self.validate_keys()?;
         self.validate_references()?;
         self.validate_zeroing()?;
-        if let Some(sentence) = self.arrays.obstacle(self.native_views, self.references, self.max_bytes) {
+        if let Some(sentence) = self.arrays.obstacle(self.native_views, self.references, self.maximum()) {
             return Err(HeapError::invalid(sentence));
         }
         if self.stress_polls && self.stress.is_none() {
@@ -161,6 +164,11 @@ impl HeapConfig {
         }
     }
 
+    /// The same heap, without what it was given by name.
+    fn bare(&self) -> HeapConfig {
+        HeapConfig { given: Given::default(), ..*self }
+    }
+
     /// The zeroing strategy: the one asked for, or the collector's own.
     pub fn zeroing(&self) -> Zeroing {
         self.zeroing.unwrap_or(self.collector.attributes().zeroing().values[0])
@@ -174,11 +182,24 @@ impl HeapConfig {
     /// What is said of the heap's size.
     pub(crate) fn bounds(&self) -> Bounds {
         let maximum = self.maximum();
-        Bounds { minimum: self.min_bytes.min(maximum), maximum }
+        let nursery = match self.collector {
+            Collector::Generational(GenerationalParams { nursery: Nursery::Fixed(bytes), .. }) => {
+                bytes.min(maximum / 4)
+            }
+            _ => 0,
+        };
+        Bounds { minimum: self.min_bytes.min(maximum), maximum, nursery }
     }
 
-    /// The usable maximum: `max_bytes`, or what the cage holds.
+    /// The usable maximum: `max_bytes`, or what the cage holds. Where there is none yet, the most that it may become.
     pub(crate) fn maximum(&self) -> u64 {
-        self.max_bytes.min(MAX_HEAP_BYTES)
+        self.max_bytes.unwrap_or(ceiling::MOST_BYTES).min(MAX_HEAP_BYTES)
+    }
+
+    /// The same with a maximum, and the machine's limit where it comes from that.
+    pub(crate) fn with_maximum(&self) -> (HeapConfig, Option<MachineLimit>) {
+        let limit = if self.max_bytes.is_none() { limits::lowest() } else { None };
+        let maximum = self.max_bytes.unwrap_or_else(|| ceiling::maximum(limit.as_ref(), limits::resident()));
+        (HeapConfig { max_bytes: Some(maximum), ..self.clone() }, limit)
     }
 }

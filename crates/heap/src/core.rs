@@ -16,6 +16,7 @@ use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::observer::{ArrayStats, CountedArrays, GcObserver, HeapStats, Phase, PhaseTimes};
+use crate::os::limits::MachineLimit;
 use crate::pacing::Pacer;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
@@ -78,6 +79,8 @@ pub(crate) struct Core<M> {
     pub(crate) immortal: ImmortalSpace,
     pub(crate) pacer: Pacer,
     pub(crate) observer: Option<Box<dyn GcObserver>>,
+    /// What the maximum follows, where nobody has set it.
+    pub(crate) machine_limit: Option<MachineLimit>,
     pub(crate) stats: HeapStats,
     /// The stops of the cycle under way.
     pub(crate) cycle_stops: CycleStops,
@@ -142,6 +145,7 @@ impl<M: ReferenceModel> Core<M> {
             immortal: ImmortalSpace::default(),
             pacer: Pacer::new(config),
             observer: None,
+            machine_limit: None,
             stats: HeapStats::default(),
             cycle_stops: CycleStops::default(),
             made: Instant::now(),
@@ -479,9 +483,9 @@ impl<M: ReferenceModel> Core<M> {
     /// Running totals, but for what collectors count each in their own way.
     pub(crate) fn stats(&self) -> HeapStats {
         let mut stats = HeapStats {
+            maximum_bytes: self.config.maximum(),
             used_bytes: self.pool.used_bytes(),
             committed_bytes: self.pool.committed_bytes(),
-            limit_bytes: self.pacer.limit(),
             immortal_bytes: self.immortal.bytes,
             handle_bytes: self.model.occupied_bytes(),
             externals: self.externals.count() as u64,
@@ -491,6 +495,7 @@ impl<M: ReferenceModel> Core<M> {
             ..self.stats
         };
         self.mapped.add_to(&mut stats);
+        self.pacer.add_to(&mut stats);
         stats
     }
 }

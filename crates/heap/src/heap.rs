@@ -13,6 +13,7 @@ use crate::error::{AllocationError, HeapError};
 use crate::layout::StorageKind;
 use crate::observer::{Cause, GcObserver, HeapStats};
 use crate::plan::MutatorContext;
+use crate::pressure::PressureSource;
 use crate::reference::Reference;
 use crate::references::References;
 use crate::references::direct::Direct;
@@ -83,16 +84,21 @@ heaps! {
 pub(crate) use dispatch;
 
 impl Heap {
-    /// Makes an empty heap for objects of the types in `types`.
+    /// Makes an empty heap for objects of the types in `types`. Where the configuration has no maximum, the machine is
+    /// asked what there is.
     ///
     /// # Errors
     /// [`HeapError::InvalidConfig`], or [`HeapError::System`] where address space is lacking.
     pub fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Heap, HeapError> {
         config.validate()?;
-        Inner::new(config, types).map(Heap)
+        let (config, limit) = config.with_maximum();
+        config.validate()?;
+        let mut heap = Heap(Inner::new(&config, types)?);
+        dispatch!(&mut heap.0, heap => heap.core.machine_limit = limit);
+        Ok(heap)
     }
 
-    /// The configuration that the heap was made with.
+    /// The configuration that the heap was made with. It has a maximum in any case.
     pub fn config(&self) -> &HeapConfig {
         dispatch!(&self.0, heap => &heap.core.config)
     }
@@ -317,7 +323,16 @@ impl Heap {
 
     /// Reports every collection to `observer` from now on.
     pub fn set_observer(&mut self, observer: Box<dyn GcObserver>) {
-        dispatch!(&mut self.0, heap => heap.core.observer = Some(observer))
+        dispatch!(&mut self.0, heap => {
+            let notes = heap.core.pacer.machine_notes(heap.core.config.maximum(), heap.core.machine_limit.clone());
+            heap.core.observer.insert(observer).machine(&notes);
+        })
+    }
+
+    /// Has `source` asked for memory pressure from now on, in place of what the system tells. Makes no difference where
+    /// the rule for the heap's size does not ask: all but [`Sizing::IslaVista`](crate::Sizing::IslaVista).
+    pub fn set_pressure_source(&mut self, source: Box<dyn PressureSource>) {
+        dispatch!(&mut self.0, heap => heap.core.pacer.set_source(source))
     }
 
     /// Walks the whole heap and checks its invariants; with `roots`, checks them too.
@@ -348,10 +363,20 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_without_a_maximum_gets_the_machines() {
+        let heap = Heap::new(&HeapConfig::default(), TypeTable::new().unwrap()).unwrap();
+        let maximum = heap.config().max_bytes.unwrap();
+        assert!(maximum <= 2 << 30 && maximum == heap.stats().maximum_bytes, "{maximum}");
+        assert!(heap.stats().limit_bytes <= maximum);
+        let given = HeapConfig { max_bytes: Some(3 << 30), ..HeapConfig::default() };
+        assert_eq!(Heap::new(&given, TypeTable::new().unwrap()).unwrap().stats().maximum_bytes, 3 << 30);
+    }
+
+    #[test]
     fn there_is_a_heap_of_whatever_a_collector_takes() {
         for &collector in Collector::ALL {
             for &references in collector.attributes().references().values {
-                let config = HeapConfig { collector, references, ..HeapConfig::default() };
+                let config = HeapConfig { collector, references, max_bytes: Some(1 << 30), ..HeapConfig::default() };
                 let heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
                 assert_eq!(heap.config(), &config);
             }

@@ -48,11 +48,13 @@ mod external;
 mod geometry;
 mod heap;
 pub mod layout;
+mod machine;
 mod marks;
 mod observer;
 mod os;
 mod pacing;
 pub mod plan;
+mod pressure;
 pub mod reference;
 pub mod references;
 mod reporting;
@@ -75,11 +77,14 @@ pub use collector::Collector;
 pub use config::{Given, HeapConfig};
 pub use error::{AllocationError, HeapError};
 pub use heap::Heap;
+pub use machine::{MachineNotes, PressureReading};
 pub use observer::{
     ArrayStats, Cause, CollectionKind, CountedArrays, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapStats,
     Phase, PhaseTimes, StopKind,
 };
+pub use os::limits::MachineLimit;
 pub use plan::{AccessPlan, MutatorContext};
+pub use pressure::{MissingSource, Moment, Pressure, PressureSource, Signal};
 pub use reference::Reference;
 pub use references::References;
 pub use roots::{NoRoots, RootCursor, RootStack, RootVisitor, Roots};

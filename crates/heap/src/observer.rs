@@ -1,5 +1,6 @@
 //! What a heap reports: stops of the mutator, slices of collections, one event for each collection, and running totals.
 
+use crate::machine::{MachineNotes, PressureReading};
 use crate::plan::AccessCounters;
 use serde::Serialize;
 use std::fmt;
@@ -76,7 +77,8 @@ pub struct GcEvent {
     pub allocated_bytes: u64,
     /// Memory held from the operating system after the collection.
     pub committed_bytes: u64,
-    /// How long the mutator stood still (verification not counted): of a cycle, all its stops together.
+    /// How long the mutator stood still (verification not counted): of a cycle, all its stops together, but for idle
+    /// ones.
     pub pause: Duration,
     /// What the stops of a cycle were, also of one that a full collection has broken off; `None` for a collection in
     /// one stop.
@@ -103,6 +105,8 @@ pub struct GcEvent {
     pub freed_handles: u64,
     /// Host values dropped.
     pub dropped_externals: u64,
+    /// What the machine said of memory pressure; `None` where nobody was asked, or nobody knows.
+    pub pressure: Option<PressureReading>,
 }
 
 impl GcEvent {
@@ -119,8 +123,10 @@ pub struct CycleTotals {
     pub slices: u64,
     /// From the beginning of the first stop to the end of the last.
     pub elapsed: Duration,
-    /// The longest stop.
+    /// The longest stop that was a pause.
     pub longest_stop: Duration,
+    /// Stops in time that the embedder gave, together. No part of the pause.
+    pub idle: Duration,
     /// Slices that came earlier than the schedule says, or took longer: the cycle was behind it.
     pub shrunk_gaps: u64,
     /// Whether memory ran out first, so that the mutator stood still for the whole rest.
@@ -206,20 +212,23 @@ impl fmt::Display for GcEvent {
             ms(self.zeroing),
             ms(self.pause),
         )?;
-        let Some(CycleTotals { slices, elapsed, longest_stop, shrunk_gaps, missed_deadline }) = self.cycle else {
-            return Ok(());
-        };
-        let deadline = if missed_deadline { "missed" } else { "met" };
-        write!(
-            formatter,
-            " in {slices} slices over {:.3} ms, longest {:.3} ms, shrunk gaps {shrunk_gaps}, deadline {deadline}",
-            ms(elapsed),
-            ms(longest_stop),
-        )?;
-        match self.concurrent_marking {
-            Duration::ZERO => Ok(()),
-            helped => write!(formatter, ", helper {:.3} ms", ms(helped)),
+        if let Some(totals) = self.cycle {
+            let CycleTotals { slices, elapsed, longest_stop, idle, shrunk_gaps, missed_deadline } = totals;
+            let deadline = if missed_deadline { "missed" } else { "met" };
+            write!(
+                formatter,
+                " in {slices} slices over {:.3} ms, longest {:.3} ms, shrunk gaps {shrunk_gaps}, deadline {deadline}",
+                ms(elapsed),
+                ms(longest_stop),
+            )?;
+            if !idle.is_zero() {
+                write!(formatter, ", idle {:.3} ms", ms(idle))?;
+            }
+            if !self.concurrent_marking.is_zero() {
+                write!(formatter, ", helper {:.3} ms", ms(self.concurrent_marking))?;
+            }
         }
+        self.pressure.map_or(Ok(()), |reading| write!(formatter, ", {reading}"))
     }
 }
 
@@ -291,16 +300,30 @@ pub enum StopKind {
     MissedDeadline,
     /// A collection of everything at once, or the rest of a cycle because somebody asked for it.
     Full,
+    /// A part of a cycle in time that the embedder gave, as it had nothing else to do: a slice, or a nursery collection
+    /// that the cycle needed. It is no pause.
+    Idle,
 }
 
 impl StopKind {
     /// All of them.
-    pub const ALL: [StopKind; 5] =
-        [StopKind::Nursery, StopKind::Slice, StopKind::ShrunkGap, StopKind::MissedDeadline, StopKind::Full];
+    pub const ALL: [StopKind; 6] = [
+        StopKind::Nursery,
+        StopKind::Slice,
+        StopKind::ShrunkGap,
+        StopKind::MissedDeadline,
+        StopKind::Full,
+        StopKind::Idle,
+    ];
 
     /// Whether it is a slice of a cycle, on schedule or not.
     pub const fn is_slice(self) -> bool {
-        matches!(self, StopKind::Slice | StopKind::ShrunkGap | StopKind::MissedDeadline)
+        matches!(self, StopKind::Slice | StopKind::ShrunkGap | StopKind::MissedDeadline | StopKind::Idle)
+    }
+
+    /// Whether it kept the mutator from running: whether it counts for pauses, and for the mutator's utilisation.
+    pub const fn is_pause(self) -> bool {
+        !matches!(self, StopKind::Idle)
     }
 }
 
@@ -312,6 +335,7 @@ impl fmt::Display for StopKind {
             StopKind::ShrunkGap => "shrunk-gap",
             StopKind::MissedDeadline => "missed-deadline",
             StopKind::Full => "full",
+            StopKind::Idle => "idle",
         })
     }
 }
@@ -331,6 +355,11 @@ pub struct GcStop {
 
 /// Is told of every collection.
 pub trait GcObserver: Send {
+    /// Called once, when the heap gets the observer. Nothing is done, unless implemented otherwise.
+    fn machine(&mut self, notes: &MachineNotes) {
+        let _ = notes;
+    }
+
     /// Called at the end of a collection, while the mutator still stands.
     fn event(&mut self, event: &GcEvent);
 
@@ -374,6 +403,14 @@ pub struct HeapStats {
     pub committed_bytes: u64,
     /// Size at which the next full collection starts.
     pub limit_bytes: u64,
+    /// The most that the heap may take.
+    pub maximum_bytes: u64,
+    /// Collections at which the machine was asked about memory pressure.
+    pub pressure_readings: u64,
+    /// Of these, those at which memory had been short.
+    pub pressure_stalls: u64,
+    /// What asking has cost, in microseconds.
+    pub pressure_us: u64,
     /// Copied into the mature space so far.
     pub promoted_bytes: u64,
     /// Taken by immortal records.
@@ -396,10 +433,12 @@ pub struct HeapStats {
     pub externals: u64,
     /// Weak references that have not been dropped.
     pub weak_references: u64,
-    /// All stops together, each in whole microseconds.
+    /// All stops that were pauses together, each in whole microseconds.
     pub pause_total_us: u64,
-    /// The longest stop, in microseconds.
+    /// The longest of them, in microseconds.
     pub longest_stop_us: u64,
+    /// Stops in time that the embedder gave together, each in whole microseconds.
+    pub idle_us: u64,
     /// What the mutator has spent on zeroing or on waiting for it, in microseconds; inline zeroing apart.
     pub zeroing_us: u64,
     /// What the helper thread has spent on zeroing, in microseconds.

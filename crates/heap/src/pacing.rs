@@ -2,7 +2,11 @@
 //! `sizing` sets.
 
 use crate::config::HeapConfig;
-use crate::sizing::HeapSize;
+use crate::machine::{MachineNotes, PressureReading};
+use crate::observer::{CollectionKind, HeapStats};
+use crate::os::limits::MachineLimit;
+use crate::pressure::PressureSource;
+use crate::sizing::{Collected, Gauge, HeapSize};
 use std::time::{Duration, Instant};
 
 /// Bytes handed out, and when that is enough. What is handed out counts at once, whether the mutator has used it or
@@ -66,21 +70,73 @@ impl Pacer {
         self.allocated += bytes;
     }
 
+    /// Is told that a collection in one stop begins.
+    pub(crate) fn starts(&mut self) {
+        self.sizing.starts();
+    }
+
+    /// Sets the next limit after a nursery collection of a heap that held `before` bytes, once what has been copied is
+    /// counted. Returns whether memory was short, so that all is to be given back at once that is not needed.
+    pub(crate) fn scavenged(&mut self, before: u64) -> bool {
+        self.sizing.scavenged(before, self.size())
+    }
+
     /// Counts the pause of a nursery collection.
     pub(crate) fn paused(&mut self, pause: Duration) {
         self.pauses += pause;
     }
 
     /// Sets the next limit after a full collection that found `live` bytes, and has stopped the mutator for `pause` so
-    /// far. `allocated` bytes had been handed out since the one before when it was known what is live.
-    pub(crate) fn collected(&mut self, live: u64, allocated: u64, pause: Duration) {
+    /// far. `allocated` bytes had been handed out since the one before when it was known what is live, `born` of them
+    /// while it was being found out.
+    pub(crate) fn collected(&mut self, live: u64, allocated: u64, born: u64, pause: Duration) {
+        let size = self.size();
         self.live = live;
         self.allocated_before += allocated;
         self.allocated -= allocated;
-        let gc = std::mem::take(&mut self.pauses) + pause;
+        let pauses = std::mem::take(&mut self.pauses);
         let now = Instant::now();
-        let mutator = now.duration_since(std::mem::replace(&mut self.since, now)).saturating_sub(gc);
-        self.sizing.collected(live, gc, mutator);
+        let mutator = now.duration_since(std::mem::replace(&mut self.since, now)).saturating_sub(pauses + pause);
+        self.sizing.collected(Collected { size, live, allocated, born, pauses, pause, mutator });
+    }
+
+    /// What the heap should not grow beyond before the next full collection ends, in bytes: its maximum, or less where
+    /// memory has been short.
+    pub(crate) fn ceiling(&self) -> u64 {
+        self.sizing.ceiling()
+    }
+
+    /// Whether memory has been short since the last full collection that it was not short for.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.sizing.is_pressed()
+    }
+
+    /// What the machine said of memory at the last nursery collection, or at the last full one, once.
+    pub(crate) fn take_reading(&mut self, kind: CollectionKind) -> Option<PressureReading> {
+        self.sizing.take_reading(kind)
+    }
+
+    /// Has this source asked for memory pressure from now on, if the rule asks any.
+    pub(crate) fn set_source(&mut self, source: Box<dyn PressureSource>) {
+        if let Some(gauge) = &mut self.sizing.gauge {
+            gauge.replace(source);
+        }
+    }
+
+    /// What is known of the machine by a heap with this maximum, which may come from this limit.
+    pub(crate) fn machine_notes(&self, maximum_bytes: u64, limit: Option<MachineLimit>) -> MachineNotes {
+        let gauge = self.sizing.gauge.as_ref();
+        let missing = gauge.map_or(Vec::new(), |gauge| gauge.missing().to_vec());
+        MachineNotes { maximum_bytes, limit, pressure: gauge.map(Gauge::names), missing }
+    }
+
+    /// Adds the limit, and what has been asked of the machine, to running totals.
+    pub(crate) fn add_to(&self, stats: &mut HeapStats) {
+        let totals = self.sizing.gauge.as_ref().map(Gauge::totals).unwrap_or_default();
+        stats.limit_bytes = self.limit();
+        stats.pressure_readings = totals.readings;
+        stats.pressure_stalls = totals.stalls;
+        stats.pressure_us = totals.cost.as_micros() as u64;
     }
 }
 
@@ -91,25 +147,25 @@ mod tests {
 
     #[test]
     fn a_collection_is_due_at_the_limit() {
-        let config = HeapConfig { min_bytes: 1000, max_bytes: 1 << 20, ..HeapConfig::default() };
+        let config = HeapConfig { min_bytes: 1000, max_bytes: Some(1 << 20), ..HeapConfig::default() };
         let mut pacer = Pacer::new(&config);
         assert!(!pacer.is_due(5000), "an empty heap has nothing to collect");
         pacer.charge(900);
         assert!(!pacer.is_due(100) && pacer.is_due(101));
         assert_eq!((pacer.size(), pacer.headroom()), (900, 100));
         pacer.paused(Duration::from_millis(1));
-        pacer.collected(800, 900, Duration::from_millis(1));
+        pacer.collected(800, 900, 0, Duration::from_millis(1));
         assert!((1000..=1600).contains(&pacer.limit()), "{}", pacer.limit());
         assert_eq!((pacer.size(), pacer.allocated_total()), (800, 900));
-        pacer.collected(1 << 20, 0, Duration::ZERO);
+        pacer.collected(1 << 20, 0, 0, Duration::ZERO);
         assert_eq!(pacer.limit(), 1 << 20);
     }
 
     #[test]
     fn a_fixed_limit_is_the_maximum() {
-        let config = HeapConfig { max_bytes: 1 << 20, sizing: Sizing::Fixed, ..HeapConfig::default() };
+        let config = HeapConfig { max_bytes: Some(1 << 20), sizing: Sizing::Fixed, ..HeapConfig::default() };
         let mut pacer = Pacer::new(&config);
-        pacer.collected(10, 0, Duration::ZERO);
+        pacer.collected(10, 0, 0, Duration::ZERO);
         assert_eq!(pacer.limit(), config.maximum());
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct CycleStops {
     totals: CycleTotals,
     /// When the first of them began.
     start: Option<Instant>,
-    /// All together.
+    /// All pauses together.
     pause: Duration,
 }
 
@@ -36,10 +36,14 @@ impl CycleStops {
         let totals = &mut self.totals;
         totals.elapsed = start + wall - *self.start.get_or_insert(start);
         totals.slices += kind.is_slice() as u64;
-        totals.longest_stop = totals.longest_stop.max(wall);
+        if kind.is_pause() {
+            totals.longest_stop = totals.longest_stop.max(wall);
+            self.pause += wall;
+        } else {
+            totals.idle += wall;
+        }
         totals.shrunk_gaps += (kind == StopKind::ShrunkGap) as u64;
         totals.missed_deadline |= kind == StopKind::MissedDeadline;
-        self.pause += wall;
     }
 }
 
@@ -58,8 +62,13 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn end_stop(&mut self, stop: Stop, kind: StopKind) -> Duration {
         let wall = stop.start.elapsed();
         let stats = &mut self.stats;
-        stats.pause_total_us += wall.as_micros() as u64;
-        stats.longest_stop_us = stats.longest_stop_us.max(wall.as_micros() as u64);
+        let us = wall.as_micros() as u64;
+        if kind.is_pause() {
+            stats.pause_total_us += us;
+            stats.longest_stop_us = stats.longest_stop_us.max(us);
+        } else {
+            stats.idle_us += us;
+        }
         stats.slices += kind.is_slice() as u64;
         stats.shrunk_gaps += (kind == StopKind::ShrunkGap) as u64;
         stats.missed_deadlines += (kind == StopKind::MissedDeadline) as u64;
@@ -90,11 +99,13 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Counts a finished collection, whose last stop has ended, and tells the observer of it. The number of `event` is
-    /// set here; of a cycle, ended or broken off by a full collection, also what its stops say: start, pause, totals.
+    /// set here, and what the machine says of memory; of a cycle, ended or broken off by a full collection, also what
+    /// its stops say: start, pause, totals.
     pub(crate) fn report(&mut self, mut event: GcEvent) {
         let stats = &mut self.stats;
         stats.collections += 1;
         event.number = stats.collections;
+        event.pressure = self.pacer.take_reading(event.kind);
         stats.full_collections += (event.kind == CollectionKind::Full) as u64;
         stats.cycles += (event.kind == CollectionKind::Cycle) as u64;
         if event.kind != CollectionKind::Nursery {
@@ -160,6 +171,7 @@ mod tests {
             aging_bytes: 0,
             freed_handles: 0,
             dropped_externals: 0,
+            pressure: None,
         }
     }
 
@@ -172,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_cycle_is_the_sum_of_its_stops() {
-        use StopKind::{Full, MissedDeadline, Nursery, ShrunkGap, Slice};
+        use StopKind::{Full, Idle, MissedDeadline, Nursery, ShrunkGap, Slice};
         let mut core = Core::<Direct>::new(&HeapConfig::default(), TypeTable::new().unwrap()).unwrap();
         let told = Arc::<Mutex<Told>>::default();
         core.observer = Some(Box::new(Notes(told.clone())));
@@ -186,6 +198,8 @@ mod tests {
             (ended, &[Slice, Nursery, Slice][..], 2, 0, false),
             (ended, &[Slice, ShrunkGap, ShrunkGap, Nursery, MissedDeadline], 4, 2, true),
             (ended, &[Slice, Full], 1, 0, false),
+            (ended, &[Slice, Idle, Nursery, Idle], 3, 0, false),
+            (ended, &[Idle, Idle], 2, 0, false),
             (broken_off, &[Slice, ShrunkGap, MissedDeadline], 3, 1, true),
         ] {
             let mut own = Vec::new();
@@ -196,27 +210,33 @@ mod tests {
                 if kind == Nursery {
                     core.report(event(CollectionKind::Nursery));
                 } else {
-                    own.push(wall);
+                    own.push((kind, wall));
                 }
             }
             core.report(event(kind));
             let cycle = *told.lock().unwrap().events.last().unwrap();
-            let longest_stop = own.iter().copied().max().unwrap();
+            let [paused, given] = [true, false]
+                .map(|is_pause| own.iter().filter(move |(kind, _)| (*kind != Idle) == is_pause).map(|(_, wall)| *wall));
+            let longest_stop = paused.clone().max().unwrap_or_default();
+            let idle = given.sum();
             let elapsed = cycle.end() - cycle.start;
-            assert_eq!(cycle.cycle, Some(CycleTotals { slices, elapsed, longest_stop, shrunk_gaps, missed_deadline }));
-            assert_eq!(cycle.pause, own.iter().sum());
+            let totals = CycleTotals { slices, elapsed, longest_stop, idle, shrunk_gaps, missed_deadline };
+            assert_eq!(cycle.cycle, Some(totals));
+            assert_eq!(cycle.pause, paused.sum());
             assert!(elapsed >= pauses[pauses.len() - kinds.len()..].iter().sum(), "{cycle:?}");
             assert!(before <= cycle.start && cycle.end() <= core.made.elapsed(), "{cycle:?}");
         }
         let stats = core.stats();
-        assert_eq!((stats.collections, stats.full_collections, stats.cycles), (7, 2, 3));
-        assert_eq!((stats.slices, stats.shrunk_gaps, stats.missed_deadlines), (10, 3, 2));
+        assert_eq!((stats.collections, stats.full_collections, stats.cycles), (10, 2, 5));
+        assert_eq!((stats.slices, stats.shrunk_gaps, stats.missed_deadlines), (15, 3, 2));
         let stops = &told.lock().unwrap().stops;
-        assert_eq!(stops.len(), 14);
+        assert_eq!(stops.len(), 20);
         assert_eq!(stops[1..].iter().map(|stop| stop.wall).collect::<Vec<_>>(), pauses);
         let us = |stop: &GcStop| stop.wall.as_micros() as u64;
-        assert_eq!(stats.pause_total_us, stops.iter().map(us).sum());
-        assert_eq!(Some(stats.longest_stop_us), stops.iter().map(us).max());
+        let pauses = stops.iter().filter(|stop| stop.kind != Idle).map(us);
+        assert_eq!((stats.pause_total_us, Some(stats.longest_stop_us)), (pauses.clone().sum(), pauses.max()));
+        assert_eq!(stats.idle_us, stops.iter().filter(|stop| stop.kind == Idle).map(us).sum());
+        assert!(stats.idle_us > 0);
         for pair in stops.windows(2) {
             assert!(pair[0].start + pair[0].wall <= pair[1].start, "{pair:?}");
         }
@@ -234,6 +254,7 @@ mod tests {
             slices: 212,
             elapsed: Duration::from_millis(500),
             longest_stop: Duration::from_micros(312),
+            idle: Duration::ZERO,
             shrunk_gaps: 3,
             missed_deadline: true,
         };
@@ -246,6 +267,8 @@ mod tests {
         let tail = ", pause 35.000 ms in 212 slices over 500.000 ms, longest 0.312 ms, shrunk gaps 3, deadline missed";
         assert!(missed.ends_with(tail), "{missed}");
         assert!(cycle(CycleTotals { missed_deadline: false, ..totals }).ends_with(", deadline met"));
+        let idle = Duration::from_micros(1500);
+        assert!(cycle(CycleTotals { idle, ..totals }).ends_with(", deadline missed, idle 1.500 ms"));
     }
 
     #[test]

@@ -78,7 +78,19 @@ impl TypeTable {
     /// [`HeapError::InvalidType`] where the supertype is unknown, of another kind or no prefix of the type, or where a
     /// struct is too large; [`HeapError::TypeTableFull`], [`HeapError::System`].
     pub fn register(&self, info: TypeInfo) -> Result<TypeId, HeapError> {
-        let described = describe(&info)?;
+        self.register_with_reference_free(info, &[])
+    }
+
+    /// As [`register`](Self::register), of a struct (or an array, whose element has index 0) some of whose fields, by
+    /// their indices, only ever lead to objects without references of their own: to final types of numbers, like a
+    /// string's characters. Such objects are marked without being looked at. What is said of other fields than
+    /// references, and of exceptions, changes nothing.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    pub fn register_with_reference_free(&self, info: TypeInfo, fields: &[usize]) -> Result<TypeId, HeapError> {
+        let mut described = describe(&info)?;
+        described.record.reference_free = described.reference_free(&info, fields);
         if let Some(supertype) = info.supertype {
             self.check_supertype(&info, supertype)?;
         }
@@ -229,6 +241,22 @@ struct Described {
     references: Box<[u32]>,
 }
 
+impl Described {
+    /// The bits of the fields with these indices, as far as they are references that the map shows.
+    fn reference_free(&self, info: &TypeInfo, fields: &[usize]) -> u32 {
+        if self.record.many_references == 1 {
+            return 0;
+        }
+        let offset = |&field: &usize| match (&info.shape, &self.layout) {
+            (TypeShape::Array(_), _) if field == 0 => Some(HEADER_BYTES),
+            (TypeShape::Struct(_), Some(layout)) => layout.offsets.get(field).copied(),
+            _ => None,
+        };
+        let bits = fields.iter().filter_map(offset).map(|offset| (offset - HEADER_BYTES) / 4);
+        bits.filter(|&bit| bit < u32::BITS).fold(0, |map, bit| map | 1 << bit) & self.record.reference_map as u32
+    }
+}
+
 fn describe(info: &TypeInfo) -> Result<Described, HeapError> {
     let with_tag;
     let (kind, fields): (TypeKind, Option<&[StorageKind]>) = match &info.shape {
@@ -248,7 +276,7 @@ fn describe(info: &TypeInfo) -> Result<Described, HeapError> {
         bytes: 0,
         reference_map: 0,
         many_references: 0,
-        reserved: 0,
+        reference_free: 0,
     };
     if let TypeShape::Array(element) = &info.shape {
         record.bytes = element.bytes();
@@ -313,6 +341,26 @@ mod tests {
         assert_eq!(table.record(exception).reference_map, 0b10);
         let many = table.register(structure(&[[I32; 70].as_slice(), &[Ref]].concat(), None)).unwrap();
         assert_eq!((table.record(many).many_references, table.reference_offsets(many)), (1, [288].as_slice()));
+    }
+
+    #[test]
+    fn records_tell_what_need_not_be_looked_at() {
+        use StorageKind::{I32, I64, Ref};
+        let table = TypeTable::new().unwrap();
+        let reference_free = |shape, fields: &[usize]| {
+            let id = table.register_with_reference_free(TypeInfo { shape, supertype: None }, fields).unwrap();
+            table.record(id).reference_free
+        };
+        let fields = vec![Ref, I64, Ref, Ref];
+        assert_eq!(reference_free(TypeShape::Struct(fields.clone()), &[]), 0);
+        assert_eq!(reference_free(TypeShape::Struct(fields.clone()), &[0, 1, 3, 7]), 0b10_0001);
+        assert_eq!(reference_free(TypeShape::Array(Ref), &[0]), 1);
+        assert_eq!(reference_free(TypeShape::Array(I32), &[0]), 0);
+        let far = [[I32; 31].as_slice(), &[Ref, Ref]].concat();
+        assert_eq!(reference_free(TypeShape::Struct(far), &[31, 32]), 1 << 31);
+        let many = [[I32; 70].as_slice(), &[Ref]].concat();
+        assert_eq!(reference_free(TypeShape::Struct(many), &[70]), 0);
+        assert_eq!(reference_free(TypeShape::Exception(fields), &[0]), 0);
     }
 
     #[test]

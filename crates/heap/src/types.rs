@@ -52,8 +52,9 @@ pub struct TypeRecord {
     pub reference_map: u64,
     /// 1 where `reference_map` cannot hold the struct's references.
     pub many_references: u32,
-    /// Reserved, 0.
-    pub reserved: u32,
+    /// Which of the first 32 bits of `reference_map` are of references to objects that hold no references themselves,
+    /// if to any: the collector marks these and does not look at them. Known of them when the type was registered.
+    pub reference_free: u32,
 }
 
 impl TypeRecord {

@@ -245,14 +245,18 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
             self.core.check_inline_length(object, record.bytes, length)?;
             self.check_leaves(&parts, record).map_err(|problem| format!("{}: {problem}", describe()))?;
         }
+        let is_array = record.kind == TypeKind::Array as u32;
         let mut check = |offset: u32| {
             let at = object.wrapping_add(offset);
             let reference = Reference(self.core.word(at));
+            let bit = if is_array { 0 } else { offset.wrapping_sub(HEADER_BYTES) / 4 };
+            let is_reference_free = bit < u32::BITS && record.reference_free >> bit & 1 == 1;
             self.check_reference(reference)
+                .and_then(|()| if is_reference_free { self.check_reference_free(reference) } else { Ok(()) })
                 .and_then(|()| if reference.is_object() { slot(at, reference) } else { Ok(()) })
                 .map_err(|problem| format!("{}, at byte {offset}: {problem}", describe()))
         };
-        if record.kind == TypeKind::Array as u32 && record.reference_map != 0 {
+        if is_array && record.reference_map != 0 {
             let parts = self.core.parts(object, record.bytes, length);
             let mut strips = strips(parts, self.core.pool.cage.memory(), 0, parts.bytes);
             return strips.try_for_each(|(first, end)| {
@@ -342,6 +346,18 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
             Ok(object) if (self.is_allocated)(object) => Ok(()),
             Ok(object) => Err(format!("{reference:?} leads to {object:#x}, where no allocated object starts")),
             Err(problem) => Err(format!("{reference:?}: {problem}")),
+        }
+    }
+
+    /// Checks that what a type says holds no references holds none.
+    fn check_reference_free(&self, reference: Reference) -> Check {
+        if !reference.is_object() {
+            return Ok(());
+        }
+        let object = self.core.object(reference);
+        match self.core.types.find(TypeId(self.core.word(object + TYPE_ID_OFFSET))) {
+            Some((record, _)) if record.reference_map == 0 => Ok(()),
+            _ => Err(format!("{reference:?} leads to {object:#x}, which is said to hold no references, and does")),
         }
     }
 

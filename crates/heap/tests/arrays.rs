@@ -34,7 +34,8 @@ fn graphs_match_their_shadows_under_stress() {
 
 #[test]
 fn exhaustion_leaves_a_consistent_heap() {
-    for config in all_layouts(HeapConfig { max_bytes: 768 << 10, min_bytes: 0, verify: true, ..HeapConfig::default() })
+    for config in
+        all_layouts(HeapConfig { max_bytes: Some(768 << 10), min_bytes: 0, verify: true, ..HeapConfig::default() })
     {
         let world = World::run(&config, 4, 3000);
         assert!(world.out_of_memory > 0, "the heap is too small for the program: {config:?}");
@@ -196,7 +197,7 @@ proptest! {
         lengths in [0..3000u32, 0..3000u32],
         steps in prop::collection::vec((0..8usize, any::<u64>()), 1..60),
     ) {
-        let configs = with_layouts(&HeapConfig { max_bytes: 8 << 20, ..HeapConfig::default() });
+        let configs = with_layouts(&HeapConfig { max_bytes: Some(8 << 20), ..HeapConfig::default() });
         // Up to 24,000 bytes: enough for spines with room.
         let mut pair = Pair::new(&configs[layout], kind, lengths.map(|length| length * (8 / kind.bytes()).max(1)));
         for (step, seed) in steps {

@@ -87,7 +87,7 @@ fn arrays_of_every_layout_match_their_shadows_between_units() {
 /// As their schedules say, in a heap that is soon full.
 #[test]
 fn graphs_match_their_shadows_on_schedule() {
-    let base = HeapConfig { min_bytes: 512 << 10, max_bytes: 64 << 20, ..HeapConfig::default() };
+    let base = HeapConfig { min_bytes: 512 << 10, max_bytes: Some(64 << 20), ..HeapConfig::default() };
     for verify in [true, false] {
         for (seed, config) in in_cycles(&HeapConfig { verify, ..base.clone() }).into_iter().enumerate() {
             let cycles = live_through(&config, 270 + seed, if verify { 4000 } else { 15_000 });

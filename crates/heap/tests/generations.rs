@@ -225,7 +225,12 @@ fn events_add_up() {
 
 #[test]
 fn an_appel_nursery_takes_what_the_limit_leaves() {
-    let appel = GenerationalParams { nursery: Nursery::Appel, full: Full::Stop, ..GenerationalParams::DEFAULT };
+    let appel = GenerationalParams {
+        nursery: Nursery::Appel,
+        nursery_pause: 0,
+        full: Full::Stop,
+        ..GenerationalParams::DEFAULT
+    };
     let config = HeapConfig { collector: Collector::Generational(appel), min_bytes: 8 << 20, ..HeapConfig::default() };
     let mut watched = Watched::new(&config);
     let mut roots = Held::nulls(1);
@@ -248,4 +253,29 @@ fn an_appel_nursery_takes_what_the_limit_leaves() {
     assert!(event.limit_bytes > 8 << 20, "{event}");
     watched.heap.collect(Cause::Requested, &mut NoRoots);
     assert_eq!(watched.heap.stats().live_bytes, 0);
+}
+
+#[test]
+fn where_much_survives_the_nursery_is_as_small_as_its_pause_demands() {
+    for nursery in [Nursery::Fixed(2 << 20), Nursery::Appel] {
+        for (nursery_pause, is_small) in [(0, false), (500, true)] {
+            let params = GenerationalParams { nursery, nursery_pause, full: Full::Stop, ..GenerationalParams::DEFAULT };
+            let collector = Collector::Generational(params);
+            let config = HeapConfig { collector, min_bytes: 32 << 20, ..HeapConfig::default() };
+            let mut watched = Watched::new(&config);
+            let mut roots = Held::nulls(1);
+            let size = |watched: &Watched| watched.events.lock().unwrap().last().unwrap().allocated_bytes;
+            while watched.heap.stats().collections < 3 {
+                let node = watched.node(&mut roots);
+                watched.heap.put(node, 8, StorageKind::Ref, roots[0].0 as u128);
+                roots[0] = node;
+            }
+            assert_eq!(size(&watched) < 1 << 20, is_small, "{} bytes, all of which survive", size(&watched));
+            // Nothing survives any more.
+            for _ in 0..12 {
+                watched.collect_nursery(&mut roots);
+            }
+            assert!(size(&watched) >= 3 << 19, "{} bytes, of which none survives", size(&watched));
+        }
+    }
 }

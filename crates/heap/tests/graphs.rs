@@ -45,7 +45,7 @@ fn graphs_match_their_shadows_under_stress() {
 
 #[test]
 fn exhaustion_leaves_a_consistent_heap() {
-    for config in all(HeapConfig { max_bytes: 512 << 10, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
+    for config in all(HeapConfig { max_bytes: Some(512 << 10), min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         for seed in 0..3 {
             let world = World::run(&config, seed, 4000);
             assert!(world.out_of_memory > 0, "the heap is too small for the program");
@@ -58,7 +58,7 @@ fn exhaustion_leaves_a_consistent_heap() {
 fn every_maximum_is_survived() {
     // Each further block moves the point of exhaustion: between cells, large objects and handles.
     for blocks in 8..40 {
-        for config in all(HeapConfig { max_bytes: blocks * (32 << 10), min_bytes: 0, ..HeapConfig::default() }) {
+        for config in all(HeapConfig { max_bytes: Some(blocks * (32 << 10)), min_bytes: 0, ..HeapConfig::default() }) {
             let mut world = World::new(&config, blocks);
             world.longest = 2000;
             (0..1500).for_each(|_| world.step());

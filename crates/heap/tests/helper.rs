@@ -153,7 +153,7 @@ impl Program {
 
 /// Heaps of both collectors whose helper marks, with every layout of arrays.
 fn helped() -> Vec<HeapConfig> {
-    let base = HeapConfig { min_bytes: 1 << 20, max_bytes: 512 << 20, ..HeapConfig::default() };
+    let base = HeapConfig { min_bytes: 1 << 20, max_bytes: Some(512 << 20), ..HeapConfig::default() };
     let mapped = Arrays::Mapped(MappedParams { from: 32 << 10, ..MappedParams::DEFAULT });
     let one_piece = [(Arrays::Contiguous, NativeViews::Copy), (mapped, NativeViews::Copy)];
     let mut all = Vec::new();

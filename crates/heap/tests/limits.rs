@@ -62,7 +62,9 @@ fn wide_arrays_are_traced_in_slices() {
 
 #[test]
 fn exhaustion_is_an_error_and_the_heap_lives_on() {
-    for config in all(HeapConfig { max_bytes: 4 << 20, min_bytes: 1 << 20, verify: true, ..HeapConfig::default() }) {
+    for config in
+        all(HeapConfig { max_bytes: Some(4 << 20), min_bytes: 1 << 20, verify: true, ..HeapConfig::default() })
+    {
         let types = TypeTable::new().unwrap();
         let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref, StorageKind::V128]));
         let bytes = register(&types, TypeShape::Array(StorageKind::I8));
@@ -99,7 +101,7 @@ fn exhaustion_is_an_error_and_the_heap_lives_on() {
 
 #[test]
 fn immortal_records_count_and_stay() {
-    let config = HeapConfig { max_bytes: 1 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() };
+    let config = HeapConfig { max_bytes: Some(1 << 20), min_bytes: 0, verify: true, ..HeapConfig::default() };
     let mut heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
     let record = heap.allocate_immortal(40).unwrap();
     let address = heap.cage_base().wrapping_add(record as usize).cast::<u64>();
@@ -114,7 +116,7 @@ fn immortal_records_count_and_stay() {
 
 #[test]
 fn large_objects_reuse_fragmented_space() {
-    for config in all(HeapConfig { max_bytes: 8 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
+    for config in all(HeapConfig { max_bytes: Some(8 << 20), min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let types = TypeTable::new().unwrap();
         let bytes = register(&types, TypeShape::Array(StorageKind::I8));
         let mut heap = Heap::new(&config, types).unwrap();

@@ -61,7 +61,7 @@ fn graphs_match_their_shadows_under_stress() {
 
 #[test]
 fn exhaustion_leaves_a_consistent_heap() {
-    for config in all(HeapConfig { max_bytes: 640 << 10, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
+    for config in all(HeapConfig { max_bytes: Some(640 << 10), min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let mut world = World::new(&mapped(32 << 10, config), 3);
         for step in 1..=4000 {
             world.step();
@@ -84,7 +84,7 @@ proptest! {
         types in any::<u64>(),
         steps in prop::collection::vec((0..STEPS, any::<u64>()), 1..300),
     ) {
-        let base = HeapConfig { max_bytes: blocks << 15, min_bytes: 0, stress, verify, ..HeapConfig::default() };
+        let base = HeapConfig { max_bytes: Some(blocks << 15), min_bytes: 0, stress, verify, ..HeapConfig::default() };
         let configs = all(base);
         let arrays = Arrays::Mapped(MappedParams { from, sharing });
         let config = HeapConfig { arrays, ..configs[which % configs.len()].clone() };
@@ -103,7 +103,7 @@ proptest! {
 #[test]
 #[cfg(target_os = "linux")]
 fn only_touched_pages_count() {
-    for config in few(HeapConfig { max_bytes: 64 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
+    for config in few(HeapConfig { max_bytes: Some(64 << 20), min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let (mut heap, bytes) = heap_of_bytes(&mapped(64 << 10, config));
         let mut roots = Held::new();
         // Twenty arrays of 16 MiB fit a heap of 64, as long as their pages are not touched.
@@ -159,7 +159,7 @@ fn pages_of_zeros_go_back() {
 
 #[test]
 fn arrays_are_zero_whatever_lay_there() {
-    for config in few(HeapConfig { max_bytes: 32 << 20, min_bytes: 0, ..HeapConfig::default() }) {
+    for config in few(HeapConfig { max_bytes: Some(32 << 20), min_bytes: 0, ..HeapConfig::default() }) {
         let (mut heap, bytes) = heap_of_bytes(&mapped(32 << 10, config));
         let mut random = Random(5);
         let mut roots = Held::nulls(12);
@@ -180,7 +180,7 @@ fn arrays_are_zero_whatever_lay_there() {
 
 #[test]
 fn a_full_heap_says_so_and_goes_on() {
-    for config in few(HeapConfig { max_bytes: 16 << 20, min_bytes: 0, verify: true, ..HeapConfig::default() }) {
+    for config in few(HeapConfig { max_bytes: Some(16 << 20), min_bytes: 0, verify: true, ..HeapConfig::default() }) {
         let (mut heap, bytes) = heap_of_bytes(&mapped(64 << 10, config));
         let too_large = heap.allocate_array(bytes, 17 << 20, &mut NoRoots);
         assert!(matches!(too_large, Err(AllocationError::TooLarge { .. })));

@@ -67,7 +67,7 @@ fn refused(says: &str, act: impl FnOnce()) {
 }
 
 fn configs() -> Vec<HeapConfig> {
-    let all = all_layouts(HeapConfig { max_bytes: 64 << 20, ..HeapConfig::default() });
+    let all = all_layouts(HeapConfig { max_bytes: Some(64 << 20), ..HeapConfig::default() });
     // One of each collector under the layouts that differ most.
     all.into_iter().step_by(5).chain([HeapConfig::default()]).collect()
 }

@@ -36,7 +36,7 @@ fn configs() -> impl Strategy<Value = HeapConfig> {
             native_views: layout.1,
             zeroing: Some(zeroing),
             sizing,
-            max_bytes: blocks << 15,
+            max_bytes: Some(blocks << 15),
             min_bytes: min_blocks << 15,
             stress,
             verify,

@@ -3,8 +3,8 @@
 
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    Cause, CollectionKind, GcEvent, GcObserver, GcSlice, GcStop, Heap, HeapConfig, NoRoots, StopKind, TypeInfo,
-    TypeShape, TypeTable,
+    Budget, Cause, CollectionKind, Done, GcEvent, GcObserver, GcSlice, GcStop, Heap, HeapConfig, NoRoots, RootStack,
+    StopKind, TypeInfo, TypeShape, TypeTable,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl GcObserver for Noting {
 #[test]
 fn each_collection_is_one_stop() {
     for collector in ["mark-sweep", "generational"] {
-        let mut config = HeapConfig { min_bytes: 4 << 20, max_bytes: 16 << 20, ..HeapConfig::default() };
+        let mut config = HeapConfig { min_bytes: 4 << 20, max_bytes: Some(16 << 20), ..HeapConfig::default() };
         config.set("collector", collector).unwrap();
         if collector == "generational" {
             config.set("full", "stop").unwrap();
@@ -70,5 +70,48 @@ fn each_collection_is_one_stop() {
         assert_eq!((stats.cycles, stats.slices, stats.missed_deadlines, stats.shrunk_gaps), (0, 0, 0, 0));
         let us = notes.events.iter().map(|event| event.pause.as_micros() as u64);
         assert_eq!((stats.pause_total_us, stats.longest_stop_us), (us.sum(), notes.longest.as_micros() as u64));
+    }
+}
+
+struct Kinds(Arc<Mutex<Vec<StopKind>>>);
+
+impl GcObserver for Kinds {
+    fn event(&mut self, _event: &GcEvent) {}
+
+    fn stop(&mut self, stop: &GcStop) {
+        self.0.lock().unwrap().push(stop.kind);
+    }
+}
+
+/// A cycle in time that the embedder gives, from its beginning to its end: its nursery collections too.
+#[test]
+fn what_is_collected_in_given_time_is_no_pause() {
+    for collector in ["realtime", "generational"] {
+        let mut config = HeapConfig { min_bytes: 8 << 20, ..HeapConfig::default() };
+        config.set("collector", collector).unwrap();
+        // It is begun by nobody else.
+        config.set("trigger", "half").unwrap();
+        let types = TypeTable::new().unwrap();
+        let shape = TypeShape::Array(StorageKind::I8);
+        let bytes = types.register(TypeInfo { shape, supertype: None }).unwrap();
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = RootStack::new();
+        while heap.stats().allocated_bytes < 6 << 20 {
+            let array = heap.allocate_array(bytes, 1000, &mut roots).unwrap();
+            // SAFETY: the array has just been allocated, and the heap gets these roots in every call.
+            unsafe { roots.push(array) };
+        }
+        let kinds = Arc::<Mutex<Vec<StopKind>>>::default();
+        heap.set_observer(Box::new(Kinds(kinds.clone())));
+        let before = heap.stats();
+        let mut calls = 0;
+        while heap.collect_some(&mut Budget::units(200), &mut roots) == Done::No {
+            calls += 1;
+        }
+        let (kinds, after) = (kinds.lock().unwrap(), heap.stats());
+        assert!(calls > 5 && kinds.len() > calls && kinds.iter().all(|kind| *kind == StopKind::Idle), "{kinds:?}");
+        assert_eq!(after.cycles, before.cycles + 1);
+        assert_eq!((after.pause_total_us, after.longest_stop_us), (before.pause_total_us, before.longest_stop_us));
+        assert!(after.idle_us > 0);
     }
 }

@@ -253,7 +253,7 @@ fn views_are_made_when_the_configuration_says() {
 
 #[test]
 fn a_copy_of_a_sparse_array_takes_no_leaves() {
-    for base in all(HeapConfig { max_bytes: 4 << 20, verify: true, ..HeapConfig::default() }) {
+    for base in all(HeapConfig { max_bytes: Some(4 << 20), verify: true, ..HeapConfig::default() }) {
         let arrays = Arrays::ZRays(ZRayParams { copy_on_write: true, ..ZRayParams::DEFAULT });
         let config = HeapConfig { arrays, ..base };
         let mut native = Native::new(&config, StorageKind::I8);
@@ -275,7 +275,7 @@ fn a_copy_of_a_sparse_array_takes_no_leaves() {
 #[test]
 fn what_has_no_room_for_a_view_is_copied() {
     for mut config in collectors(double_map(ZRAYS_WITHOUT_FIRST_N, ViewCreation::Request)) {
-        config.max_bytes = 4 << 20;
+        config.max_bytes = Some(4 << 20);
         config.verify = true;
         let mut native = Native::new(&config, StorageKind::I8);
         let root = native.allocate(16 << 20);

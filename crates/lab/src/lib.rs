@@ -24,6 +24,7 @@ pub mod collections;
 pub mod contestants;
 pub mod engines;
 pub mod generate;
+pub mod heaps;
 pub mod hostile;
 pub mod measure;
 pub mod mutate;

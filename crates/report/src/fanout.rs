@@ -1,8 +1,9 @@
 //! Several observers as one.
 
-use legato_heap::{GcEvent, GcObserver, GcSlice, GcStop};
+use legato_heap::{GcEvent, GcObserver, GcSlice, GcStop, MachineNotes};
 
-/// Passes each event, stop and slice to all of its observers, in the order in which they were added.
+/// Passes what is known of the machine, and each event, stop and slice to all of its observers, in the order in which
+/// they were added.
 #[derive(Default)]
 pub struct Fanout {
     observers: Vec<Box<dyn GcObserver>>,
@@ -27,6 +28,12 @@ impl Fanout {
 }
 
 impl GcObserver for Fanout {
+    fn machine(&mut self, notes: &MachineNotes) {
+        for observer in &mut self.observers {
+            observer.machine(notes);
+        }
+    }
+
     fn event(&mut self, event: &GcEvent) {
         for observer in &mut self.observers {
             observer.event(event);

@@ -88,7 +88,7 @@ pub(crate) struct OverTime {
     pub(crate) moments: Columns<Moment>,
     pub(crate) events: Vec<GcEvent>,
     longest: Vec<LongStop>,
-    /// The last stop, as long as its event may come.
+    /// The last stop, if it was a pause, as long as its event may come.
     last: Option<LongStop>,
     /// When the last collection ended.
     last_end: Duration,
@@ -109,7 +109,8 @@ impl OverTime {
     pub(crate) fn stop(&mut self, stop: &GcStop, most: Option<(Phase, Duration)>) {
         let span = Span { count: 1, least: stop.wall, most: stop.wall };
         self.moments.at(stop.start).stops[stop.kind as usize].merge(span);
-        if let Some(last) = self.last.replace(LongStop { stop: *stop, most, event: None }) {
+        let pause = stop.kind.is_pause().then_some(LongStop { stop: *stop, most, event: None });
+        if let Some(last) = std::mem::replace(&mut self.last, pause) {
             keep(&mut self.longest, last);
         }
     }
@@ -214,6 +215,7 @@ mod tests {
             aging_bytes: 0,
             freed_handles: 0,
             dropped_externals: 0,
+            pressure: None,
         }
     }
 

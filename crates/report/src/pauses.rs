@@ -137,10 +137,19 @@ impl StopsByKind {
         self.kinds.iter().find(|(of, _)| *of == kind).map_or(0, |(_, stops)| stops.wall.count())
     }
 
-    /// Stops of all kinds.
+    /// Stops of all kinds that are pauses.
     pub(crate) fn all(&self) -> Stops {
-        let mut all = Stops::new();
-        self.kinds.iter().for_each(|(_, stops)| all.add(stops));
-        all
+        self.sum(StopKind::is_pause)
+    }
+
+    /// Stops of all kinds.
+    pub(crate) fn with_idle(&self) -> Stops {
+        self.sum(|_| true)
+    }
+
+    fn sum(&self, counts: impl Fn(StopKind) -> bool) -> Stops {
+        let mut sum = Stops::new();
+        self.kinds.iter().filter(|(kind, _)| counts(*kind)).for_each(|(_, stops)| sum.add(stops));
+        sum
     }
 }

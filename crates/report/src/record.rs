@@ -113,8 +113,10 @@ impl Totals {
 
     pub(crate) fn add_stop(&mut self, stop: &GcStop) {
         self.stops.record(stop);
-        self.curve.push(stop.start, stop.wall);
-        self.cpu_curve.push(stop.start, stop.cpu);
+        if stop.kind.is_pause() {
+            self.curve.push(stop.start, stop.wall);
+            self.cpu_curve.push(stop.start, stop.cpu);
+        }
         let longest = self.phases.iter().max_by_key(|totals| totals.in_stop).filter(|totals| !totals.in_stop.is_zero());
         let most = longest.map(|totals| (totals.phase, totals.in_stop));
         self.phases.iter_mut().for_each(|totals| totals.in_stop = Duration::ZERO);

@@ -72,7 +72,7 @@ pub struct Cycles {
 /// All stops and those of each kind.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PauseStatistics {
-    /// All stops.
+    /// All stops but idle ones, which are in time that the embedder gave.
     pub all: Pauses,
     /// By [`StopKind`](legato_heap::StopKind); kinds that did not occur are left out.
     pub by_kind: BTreeMap<String, Pauses>,

@@ -55,8 +55,9 @@ pub use instance::Instance;
 pub use interrupt::{Deadline, InterruptHandle};
 pub use legato_compiler::CompileError;
 pub use legato_heap::{
-    Cause, CollectionKind, Collector, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapConfig, HeapStats, Phase,
-    PhaseTimes, References, StopKind, VerifyError,
+    Cause, CollectionKind, Collector, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapConfig, HeapStats,
+    MachineLimit, MachineNotes, MissingSource, Moment, Phase, PhaseTimes, Pressure, PressureReading, PressureSource,
+    References, StopKind, VerifyError,
 };
 pub use linker::{InstancePre, Linker};
 pub use module::Module;

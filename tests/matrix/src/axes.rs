@@ -138,10 +138,18 @@ pub static AXES: &[Axis] = &[
             measured_as("zeroing=adaptive", &[measure("adaptive", "zeroing=adaptive")]),
         ],
     ),
-    axis("sizing", &[value("sizing=gc-ratio"), value("sizing=fixed")]),
+    axis(
+        "sizing",
+        &[
+            value("sizing=gc-ratio"),
+            value("sizing=fixed"),
+            value("sizing=isla-vista,pressure=psi,iv-grow=0.001,iv-shrink=0.5,iv-recover=on,iv-memory=on"),
+            value("sizing=balanced,balance=64M"),
+        ],
+    ),
     axis("nursery", &[value("nursery=64K"), value("nursery=appel")]),
     axis("barrier", &[value("barrier=store-buffer"), value("barrier=cards")]),
-    axis("aging", &[value("aging=0"), value("aging=25")]),
+    axis("aging", &[value("aging=0"), value("aging=25,nursery-pause=50us")]),
     axis("count-accesses", &[value("count-accesses=off"), value("count-accesses=on")]),
 ];
 

@@ -1,14 +1,12 @@
 //! Rows from axes: every combination, or so few that all pairs are covered.
 
-use crate::axes::{Axis, Value, find, value};
+use crate::axes::{Axis, find, value};
 use crate::row::Row;
-use std::collections::HashSet;
 
-/// A row, and which value it has of each axis.
+/// A row, and which values it has.
 struct Combination {
     row: Row,
-    /// The position of its value among those of each axis; none where no value has a say.
-    values: Vec<Option<usize>>,
+    values: Values,
 }
 
 /// Every combination of the values of these axes, in their order; the last axis changes fastest.
@@ -41,41 +39,39 @@ fn named(names: &[&str]) -> Vec<Axis> {
 
 /// Every combination that counts.
 fn combinations(axes: &[Axis]) -> Vec<Combination> {
-    fn extend(axes: &[Axis], row: Row, values: &mut Vec<Option<usize>>, found: &mut Vec<Combination>) {
-        let Some(axis) = axes.get(values.len()) else {
-            return found.push(Combination { row, values: values.clone() });
-        };
-        let with = |value: &Value| row.and(value.settings);
-        let mut rows: Vec<(Option<usize>, Row)> = Vec::new();
-        rows.extend(axis.values.iter().enumerate().filter_map(|(at, value)| Some((Some(at), with(value)?))));
-        if rows.is_empty() {
-            rows.push((None, row));
+    /// Of the values behind `first`, those of the first of `axes` begin.
+    fn extend(axes: &[Axis], first: usize, so_far: Combination, found: &mut Vec<Combination>) {
+        let Some((axis, axes)) = axes.split_first() else { return found.push(so_far) };
+        let before = found.len();
+        for (value, number) in axis.values.iter().zip(first..) {
+            if let Some(row) = so_far.row.and(value.settings) {
+                let values = so_far.values | 1 << number;
+                extend(axes, first + axis.values.len(), Combination { row, values }, found);
+            }
         }
-        for (value, row) in rows {
-            values.push(value);
-            extend(axes, row, values, found);
-            values.pop();
+        // No value has a say.
+        if found.len() == before {
+            extend(axes, first + axis.values.len(), so_far, found);
         }
     }
     let mut found = Vec::new();
-    extend(axes, Row::default(), &mut Vec::new(), &mut found);
+    extend(axes, 0, Combination { row: Row::default(), values: 0 }, &mut found);
     found
 }
 
 /// All pairs of these axes: takes the first of those combinations that have the most pairs which none before it has,
 /// until there is none.
 pub(crate) fn cover(axes: &[Axis]) -> Vec<Row> {
-    let combinations: Vec<(Row, Vec<Pair>)> =
-        combinations(axes).into_iter().map(|found| (found.row, pairs_in(axes, &found.values))).collect();
-    let mut covered: HashSet<Pair> = HashSet::new();
+    let combinations = combinations(axes);
+    let mut pairs = Pairs::of(axes);
     // Of the pairs of each combination at most so many are new: the number only falls.
-    let mut bounds: Vec<usize> = combinations.iter().map(|(_, pairs)| pairs.len()).collect();
+    let mut bounds: Vec<u32> = combinations.iter().map(|found| pairs.new_in(found.values)).collect();
     let mut rows = Vec::new();
     loop {
         let (mut most, mut best) = (0, 0);
         for (index, bound) in bounds.iter_mut().enumerate() {
             if *bound > most {
-                *bound = combinations[index].1.iter().filter(|pair| !covered.contains(*pair)).count();
+                *bound = pairs.new_in(combinations[index].values);
                 if *bound > most {
                     (most, best) = (*bound, index);
                 }
@@ -84,26 +80,49 @@ pub(crate) fn cover(axes: &[Axis]) -> Vec<Row> {
         if most == 0 {
             return rows;
         }
-        covered.extend(&combinations[best].1);
-        rows.push(combinations[best].0.clone());
+        pairs.cover(combinations[best].values);
+        rows.push(combinations[best].row.clone());
     }
 }
 
-/// Two values of a row, each a number that no other value of any axis has.
-type Pair = [u16; 2];
+/// Values of axes: a bit for each, in the order of [`numbered`].
+type Values = u128;
 
-/// The pairs of a row with these values, each a position among those of its axis. A row of one value has it twice.
-fn pairs_in(axes: &[Axis], values: &[Option<usize>]) -> Vec<Pair> {
-    let own: Vec<(&Axis, u16)> = (0u16..)
-        .zip(axes.iter().zip(values))
-        .filter_map(|(at, (axis, value))| Some((axis, at << 8 | (*value)? as u16)))
-        .collect();
-    let counts = |one: &Axis, other: &Axis| one.name == "collector" || one.is_parameter == other.is_parameter;
-    let mut pairs = Vec::new();
-    for (nth, (axis, value)) in own.iter().enumerate() {
-        pairs.push([*value, *value]);
-        let others = own[nth + 1..].iter().filter(|(other, _)| counts(axis, other));
-        pairs.extend(others.map(|(_, other)| [*value, *other]));
+/// The values of all axes, with their axes.
+fn numbered(axes: &[Axis]) -> impl Iterator<Item = (usize, &Axis)> {
+    axes.iter().flat_map(|axis| axis.values.iter().map(move |_| axis)).enumerate()
+}
+
+/// The pairs that are still to be covered: for each value its partners among those behind it. Itself is one of them, so
+/// that a row of one value has a pair.
+struct Pairs(Vec<Values>);
+
+impl Pairs {
+    fn of(axes: &[Axis]) -> Pairs {
+        let counts = |one: &Axis, other: &Axis| one.name == "collector" || one.is_parameter == other.is_parameter;
+        let partners = |(value, axis): (usize, &Axis)| {
+            let behind = numbered(axes).filter(|(other, of)| *other >= value && counts(axis, of));
+            behind.map(|(other, _)| 1 << other).fold(0, |all, one: Values| all | one)
+        };
+        Pairs(numbered(axes).map(partners).collect())
     }
-    pairs
+
+    /// How many of a row's pairs are to be covered.
+    fn new_in(&self, row: Values) -> u32 {
+        bits(row).map(|value| (self.0[value] & row).count_ones()).sum()
+    }
+
+    /// Takes a row's pairs away.
+    fn cover(&mut self, row: Values) {
+        bits(row).for_each(|value| self.0[value] &= !row);
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut values: Values) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (values != 0).then_some(values.trailing_zeros() as usize)?;
+        values &= values - 1;
+        Some(lowest)
+    })
 }

@@ -12,7 +12,8 @@
 //! * A [`Suite`] is all pairs of all axes and of its own *modes*: whether the heap is verified, and how often it
 //!   collects. The [official suite](OFFICIAL), the [programs](PROGRAMS) and [fuzzing](FUZZ) are suites.
 //!
-//! A new value of an axis is one line in [`AXES`], a new axis one entry.
+//! A new value of an axis is one line in [`AXES`], a new axis one entry. The suites' rows, which take a second to
+//! choose, are kept under `rows/`: `LEGATO_BLESS=1 cargo test -p legato-test-matrix` writes them anew.
 
 mod axes;
 mod cover;

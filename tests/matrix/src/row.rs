@@ -4,6 +4,9 @@ use legato_heap::HeapConfig;
 use std::fmt;
 use std::sync::LazyLock;
 
+/// How a row without settings prints.
+const DEFAULT: &str = "default";
+
 /// A heap configuration, and the settings that make it.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -15,6 +18,14 @@ impl Row {
     /// The default configuration.
     pub(crate) fn default() -> Row {
         Row { settings: Vec::new(), heap: HeapConfig::default() }
+    }
+
+    /// The row that prints so.
+    ///
+    /// # Panics
+    /// If there is no such heap.
+    pub(crate) fn named(name: &'static str) -> Row {
+        Row::default().with(if name == DEFAULT { "" } else { name })
     }
 
     /// This row with further settings, `KEY=VALUE,...`; `None` if there is no such heap, or a setting has no say in it.
@@ -46,8 +57,8 @@ impl Row {
 
     /// The settings, without those that are the default.
     pub fn settings(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        static DEFAULT: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| HeapConfig::default().settings());
-        let differs = |key: &str, value: &str| !DEFAULT.iter().any(|(known, is)| *known == key && is == value);
+        static ALL: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| HeapConfig::default().settings());
+        let differs = |key: &str, value: &str| !ALL.iter().any(|(known, is)| *known == key && is == value);
         self.settings.iter().copied().filter(move |(key, value)| differs(key, value))
     }
 }
@@ -56,7 +67,7 @@ impl Row {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings: Vec<String> = self.settings().map(|(key, value)| format!("{key}={value}")).collect();
-        f.write_str(if settings.is_empty() { "default" } else { "" })?;
+        f.write_str(if settings.is_empty() { DEFAULT } else { "" })?;
         f.write_str(&settings.join(","))
     }
 }

@@ -1,8 +1,14 @@
 //! What each suite runs under.
+//!
+//! Of the hundred thousand combinations of a suite a few dozen are chosen, which takes a second: so the choice is kept
+//! under `rows/`, a row in each line. The tests of this crate make it anew and compare.
 
-use crate::axes::{AXES, Axis};
-use crate::cover::{cover, own};
 use crate::row::Row;
+#[cfg(test)]
+use crate::{
+    axes::{AXES, Axis, Value},
+    cover::{cover, own},
+};
 
 /// All pairs of all axes, sized for some tests.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +27,8 @@ pub struct Suite {
     pub modes: &'static [&'static str],
     /// Rows besides, with the parameters that a user has by default.
     pub first: &'static [&'static str],
+    /// What [`made`](Suite::made) makes, a row in each line.
+    pub(crate) kept: &'static str,
 }
 
 /// The official suite: many modules that allocate little.
@@ -32,6 +40,7 @@ pub const OFFICIAL: Suite = Suite {
     settings: "min=256K",
     modes: &["verify=on,stress=7", "verify=on,stress=5,stress-polls=on", "verify=on"],
     first: &["verify=on", "arrays=zrays,verify=on"],
+    kept: include_str!("../rows/official.txt"),
 };
 
 /// The example programs. Verification walks the whole heap at each collection: a smaller nursery, or collections more
@@ -52,6 +61,7 @@ pub const PROGRAMS: Suite = Suite {
         "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,stress=40009",
         "collector=realtime,schedule=work,min=2M,verify=on",
     ],
+    kept: include_str!("../rows/programs.txt"),
 };
 
 /// Generated programs that allocate much in little time. Most run without verification: what they compute shows what
@@ -63,6 +73,7 @@ pub const FUZZ_COLLECTIONS: Suite = Suite {
     settings: "min=256K",
     modes: &["", "stress=1", "stress=3", "stress=7", "stress=5,stress-polls=on", "verify=on", "verify=on,stress=29"],
     first: &["nursery=64K"],
+    kept: include_str!("../rows/fuzz_collections.txt"),
 };
 
 /// Generated modules that another engine runs, too.
@@ -73,19 +84,37 @@ pub const FUZZ: Suite = Suite {
     settings: "min=256K",
     modes: &["verify=on,stress=5", "verify=on"],
     first: &[],
+    kept: include_str!("../rows/fuzz.txt"),
 };
 
+impl Suite {
+    /// The rows, those of [`first`](Suite::first) first.
+    ///
+    /// # Panics
+    /// If a row that is kept is no heap any more: the tests of this crate say how to make them anew.
+    pub fn rows(&self) -> Vec<Row> {
+        self.kept.lines().map(Row::named).collect()
+    }
+}
+
+#[cfg(test)]
 impl Suite {
     /// Whether an axis, or a value of one, takes part.
     pub(crate) fn has(&self, what: &str) -> bool {
         !self.without.contains(&what)
     }
 
-    /// The rows, those of [`first`](Suite::first) first.
-    pub fn rows(&self) -> Vec<Row> {
+    /// Makes the rows from the axes.
+    pub(crate) fn made(&self) -> Vec<Row> {
         let sized = |axis: &Axis| match axis.name {
             "nursery" => own("nursery", &[self.nursery, "nursery=appel"]),
-            "sizing" => own("sizing", &["sizing=gc-ratio", self.fixed]),
+            "sizing" => {
+                let of_the_suite = |value: &Value| match value.settings {
+                    "sizing=fixed" => self.fixed,
+                    settings => settings,
+                };
+                own("sizing", &axis.values.iter().map(of_the_suite).collect::<Vec<_>>())
+            }
             _ => {
                 Axis { values: axis.values.iter().copied().filter(|value| self.has(value.settings)).collect(), ..*axis }
             }

@@ -144,6 +144,12 @@ pub(crate) trait Collect {
         Done::Yes
     }
 
+    /// What the cycle under way is to do next.
+    #[cfg(test)]
+    fn phase(&self) -> &'static str {
+        "waiting"
+    }
+
     /// Counts an allocation or a poll under `stress`.
     fn tick(&mut self, roots: &mut dyn Roots) {
         if self.core_mut().is_stressed() {

@@ -61,10 +61,11 @@ pub(crate) struct Cycle {
     start: Instant,
     /// Handed out since the last cycle, when marking ended, in bytes.
     allocated: u64,
+    /// The same when the cycle began.
+    allocated_before: u64,
     before: u64,
     /// What has been found live.
     objects: u64,
-    bytes: u64,
     dropped: u64,
     phases: PhaseTimes,
     /// How long it has stopped the mutator.
@@ -81,9 +82,9 @@ impl Cycle {
             cause: Cause::Limit,
             start: Instant::now(),
             allocated: 0,
+            allocated_before: 0,
             before: 0,
             objects: 0,
-            bytes: 0,
             dropped: 0,
             phases: PhaseTimes::default(),
             work: Duration::ZERO,
@@ -106,6 +107,22 @@ impl Cycle {
         matches!(self.state, State::Marked)
     }
 
+    /// What is to be done next, for tests.
+    #[cfg(test)]
+    pub(crate) fn phase(&self) -> &'static str {
+        match self.state {
+            State::Waiting => "waiting",
+            State::Frames => "frames",
+            State::Slots(_) => "slots",
+            State::Mark => "mark",
+            State::Marked => "marked",
+            State::Sweep(_) => "sweep",
+            State::Release(_) => "release",
+            State::Values => "values",
+            State::Clear(_) => "clear",
+        }
+    }
+
     /// Objects found live.
     pub(crate) fn objects(&self) -> u64 {
         self.objects
@@ -120,7 +137,8 @@ impl Cycle {
         roots: &mut dyn Roots,
     ) {
         assert!(!self.is_running(), "a cycle begins when the last one is over");
-        *self = Cycle { cause, before: core.pacer.size(), ..Cycle::new() };
+        let (before, allocated_before) = (core.pacer.size(), core.pacer.allocated);
+        *self = Cycle { cause, before, allocated_before, ..Cycle::new() };
         let slice = core.start_slice(Phase::Snapshot);
         core.pool.start_marking(marks_births);
         core.overwritten.clear(&mut core.context);
@@ -296,9 +314,14 @@ impl Cycle {
                 let done = core.sweep(sweeping, budget);
                 let survivors = sweeping.survivors();
                 if done == Done::Yes {
-                    (self.objects, self.bytes) = (survivors.objects, survivors.bytes);
+                    self.objects = survivors.objects;
                     core.is_sweeping = false;
-                    core.pacer.collected(self.bytes, self.allocated, self.work);
+                    core.pacer.collected(
+                        survivors.bytes,
+                        self.allocated,
+                        self.allocated - self.allocated_before,
+                        self.work,
+                    );
                     core.leaf_budget = core.pacer.headroom();
                     self.dropped = core.externals.dead_count() as u64;
                 }
@@ -342,6 +365,7 @@ impl Cycle {
             marked_objects: self.objects,
             freed_handles: core.model.take_released(),
             dropped_externals: self.dropped,
+            pressure: None,
         }
     }
 }

@@ -42,6 +42,8 @@ const LEAF_RANGE_UNITS: u64 = 64;
 const REFERENCE_BYTES: u32 = 4;
 /// References that wait for their handle or mark bit. A power of two.
 const EDGES: usize = 16;
+/// Set in a reference that waits where its object holds no references: the object is marked, and not scanned.
+const REFERENCE_FREE: u32 = 1;
 /// Objects that wait for their header. A power of two.
 const OBJECTS: usize = 8;
 
@@ -217,6 +219,12 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
     /// Marks the object that `reference` names, some turns later.
     #[inline(always)]
     pub(crate) fn mark(&mut self, reference: Reference) {
+        self.mark_as(reference, 0);
+    }
+
+    /// The same, of an object that is known to hold no references where `reference_free` is [`REFERENCE_FREE`], not 0.
+    #[inline(always)]
+    fn mark_as(&mut self, reference: Reference, reference_free: u32) {
         if !reference.is_object() || self.ages.is_some_and(|ages| ages.of(reference.0) != Age::Old) {
             return;
         }
@@ -224,17 +232,18 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
             ObjectAt::Itself => self.heap.prefetch_mark(reference.0),
             ObjectAt::Through { .. } => prefetch(self.heap.memory().address(reference.0)),
         }
-        let waited = self.stack.edges.exchange(reference.0);
+        let waited = self.stack.edges.exchange(reference.0 | reference_free);
         if waited != 0 {
-            self.mark_now(Reference(waited));
+            self.mark_now(waited);
         }
     }
 
     #[inline(always)]
-    fn mark_now(&mut self, reference: Reference) {
+    fn mark_now(&mut self, waited: u32) {
+        let reference = Reference(waited & !REFERENCE_FREE);
         let object = M::PLAN.object(reference, |offset| self.word(offset));
         assert!(object >= NULL_GUARD_BYTES, "a traced slot holds {reference:?}, whose object is gone");
-        if self.heap.mark(object) {
+        if self.heap.mark(object) && waited & REFERENCE_FREE == 0 {
             self.stack.objects.push(object);
         }
     }
@@ -256,7 +265,7 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
             for _ in 0..EDGES {
                 let reference = self.stack.edges.exchange(0);
                 if reference != 0 {
-                    self.mark_now(Reference(reference));
+                    self.mark_now(reference);
                     waited += 1;
                 }
             }
@@ -328,8 +337,11 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
         } else if record.kind == ARRAY {
             self.scan_slice(object, 0, budget);
         } else if record.many_references == 0 {
+            let free = self.reference_free(record);
             while map != 0 {
-                self.mark(Reference(self.word(object + HEADER_BYTES + 4 * map.trailing_zeros())));
+                let word = map.trailing_zeros();
+                let reference_free = (u64::from(free) >> word & 1) as u32;
+                self.mark_as(Reference(self.word(object + HEADER_BYTES + 4 * word)), reference_free);
                 map &= map - 1;
             }
         } else {
@@ -338,6 +350,13 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
                 self.mark(Reference(self.word(object + offset)));
             }
         }
+    }
+
+    /// Which references of a type need not be followed. Arrays that do not lie in one piece are looked at for their
+    /// leaves.
+    #[inline(always)]
+    fn reference_free(&self, record: &TypeRecord) -> u32 {
+        if self.spines.is_some() { 0 } else { record.reference_free }
     }
 
     /// Leaves an array in several parts to the mutator's thread.
@@ -377,9 +396,12 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
         let layout = self.spines.filter(|_| self.heap.leaves().is_some()).map(|mode| mode.layout);
         let parts = Parts::of(memory, layout, array, REFERENCE_BYTES, length);
         let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
+        // SAFETY: as in `scan`: the array's header names a registered type.
+        let record = unsafe { self.types.record_unchecked(TypeId(self.word(array))) };
+        let reference_free = self.reference_free(record) & REFERENCE_FREE;
         for (first, end) in strips(parts, memory, position(start), position(end)) {
             for element in (first..end).step_by(REFERENCE_BYTES as usize) {
-                self.mark(Reference(self.word(element)));
+                self.mark_as(Reference(self.word(element)), reference_free);
             }
         }
     }

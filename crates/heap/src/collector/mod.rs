@@ -8,6 +8,8 @@ pub(crate) mod chunked_stack;
 mod collect;
 pub(crate) mod cycle;
 pub(crate) mod delay;
+#[cfg(test)]
+mod exhaustion;
 pub mod generational;
 pub(crate) mod helper;
 pub(crate) mod mark_sweep;

@@ -57,7 +57,7 @@ fn is_live(pool: &BlockPool, offset: u32) -> bool {
 }
 
 impl<M: ReferenceModel> Core<M> {
-    /// Begins to sweep. With `thorough`, all memory is looked for that can be given back.
+    /// Begins to sweep. With `thorough`, and where memory has been short, all is looked for that can be given back.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> Sweeping {
         self.pool.start_sweep();
         self.weak.start_sweep();
@@ -67,7 +67,7 @@ impl<M: ReferenceModel> Core<M> {
             values: 0,
             small: self.small.start_sweep(&self.pool),
             large: Sweep::default(),
-            mapped: self.mapped.start_sweep(thorough),
+            mapped: self.mapped.start_sweep(thorough || self.pacer.is_pressed()),
             leaves: self.leaves.start_sweep(&self.pool),
             handles: None,
         }

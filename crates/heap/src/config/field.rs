@@ -14,6 +14,8 @@ pub(super) enum Field<'a> {
     Bytes(&'a mut u32),
     /// Bytes.
     Size(&'a mut u64),
+    /// Bytes, or `auto`.
+    Maximum(&'a mut Option<u64>),
     /// Bytes, or `appel`.
     Nursery(&'a mut Nursery),
     Percent(&'a mut u32),
@@ -31,6 +33,7 @@ impl Field<'_> {
             Field::Choice(choice) => choice.names().join("|"),
             Field::Switch(_) => "on|off".to_string(),
             Field::Bytes(_) | Field::Size(_) => "SIZE".to_string(),
+            Field::Maximum(_) => "SIZE|auto".to_string(),
             Field::Nursery(_) => "SIZE|appel".to_string(),
             Field::Percent(_) => "PERCENT".to_string(),
             Field::Micros(_) => "TIME".to_string(),
@@ -47,6 +50,8 @@ impl Field<'_> {
             Field::Switch(false) | Field::Every(None) => "off".to_string(),
             Field::Bytes(bytes) => size_text((**bytes).into()),
             Field::Size(bytes) => size_text(**bytes),
+            Field::Maximum(Some(bytes)) => size_text(*bytes),
+            Field::Maximum(None) => "auto".to_string(),
             Field::Nursery(Nursery::Fixed(bytes)) => size_text(*bytes),
             Field::Nursery(Nursery::Appel) => "appel".to_string(),
             Field::Percent(percent) => percent.to_string(),
@@ -75,6 +80,8 @@ impl Field<'_> {
             },
             Field::Bytes(bytes) => **bytes = size(text)?.try_into().map_err(|_| "less than 4G")?,
             Field::Size(bytes) => **bytes = size(text)?,
+            Field::Maximum(bytes) if text == "auto" => **bytes = None,
+            Field::Maximum(bytes) => **bytes = Some(size(text)?),
             Field::Nursery(nursery) if text == "appel" => **nursery = Nursery::Appel,
             Field::Nursery(nursery) => **nursery = Nursery::Fixed(size(text)?),
             Field::Percent(percent) => **percent = number("a number of percent such as 25")?,
@@ -92,9 +99,14 @@ impl Field<'_> {
             Field::Bytes(number) | Field::Percent(number) | Field::Micros(number) => Some((**number).into()),
             Field::Every(Some(every)) => Some((*every).into()),
             Field::Size(bytes) => Some(**bytes as f64),
+            Field::Maximum(Some(bytes)) => Some(*bytes as f64),
             Field::Nursery(Nursery::Fixed(bytes)) => Some(*bytes as f64),
             Field::Factor(factor) => Some(**factor),
-            Field::Choice(_) | Field::Switch(_) | Field::Nursery(Nursery::Appel) | Field::Every(None) => None,
+            Field::Choice(_)
+            | Field::Switch(_)
+            | Field::Nursery(Nursery::Appel)
+            | Field::Every(None)
+            | Field::Maximum(None) => None,
         }
     }
 }
@@ -110,6 +122,8 @@ pub(super) enum Range {
     Between(f64, f64),
     /// Between these many microseconds, ends included.
     Micros(u32, u32),
+    /// Zero, or between these many microseconds, ends included.
+    ZeroOrMicros(u32, u32),
     /// Between these many bytes, ends included, and why no more.
     Sizes(u64, u64, &'static str),
     /// A power of two between these many bytes, ends included.
@@ -128,7 +142,10 @@ impl Range {
             Range::Any => true,
             Range::AtLeast(least) => number >= least as f64,
             Range::Between(least, most) => (least..=most).contains(&number),
-            Range::Micros(least, most) => (f64::from(least)..=f64::from(most)).contains(&number),
+            Range::ZeroOrMicros(..) if number == 0.0 => true,
+            Range::Micros(least, most) | Range::ZeroOrMicros(least, most) => {
+                (f64::from(least)..=f64::from(most)).contains(&number)
+            }
             Range::Sizes(least, most, _) => (least as f64..=most as f64).contains(&number),
             Range::PowerOfTwo(least, most) => is_power(least, most),
             Range::ZeroOrPowerOfTwo(least, most) => number == 0.0 || is_power(least, most),
@@ -153,6 +170,7 @@ impl fmt::Display for Range {
             Range::AtLeast(least) => write!(formatter, "at least {}", size_text(*least)),
             Range::Between(least, most) => write!(formatter, "from {least} to {most}"),
             Range::Micros(least, most) => write!(formatter, "from {} to {}", time_text(*least), time_text(*most)),
+            Range::ZeroOrMicros(least, most) => write!(formatter, "0 or {}", Range::Micros(*least, *most)),
             Range::Sizes(least, most, _) => formatter.write_str(&sizes(least, most)),
             Range::PowerOfTwo(least, most) => write!(formatter, "a power of two {}", sizes(least, most)),
             Range::ZeroOrPowerOfTwo(least, most) => write!(formatter, "0 or a power of two {}", sizes(least, most)),
@@ -182,6 +200,7 @@ fn time(text: &str) -> Result<u32, String> {
     let (digits, factor) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
         (Some(digits), _) => (digits, 1),
         (_, Some(digits)) => (digits, 1000),
+        (None, None) if text == "0" => (text, 1),
         (None, None) => return Err(wrong()),
     };
     digits.parse::<u32>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)
@@ -189,7 +208,13 @@ fn time(text: &str) -> Result<u32, String> {
 
 /// A time with the largest unit that leaves it whole.
 fn time_text(micros: u32) -> String {
-    if micros.is_multiple_of(1000) { format!("{}ms", micros / 1000) } else { format!("{micros}us") }
+    if micros == 0 {
+        "0".to_string()
+    } else if micros.is_multiple_of(1000) {
+        format!("{}ms", micros / 1000)
+    } else {
+        format!("{micros}us")
+    }
 }
 
 /// A size with the largest suffix that leaves it whole.

@@ -10,10 +10,12 @@ use crate::collector::Collector;
 use crate::collector::generational::params::{Full, GenerationalParams};
 use crate::collector::schedule::{CycleParams, Schedule, TimeParams};
 use crate::error::HeapError;
-use crate::sizing::Sizing;
+use crate::sizing::{IslaVistaParams, Sizing};
 use crate::values::Choice;
 use crate::views::NativeViews;
 use crate::zeroing::Zeroing;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// One row.
 #[derive(Debug)]
@@ -25,6 +27,13 @@ pub(super) struct Key {
     /// What it is, for the help.
     pub(super) help: &'static str,
 }
+
+/// An axis, and the names of its values that have a parameter.
+type Owners = (&'static Key, Vec<&'static str>);
+
+/// The owners of each parameter that has some.
+static OWNERS: LazyLock<HashMap<&str, Owners>> =
+    LazyLock::new(|| PARAMETERS.iter().filter_map(|key| Some((key.name, key.find_owners()?))).collect());
 
 /// The axes.
 pub(super) const AXES: &[Key] = &[
@@ -47,7 +56,13 @@ pub(super) const PARAMETERS: &[Key] = &[
         "nursery",
         |c| Some(Field::Nursery(&mut generational(c)?.nursery)),
         Range::AtLeast(MIN_NURSERY_BYTES),
-        "size of the nursery; appel: half of what is left",
+        "most size of the nursery; appel: half of what is left",
+    ),
+    key(
+        "nursery-pause",
+        |c| Some(Field::Micros(&mut generational(c)?.nursery_pause)),
+        Range::ZeroOrMicros(50, 1_000_000),
+        "time that a collection of the nursery may take: it is smaller where much survives; 0: any time",
     ),
     key(
         "aging",
@@ -157,9 +172,9 @@ pub(super) const PARAMETERS: &[Key] = &[
     ),
     key(
         "max",
-        |c| Some(Field::Size(&mut c.max_bytes)),
+        |c| Some(Field::Maximum(&mut c.max_bytes)),
         Range::Sizes(MIN_MAX_BYTES, MAX_BYTES, "32-bit references reach no further"),
-        "most memory for objects, handles and immortal records",
+        "most memory for objects, handles and immortal records; auto: what the machine allows, 2G at most",
     ),
     key("min", |c| Some(Field::Size(&mut c.min_bytes)), Range::Any, "below this size no collection starts by itself"),
     key(
@@ -170,6 +185,45 @@ pub(super) const PARAMETERS: &[Key] = &[
         },
         Range::Between(1.05, 100.0),
         "collect at the latest when the heap is FACTOR times what survived",
+    ),
+    key(
+        "iv-grow",
+        |c| Some(Field::Factor(&mut isla_vista(c)?.grow)),
+        Range::Between(0.001, 1.0),
+        "part of the base of steps that the limit grows by at a collection",
+    ),
+    key(
+        "iv-shrink",
+        |c| Some(Field::Factor(&mut isla_vista(c)?.shrink)),
+        Range::Between(0.0, 0.99),
+        "part of that base that a stall takes away",
+    ),
+    key(
+        "iv-recover",
+        |c| Some(Field::Switch(&mut isla_vista(c)?.recover)),
+        Range::Any,
+        "steps grow again after collections without a stall",
+    ),
+    key(
+        "iv-memory",
+        |c| Some(Field::Switch(&mut isla_vista(c)?.memory)),
+        Range::Any,
+        "the size at the last stall is approached slowly",
+    ),
+    key(
+        "pressure",
+        |c| choice(&mut isla_vista(c)?.pressure),
+        Range::Any,
+        "who is asked first whether memory is short; auto: whoever can tell best",
+    ),
+    key(
+        "balance",
+        |c| match &mut c.sizing {
+            Sizing::Balanced(params) => Some(Field::Size(&mut params.balance)),
+            _ => None,
+        },
+        Range::AtLeast(1),
+        "what memory is worth: the inverse of its price",
     ),
     key("verify", |c| Some(Field::Switch(&mut c.verify)), Range::Any, "check the whole heap after each collection"),
     key("stress", |c| Some(Field::Every(&mut c.stress)), Range::AtLeast(1), "collect at every N-th allocation"),
@@ -216,6 +270,10 @@ fn time(config: &mut HeapConfig) -> Option<&mut TimeParams> {
     if let Schedule::Time(params) = &mut cycles(config)?.schedule { Some(params) } else { None }
 }
 
+fn isla_vista(config: &mut HeapConfig) -> Option<&mut IslaVistaParams> {
+    if let Sizing::IslaVista(params) = &mut config.sizing { Some(params) } else { None }
+}
+
 fn zrays(config: &mut HeapConfig) -> Option<&mut ZRayParams> {
     if let Arrays::ZRays(params) = &mut config.arrays { Some(params) } else { None }
 }
@@ -241,7 +299,7 @@ fn first_n_grows(config: &mut HeapConfig) -> Option<Field<'_>> {
 impl Key {
     /// The key's value in a configuration, as [`parse`](Self::parse) takes it; `None` where it has no such parameter.
     pub(super) fn text(&self, config: &HeapConfig) -> Option<String> {
-        (self.field)(&mut config.clone()).map(|field| field.text())
+        (self.field)(&mut config.bare()).map(|field| field.text())
     }
 
     /// Sets the key's value in a configuration; does nothing where it has no such parameter.
@@ -258,7 +316,7 @@ impl Key {
     /// # Errors
     /// [`HeapError::InvalidConfig`] with one sentence.
     pub(super) fn validate(&self, config: &HeapConfig) -> Result<(), HeapError> {
-        match (self.field)(&mut config.clone()) {
+        match (self.field)(&mut config.bare()) {
             Some(field) if !self.range.contains(&field) => {
                 let wanted = self.range.wanted(&field);
                 Err(HeapError::invalid(format!("{} is {}, but must be {wanted}", self.name, field.text())))
@@ -268,7 +326,11 @@ impl Key {
     }
 
     /// The axis that the parameter belongs to, and the names of its values that have it; `None` where every heap has.
-    pub(super) fn owners(&self) -> Option<(&'static Key, Vec<&'static str>)> {
+    pub(super) fn owners(&self) -> Option<&'static Owners> {
+        OWNERS.get(self.name)
+    }
+
+    fn find_owners(&self) -> Option<Owners> {
         AXES.iter().find_map(|axis| {
             let names = axis.names();
             let owns = |name: &&str| self.text(&axis.with(name)).is_some();
@@ -280,7 +342,7 @@ impl Key {
     /// A default configuration for each value that the parameter belongs to.
     pub(super) fn samples(&self) -> Vec<(&'static str, HeapConfig)> {
         match self.owners() {
-            Some((axis, owners)) => owners.into_iter().map(|owner| (owner, axis.with(owner))).collect(),
+            Some((axis, owners)) => owners.iter().map(|owner| (*owner, axis.with(owner))).collect(),
             None => vec![("", HeapConfig::default())],
         }
     }

@@ -34,14 +34,13 @@ impl HeapConfig {
             self.given.0.retain(|(given, _)| *given != name);
             self.given.0.push((found.name, value.to_string()));
         }
-        for (given, value) in self.given.0.clone() {
-            if let Some(parameter) = key(given)
-                && parameter.owners().is_some_and(|(axis, _)| axis.name == name)
-            {
-                parameter.parse(self, &value)?;
-            }
-        }
-        Ok(())
+        // A value that has just been chosen takes what waits for it.
+        let given = std::mem::take(&mut self.given);
+        let waiting = given.0.iter().filter_map(|(name, value)| Some((key(name)?, value)));
+        let mut own = waiting.filter(|(key, _)| key.owners().is_some_and(|(axis, _)| axis.name == name));
+        let taken = own.try_for_each(|(key, value)| key.parse(self, value));
+        self.given = given;
+        taken
     }
 
     /// Every parameter that has a say in this configuration, by name and as [`set`](Self::set) takes it.
@@ -61,7 +60,9 @@ impl HeapConfig {
     /// [`HeapError::InvalidConfig`] with one sentence.
     pub(super) fn validate_keys(&self) -> Result<(), HeapError> {
         for (key, value) in self.given.0.iter().filter_map(|(name, value)| Some((key(name)?, value))) {
-            if let (None, Some((axis, owners))) = (key.text(self), key.owners()) {
+            if key.text(self).is_none()
+                && let Some((axis, owners)) = key.owners()
+            {
                 let owners: Vec<_> = owners.iter().map(|owner| format!("{}={owner}", axis.name)).collect();
                 let (name, owners, chosen) = (key.name, owners.join(" or "), axis.text(self).unwrap_or_default());
                 return Err(HeapError::invalid(format!(

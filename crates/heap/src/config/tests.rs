@@ -5,6 +5,8 @@ use super::*;
 use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
 use crate::collector::generational::{Barrier, Full, Nursery};
 use crate::collector::schedule::{CycleParams, Helpers, Schedule, TimeParams, Trigger};
+use crate::pressure::Signal;
+use crate::sizing::{BalancedParams, IslaVistaParams};
 use crate::views::{DoubleMapParams, ViewCreation};
 use crate::zeroing::{ConcurrentParams, NonTemporalParams};
 
@@ -16,10 +18,11 @@ fn set(settings: &[(&str, &str)]) -> HeapConfig {
 
 /// A valid configuration besides the default, for each value of an axis at least one, and other values for every
 /// parameter than the defaults.
-fn unusual() -> [HeapConfig; 5] {
+fn unusual() -> [HeapConfig; 6] {
     let generational = HeapConfig {
         collector: Collector::Generational(GenerationalParams {
             nursery: Nursery::Fixed(3 << 19),
+            nursery_pause: 0,
             aging: 25,
             barrier: Barrier::Cards,
             full: Full::Incremental(CycleParams { schedule: Schedule::Work, ..CycleParams::DEFAULT }),
@@ -38,14 +41,14 @@ fn unusual() -> [HeapConfig; 5] {
         zeroing: Some(Zeroing::Adaptive(ConcurrentParams { unit_bytes: 8 << 10, stream_bytes: 32 })),
         sizing: Sizing::GcRatio(GcRatioParams { growth: 1.8 }),
         count_accesses: true,
-        max_bytes: 3 << 30,
+        max_bytes: Some(3 << 30),
         min_bytes: 1_000_001,
         verify: true,
         stress: Some(7),
         stress_polls: true,
         given: Given::default(),
     };
-    let appel = GenerationalParams { nursery: Nursery::Appel, ..GenerationalParams::DEFAULT };
+    let appel = GenerationalParams { nursery: Nursery::Appel, nursery_pause: 1500, ..GenerationalParams::DEFAULT };
     let appel = HeapConfig {
         collector: Collector::Generational(appel),
         arrays: Arrays::Mapped(MappedParams { from: 1 << 20, sharing: false }),
@@ -67,9 +70,13 @@ fn unusual() -> [HeapConfig; 5] {
         collector: Collector::MarkSweep,
         references: References::ThinHandles,
         zeroing: Some(Zeroing::Bulk),
+        sizing: Sizing::Balanced(BalancedParams { balance: 64 << 20 }),
         ..HeapConfig::default()
     };
-    [generational, appel, streaming, realtime, mark_sweep]
+    let feedback = IslaVistaParams { grow: 0.05, shrink: 0.5, recover: true, memory: true, pressure: Signal::Reclaim };
+    let isla_vista =
+        HeapConfig { sizing: Sizing::IslaVista(feedback), zeroing: Some(Zeroing::Bulk), ..HeapConfig::default() };
+    [generational, appel, streaming, realtime, mark_sweep, isla_vista]
 }
 
 #[test]
@@ -110,6 +117,7 @@ fn the_help_has_every_key_and_value() {
     let says = |line: &str| assert!(words.contains(line), "{line} is not in\n{help}");
     says("leaf=SIZE arraylets, zrays: bytes of a leaf, a power of two from 256 to 1M [1K]");
     says("lazy=on|off arraylets, zrays: allocate a leaf when it is first stored to [arraylets off, zrays on]");
+    says("max=SIZE|auto most memory for objects, handles and immortal records; auto: what the machine allows");
     says("[direct], thin-handles with mark-sweep");
 }
 
@@ -139,6 +147,8 @@ fn a_parameter_needs_its_value() {
         [("zeroing", "bulk"), ("zeroing-unit", "8K")],
         [("zeroing-width", "8"), ("zeroing", "hot-path")],
         [("growth", "3"), ("sizing", "fixed")],
+        [("iv-grow", "0.1"), ("sizing", "gc-ratio")],
+        [("balance", "1G"), ("sizing", "isla-vista")],
         [("view-creation", "request"), ("native-views", "copy")],
     ] {
         let sentence = set(&settings).validate().unwrap_err().to_string();
@@ -155,7 +165,7 @@ fn a_parameter_needs_its_value() {
 fn a_small_maximum_needs_no_other_parameter() {
     let config = set(&[("max", "1M")]);
     config.validate().unwrap();
-    assert!(config.min_bytes > config.max_bytes);
+    assert!(Some(config.min_bytes) > config.max_bytes);
 }
 
 #[test]
@@ -168,9 +178,11 @@ fn wrong_values_are_explained() {
         ("max", "12Q", "a size"),
         ("max", "99999999999999G", "a size"),
         ("max", "", "a size"),
+        ("pressure", "much", "auto or swap or reclaim or psi or events or vmstat"),
         ("leaf", "4G", "less than 4G"),
         ("nursery", "plenty", "a size"),
         ("aging", "1K", "a number of percent"),
+        ("nursery-pause", "700", "a time such as"),
         ("stress", "often", "a count, or off"),
         ("growth", "fast", "a number"),
         ("verify", "yes", "on or off"),
@@ -190,9 +202,12 @@ fn wrong_configurations_are_explained() {
         ("max=5G", "max is 5G, but must be at most 4G: 32-bit references"),
         ("references=thin-handles", "takes references=direct alone: for thin-handles add collector=mark-sweep"),
         ("collector=mark-sweep,zeroing=concurrent", "takes zeroing=bulk alone, not concurrent"),
+        ("sizing=isla-vista,iv-grow=2", "iv-grow is 2, but must be from 0.001 to 1"),
+        ("sizing=isla-vista,iv-shrink=1", "iv-shrink is 1, but must be from 0 to 0.99"),
         ("growth=nan", "growth is NaN, but must be from 1.05 to 100"),
         ("aging=91", "aging is 91, but must be from 0 to 90"),
         ("nursery=32K", "nursery is 32K, but must be at least 64K"),
+        ("nursery-pause=20us", "nursery-pause is 20us, but must be 0 or from 50us to 1000ms"),
         ("zeroing=adaptive,zeroing-unit=5K", "zeroing-unit is 5K, but must be a power of two from 4K to 32K"),
         ("zeroing=concurrent,zeroing-unit=64K", "zeroing-unit is 64K"),
         ("zeroing=non-temporal,zeroing-width=12", "zeroing-width is 12, but must be a power of two from 8 to 32"),

@@ -1,5 +1,9 @@
-//! The only module that calls the operating system: reserving, committing and returning memory, and processors.
+//! The only module that calls the operating system: reserving, committing and returning memory, processors, how much
+//! memory there is, and whether it is short.
 
+pub(crate) mod groups;
+pub(crate) mod limits;
+pub(crate) mod pressure;
 pub(crate) mod processors;
 pub(crate) mod sharing;
 #[cfg(unix)]

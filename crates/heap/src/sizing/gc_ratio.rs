@@ -7,8 +7,12 @@
 //! is interpolated bilinearly. Two bounds are added:
 //!
 //! * At most `growth` times what is live, so that a program's memory is bounded by its data and not by its history.
-//! * At least what is live and a quarter of the room that `growth` leaves above it, so that a collection is not
-//!   followed by the next at once.
+//!   Above [`LARGE`] the room that this leaves grows with the square root of what is live alone: a byte of it costs the
+//!   same in every heap, while what it saves does not grow with the heap (Kirisame et al., Optimal heap limits for
+//!   reducing browser memory use, OOPSLA 2022).
+//! * At least what was found and a quarter of that room, so that a collection is not followed by the next at once.
+//!
+//! What has been born during a cycle counts as live for the second bound alone: whether it is, the next cycle shows.
 //!
 //! The first limit is the minimum.
 
@@ -18,7 +22,7 @@ crate::values::params! {
     /// Parameters of `gc-ratio`.
     pub struct GcRatioParams {
         /// A full collection starts at the latest when the heap is so many times the size of what survived the last:
-        /// from 1.05 to 100.
+        /// from 1.05 to 100. Of more than 64 MiB, the room above grows with their square root.
         pub growth: f64 = 2.0,
     }
 }
@@ -41,6 +45,8 @@ const FACTORS: [[f64; 6]; 7] = [
 ];
 /// Part of the room between what is live and `growth` times it that the limit leaves at least.
 const LEAST_ROOM: f64 = 0.25;
+/// Up to so many live bytes the room is in proportion to them.
+const LARGE: f64 = (64 << 20) as f64;
 
 /// The rule.
 #[derive(Debug)]
@@ -54,6 +60,11 @@ impl GcRatio {
     /// The rule for a collector that is generational, or is not.
     pub(super) fn new(params: GcRatioParams, is_generational: bool) -> GcRatio {
         GcRatio { loads: if is_generational { &GENERATIONAL_LOADS } else { &LOADS }, growth: params.growth }
+    }
+
+    /// The most room that is left above so many live bytes.
+    pub(super) fn room(&self, live: f64) -> f64 {
+        (self.growth - 1.0) * (live * live.min(LARGE)).sqrt()
     }
 
     /// The factor for a load and a live ratio, each from 0 to 1.
@@ -71,10 +82,11 @@ impl Rule for GcRatio {
     }
 
     fn next(&mut self, limit: u64, cycle: Cycle, _: &Bounds) -> u64 {
-        let (limit, live) = (limit as f64, cycle.live as f64);
-        let wanted = limit * self.factor(cycle.load, live / limit);
-        let room = live * (self.growth - 1.0);
-        wanted.clamp(live + room * LEAST_ROOM, live + room) as u64
+        let (limit, found, old) = (limit as f64, cycle.live as f64, (cycle.live - cycle.born) as f64);
+        let wanted = limit * self.factor(cycle.load, old / limit);
+        let room = self.room(old);
+        let least = found + room * LEAST_ROOM;
+        wanted.clamp(least, least.max(old + room)) as u64
     }
 }
 
@@ -93,6 +105,7 @@ fn mix(from: f64, to: f64, part: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn the_tables_points_are_met() {
@@ -116,6 +129,23 @@ mod tests {
         near(rule.factor(0.11, 0.45), (1.10 + 1.15 + 1.20 + 1.25) / 4.0);
         near(rule.factor(7.0, 3.0), 1.50);
         near(rule.factor(-1.0, -1.0), 0.90);
+    }
+
+    #[test]
+    fn large_heaps_have_less_room_for_their_size() {
+        let rule = GcRatio::new(GcRatioParams::DEFAULT, true);
+        let mib = f64::from(1 << 20);
+        assert_eq!([1.0, 64.0, 256.0, 1024.0].map(|live| rule.room(live * mib) / mib), [1.0, 64.0, 128.0, 256.0]);
+    }
+
+    #[test]
+    fn what_was_born_in_a_cycle_is_no_reason_for_a_larger_heap() {
+        let mut rule = GcRatio::new(GcRatioParams::DEFAULT, true);
+        let bounds = Bounds { minimum: 0, maximum: u64::MAX, nursery: 0 };
+        let (pause, mutator) = (Duration::from_secs(1), Duration::ZERO);
+        let cycle = Cycle { live: 40 << 20, size: 0, allocated: 0, born: 0, load: 1.0, pause, mutator, stalled: false };
+        let mut next = |born| rule.next(10 << 40, Cycle { born, ..cycle }, &bounds) >> 20;
+        assert_eq!([0, 10 << 20, 30 << 20].map(&mut next), [80, 60, 42]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The axis over simulated programs.
 
-use super::{GcRatioParams, HeapSize, Sizing};
+use super::{Collected, GcRatioParams, HeapSize, Sizing};
 use crate::collector::Collector;
 use crate::config::HeapConfig;
 use std::time::Duration;
@@ -27,8 +27,9 @@ impl Program {
         let room = self.size.limit().saturating_sub(live).max(1);
         let mutator = room as f64 / self.allocation_rate;
         let gc = live as f64 / self.marking_rate;
-        let limit = self.size.collected(live, Duration::from_secs_f64(gc), Duration::from_secs_f64(mutator));
-        (limit, gc / (gc + mutator))
+        let [pause, mutator] = [gc, mutator].map(Duration::from_secs_f64);
+        let limit = self.size.collected(Collected { live, allocated: room, pause, mutator, ..Collected::default() });
+        (limit, gc / (gc + mutator.as_secs_f64()))
     }
 
     /// The limits of so many cycles.
@@ -42,7 +43,7 @@ fn heap_size(config: &HeapConfig) -> HeapSize {
 }
 
 fn config(sizing: Sizing) -> HeapConfig {
-    HeapConfig { sizing, min_bytes: 16 * MIB, max_bytes: 1024 * MIB, ..HeapConfig::default() }
+    HeapConfig { sizing, min_bytes: 16 * MIB, max_bytes: Some(1024 * MIB), ..HeapConfig::default() }
 }
 
 fn gc_ratio(growth: f64) -> HeapConfig {
@@ -106,11 +107,12 @@ fn bounds_hold_whatever_happens() {
         assert_eq!(size.limit(), 16 * MIB);
         for _ in 0..2000 {
             let live = next(1024) * MIB;
-            let [gc, mutator] = [next(1000), next(1000)].map(Duration::from_micros);
-            let limit = size.collected(live, gc, mutator);
+            let [pauses, pause, mutator] = [next(500), next(500), next(1000)].map(Duration::from_micros);
+            let limit = size.collected(Collected { live, pauses, pause, mutator, ..Collected::default() });
             assert_eq!(limit, size.limit());
             assert!((16 * MIB..=1024 * MIB).contains(&limit));
-            let room = (live as f64 * (growth - 1.0)) as u64;
+            let room = (growth - 1.0) * (live as f64 * live.min(64 * MIB) as f64).sqrt();
+            let room = room as u64;
             assert!(limit <= (live + room).max(16 * MIB), "{limit} over {live}");
             assert!(limit >= (live + room / 4).min(1024 * MIB), "{limit} over {live}");
         }
@@ -120,9 +122,10 @@ fn bounds_hold_whatever_happens() {
 #[test]
 fn a_minimum_above_the_maximum_gives_way() {
     for &sizing in Sizing::ALL {
-        let mut size = heap_size(&HeapConfig { sizing, max_bytes: 8 * MIB, ..HeapConfig::default() });
+        let mut size = heap_size(&HeapConfig { sizing, max_bytes: Some(8 * MIB), ..HeapConfig::default() });
         assert_eq!(size.limit(), 8 * MIB);
-        assert_eq!(size.collected(7 * MIB, Duration::from_secs(1), Duration::ZERO), 8 * MIB);
-        assert_eq!(size.collected(0, Duration::ZERO, Duration::ZERO), 8 * MIB);
+        let pause = Duration::from_secs(1);
+        assert_eq!(size.collected(Collected { live: 7 * MIB, pause, ..Collected::default() }), 8 * MIB);
+        assert_eq!(size.collected(Collected::default()), 8 * MIB);
     }
 }

@@ -131,6 +131,9 @@ impl LeafSpace {
                 for tail in head + 1..head + blocks {
                     pool.info_mut(tail).extent = head;
                 }
+                if kind == LeafKind::References {
+                    pool.note_markable(head, blocks);
+                }
                 self.parts[kind as usize].open(head, u64::from(self.group_leaves()));
                 self.next_unmarked(pool, kind).expect("a fresh group has leaves")
             }

@@ -63,7 +63,13 @@ pub fn generational(config: &HeapConfig) -> Vec<HeapConfig> {
             let [time, work] = [Schedule::ALL[0], Schedule::ALL[1]].map(incremental);
             let full = [time, Full::Stop, work][all.len() % 3];
             all.push(HeapConfig {
-                collector: Collector::Generational(GenerationalParams { nursery, aging, barrier, full }),
+                collector: Collector::Generational(GenerationalParams {
+                    nursery,
+                    aging,
+                    barrier,
+                    full,
+                    ..GenerationalParams::DEFAULT
+                }),
                 zeroing: Some(zeroing),
                 ..config.clone()
             });

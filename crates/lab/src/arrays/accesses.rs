@@ -5,9 +5,9 @@
 //! is the path.
 
 use super::Options;
-use super::configurations::{Comparison, Configuration};
 use super::elements::Element;
 use super::kernel::Kernel;
+use crate::heaps::{Comparison, Configuration};
 use crate::measure;
 use crate::tables::{self, Report, Row, Table, Unit};
 use anyhow::ensure;
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn loops_read_what_was_written() {
-        let heap = Configuration::plain("default", &[]);
+        let heap = Configuration::new("default", "", &[]);
         for element in [Element::I32, Element::I64] {
             let mut kernel = kernels(element, &[&heap]).unwrap().remove(0);
             // Elements 4 to 7 hold 5, 5, 7, 7; the second pass adds the same.

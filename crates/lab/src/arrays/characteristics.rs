@@ -3,8 +3,8 @@
 //! Two runs of each program, neither timed: with z-rays, and with copy-on-write too.
 
 use super::Options;
-use super::configurations::Comparison;
 use crate::engines::{Engine, Legato};
+use crate::heaps::Comparison;
 use crate::programs::Program;
 use crate::tables::{Report, Row, Table, Unit};
 use legato::HeapStats;
@@ -58,7 +58,7 @@ pub(super) fn count(programs: &[&Program], options: &Options, report: &mut Repor
 fn totals(program: &Program, heap: &[String], options: &Options) -> anyhow::Result<HeapStats> {
     let built = program.read(&options.examples, false)?;
     let engine = Legato::new(heap)?;
-    engine.totals(&engine.compile(&built.wasm)?, &options.command_line(program))
+    engine.totals(&engine.compile(&built.wasm)?, &options.runs().command_line(program))
 }
 
 /// A part of a whole; nothing where the whole is nothing.

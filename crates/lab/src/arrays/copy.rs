@@ -5,9 +5,9 @@
 //! array is a column of its own. All memory was touched before. Engines and `memcpy` take turns.
 
 use super::Options;
-use super::configurations::{Comparison, Configuration};
 use super::elements::Element;
 use super::kernel::Kernel;
+use crate::heaps::{Comparison, Configuration};
 use crate::measure::{self, Time};
 use crate::tables::{self, Report, Row, Table, Unit, Verdict};
 use anyhow::ensure;
@@ -287,7 +287,7 @@ mod tests {
     fn a_wrong_copy_is_noticed() {
         for element in Element::ALL {
             let wasm = wat::parse_str(module(element)).unwrap();
-            let options = Configuration::plain("default", &[]);
+            let options = Configuration::new("default", "", &[]);
             let mut kernel = Kernel::legato(&options, &wasm).unwrap();
             for shape in SHAPES {
                 check(&mut kernel, shape, 3_000).unwrap();

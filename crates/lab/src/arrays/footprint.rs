@@ -5,10 +5,9 @@
 //! allocated before it.
 
 use super::Options;
-use super::configurations::{Comparison, Configuration};
-use super::programs::{Entrant, enter};
 use crate::contestants::worker::Pause;
 use crate::engines::legato_config;
+use crate::heaps::{Comparison, Configuration, Entrant, enter};
 use crate::programs::{Program, SPARSE};
 use crate::stats;
 use crate::tables::{self, Report, Row, Table, Unit, Verdict};
@@ -88,7 +87,7 @@ fn collected_often(configuration: &Configuration) -> anyhow::Result<Configuratio
 /// The baseline's mean live heap in bytes, and the part that each other heap saves.
 fn row(program: &Program, entrants: &[anyhow::Result<Entrant<'_>>], options: &Options) -> anyhow::Result<Row> {
     let built = program.read(&options.examples, false)?;
-    let arguments = options.command_line(program);
+    let arguments = options.runs().command_line(program);
     let live = |entrant: &anyhow::Result<Entrant<'_>>| -> anyhow::Result<f64> {
         let entrant = entrant.as_ref().map_err(|error| anyhow::anyhow!("{}", tables::reason(error)))?;
         let prepared = entrant.prepare(program, &built)?;

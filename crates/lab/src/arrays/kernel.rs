@@ -1,7 +1,7 @@
 //! Small modules inside of this process, whose loops are measured.
 
-use super::configurations::Configuration;
 use crate::engines::legato_config;
+use crate::heaps::Configuration;
 use crate::measure::Time;
 
 /// An instance, whose every export takes four integers and returns one.

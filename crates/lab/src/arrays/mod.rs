@@ -14,10 +14,10 @@ mod copy;
 mod elements;
 mod footprint;
 mod kernel;
-mod programs;
 
-pub use self::configurations::{Comparison, Configuration, Sweep};
+pub use self::configurations::Sweep;
 
+use crate::heaps::{self, Comparison, Runs};
 use crate::programs::{ARRAYS, PROGRAMS, Program};
 use crate::tables::Report;
 use anyhow::ensure;
@@ -87,10 +87,8 @@ impl Options {
         Ok(programs)
     }
 
-    /// The command line of a program.
-    fn command_line(&self, program: &Program) -> Vec<String> {
-        let arguments = if self.smallest { &[] } else { program.arguments };
-        program.command_line(arguments.iter().copied())
+    fn runs(&self) -> Runs<'_> {
+        Runs { examples: &self.examples, pairs: self.pairs, smallest: self.smallest }
     }
 }
 
@@ -105,14 +103,14 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     let layouts = Comparison::layouts(options);
     if !options.chooses() {
         let all = options.wanted(ARRAYS.iter().chain(&PROGRAMS))?;
-        programs::compare(&layouts, &all, options, &mut report)?;
+        heaps::compare(&layouts, &all, &options.runs(), &mut report)?;
     }
     let array_programs = || options.wanted(ARRAYS.iter());
     for sweep in &options.sweep {
-        programs::compare(&Comparison::sweep(*sweep, options), &array_programs()?, options, &mut report)?;
+        heaps::compare(&Comparison::sweep(*sweep, options), &array_programs()?, &options.runs(), &mut report)?;
     }
     if options.ablate {
-        programs::compare(&Comparison::ablation(options), &array_programs()?, options, &mut report)?;
+        heaps::compare(&Comparison::ablation(options), &array_programs()?, &options.runs(), &mut report)?;
     }
     if options.footprint {
         footprint::compare(&layouts, &array_programs()?, options, &mut report)?;

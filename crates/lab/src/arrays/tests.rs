@@ -1,7 +1,7 @@
 //! The command at tiny sizes, in this process. Whole programs need processes of their own: see `tests/arrays.rs`.
 
-use super::configurations::Configuration;
 use super::{Comparison, Options, Sweep, run};
+use crate::heaps::Configuration;
 use crate::tables::Report;
 use std::path::PathBuf;
 
@@ -100,7 +100,7 @@ fn the_comparisons_are_the_papers() {
     assert_eq!(last(&ablation).len(), 6);
     let named = Comparison::layouts(&options());
     assert_eq!(named.others[1].heap, ["barrier=cards", "nursery=1M"]);
-    assert_eq!(Configuration::plain("x", &["a=b"]).with(&["c=d"]).heap, ["a=b", "c=d"]);
+    assert_eq!(Configuration::new("x", "a=b", &[]).with(&["c=d"]).heap, ["a=b", "c=d"]);
 }
 
 #[test]

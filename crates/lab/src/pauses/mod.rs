@@ -3,12 +3,14 @@
 //!
 //! The program (`examples/wat/cache.wat`) looks at the clock after every step, and tells the times between: whatever
 //! delays it shows there, whoever caused it. What a collector says of itself does not count here. It does in the other
-//! part, `--bounds`: the largest stops beside roots, arrays, stacks and host values of great numbers.
+//! part, `--bounds`: the largest stops beside roots, arrays, stacks and host values of great numbers. What slices cost
+//! other programs is the third part, `--throughput`.
 
 mod bounds;
 mod gaps;
 mod runs;
 mod targets;
+mod throughput;
 
 pub use self::gaps::{Gaps, Times};
 
@@ -23,6 +25,10 @@ pub struct Options {
     /// The largest stops beside large numbers of roots, elements, frames and host values, in place of the programs.
     #[arg(long)]
     pub bounds: bool,
+    /// What slices cost: the programs that allocate under `full=incremental`, and under `collector=realtime`, over
+    /// their times under `full=stop` and under the default heap. In place of the programs here.
+    #[arg(long, conflicts_with = "bounds")]
+    pub throughput: bool,
     /// One program alone.
     #[arg(long)]
     pub program: Option<Program>,
@@ -44,15 +50,18 @@ pub struct Options {
     /// Steps after which a run ends, if its time has not: 0 for no such end.
     #[arg(long, default_value_t = 0)]
     pub steps: u64,
-    /// Runs of each engine for each program.
-    #[arg(long, default_value_t = 3)]
-    pub runs: usize,
-    /// Only rows of `--bounds` whose name contains one of these.
-    #[arg(long, value_delimiter = ',', value_name = "PART,...", requires = "bounds")]
+    /// Runs of each engine for each program: 3, or 10 for `--throughput`.
+    #[arg(long)]
+    pub runs: Option<usize>,
+    /// Only rows of `--bounds`, or programs of `--throughput`, whose name contains one of these.
+    #[arg(long, value_delimiter = ',', value_name = "PART,...")]
     pub filter: Vec<String>,
     /// Divide the numbers of `--bounds` by this.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "bounds")]
     pub fewer: u32,
+    /// Run the programs of `--throughput` at their smallest size: to see that everything works.
+    #[arg(long, requires = "throughput")]
+    pub smallest: bool,
     /// The folder with the example programs.
     #[arg(long, default_value = "examples", value_name = "DIR")]
     pub examples: PathBuf,
@@ -132,10 +141,12 @@ fn program(examples: &Path) -> anyhow::Result<Built> {
 /// # Errors
 /// If an option is wrong, or there is no program or no place for files.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
-    ensure!(options.runs > 0, "--runs must be at least 1");
+    ensure!(options.runs != Some(0), "--runs must be at least 1");
     let mut report = Report::empty();
     if options.bounds {
         bounds::measure(options, &mut report)?;
+    } else if options.throughput {
+        throughput::measure(options, &mut report)?;
     } else {
         runs::compare(options, &mut report)?;
     }

@@ -11,6 +11,9 @@ use crate::tables::{Report, Row, Table, Unit, reason};
 use anyhow::{Context, ensure};
 use std::path::Path;
 
+/// Runs of the program in each engine, where the options do not say.
+const RUNS: usize = 3;
+
 /// One run of the program.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
@@ -78,7 +81,7 @@ fn subjects(options: &Options, built: &Built, folder: &Path) -> anyhow::Result<V
 /// The runs of each subject, or why there are none. One that has failed is not asked again.
 fn in_turns(program: Program, options: &Options, subjects: &[Subject]) -> Vec<anyhow::Result<Vec<Run>>> {
     let mut runs: Vec<anyhow::Result<Vec<Run>>> = subjects.iter().map(|_| Ok(Vec::new())).collect();
-    for round in 0..options.runs {
+    for round in 0..options.runs.unwrap_or(RUNS) {
         for index in turn(round, subjects.len()) {
             let Subject { name, ready, .. } = &subjects[index];
             let Ok(done) = &mut runs[index] else { continue };

@@ -24,7 +24,7 @@ fn axis(all: &Stops) -> Axis {
 /// From the shortest to the longest stop of each column.
 pub(super) fn over_time(view: &View<'_>, over_time: &OverTime) -> Markup {
     let stops = view.report.record.stops();
-    let chart = Chart { x: Axis::seconds(view.wall), y: axis(&stops.all()), height: 280.0 };
+    let chart = Chart { x: Axis::seconds(view.wall), y: axis(&stops.with_idle()), height: 280.0 };
     let kinds: Vec<_> = stops.kinds().iter().map(|(kind, _)| *kind).collect();
     let mut paths: Vec<_> = kinds.iter().map(|&kind| (kind, String::new())).collect();
     let mut hints = Vec::new();
@@ -81,12 +81,12 @@ fn deadlines(view: &View<'_>) -> Markup {
 /// A histogram for each kind, one below the other with one axis, and their table.
 pub(super) fn distribution(view: &View<'_>) -> Markup {
     let stops = view.report.record.stops();
-    let all = stops.all();
+    let (all, with_idle) = (stops.all(), stops.with_idle());
     let contents = html! {
         (deadlines(view))
         @for (kind, stops) in stops.kinds() {
             h3 { (kind) }
-            (histogram(*kind, stops, &all))
+            (histogram(*kind, stops, &with_idle))
         }
         table class="pauses" {
             tr { th { "kind" } th { "" } th { "count" } th { "mean" } th { "p50" } th { "p90" } th { "p99" } th { "p99.9" } th { "max" } th { "total" } }
@@ -96,9 +96,10 @@ pub(super) fn distribution(view: &View<'_>) -> Markup {
             (rows("all", &all))
         }
     };
-    let explanation = "How many stops were how long; both axes are logarithmic. Bars: by the clock on the wall. Line: the \
+    let clocks = "How many stops were how long; both axes are logarithmic. Bars: by the clock on the wall. Line: the \
         time that the program's thread had a processor.";
-    part("Distribution of the pauses", explanation, &contents)
+    let given = if stops.count(StopKind::Idle) > 0 { " Idle: in time that the host gave; no pauses." } else { "" };
+    part("Distribution of the pauses", &format!("{clocks}{given}"), &contents)
 }
 
 fn rows(name: &str, stops: &Stops) -> Markup {

@@ -25,7 +25,7 @@ use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use anyhow::Result;
-use legato_heap::{GcObserver, HeapStats, VerifyError};
+use legato_heap::{GcObserver, HeapStats, PressureSource, VerifyError};
 
 use crate::{Deadline, Engine, ExnRef, InterruptHandle, Rooted, ThrownException};
 
@@ -165,6 +165,12 @@ impl<T: 'static> Store<T> {
     /// Reports every collection to `observer` from now on.
     pub fn set_gc_observer(&mut self, observer: Box<dyn GcObserver>) {
         self.inner_mut().opaque.heap.set_observer(observer);
+    }
+
+    /// Has `source` asked whether the machine is short of memory, in place of what the system tells
+    /// (`sizing=isla-vista`; other rules for the heap's size do not ask).
+    pub fn set_pressure_source(&mut self, source: Box<dyn PressureSource>) {
+        self.inner_mut().opaque.heap.set_pressure_source(source);
     }
 
     /// Walks the whole heap and checks its invariants, roots included.

@@ -158,7 +158,18 @@ impl TypeRegistry {
                 0 => TypeId(index.0),
                 _ => ids[(index.0 ^ WITHIN_GROUP) as usize],
             });
-            ids.push(self.table.register(TypeInfo { shape, supertype })?);
+            let leads_nowhere = |storage: StorageType| match storage {
+                StorageType::Value(ValueType::Ref(ty)) => is_reference_free(&state, &group, ty.heap),
+                _ => false,
+            };
+            let fields: &[FieldType] = match &ty.composite {
+                CompositeType::Struct(fields) => fields,
+                CompositeType::Array(element) => std::slice::from_ref(element),
+                CompositeType::Func(_) => &[],
+            };
+            let reference_free = fields.iter().enumerate().filter(|(_, field)| leads_nowhere(field.storage));
+            let reference_free: Vec<usize> = reference_free.map(|(index, _)| index).collect();
+            ids.push(self.table.register_with_reference_free(TypeInfo { shape, supertype }, &reference_free)?);
         }
         let resolve = |index: TypeIndex| match index.0 & WITHIN_GROUP {
             0 => index,
@@ -251,11 +262,31 @@ impl TypeRegistry {
 fn is_function(state: &State, group: &[SubType], heap: HeapType) -> bool {
     match heap {
         HeapType::Func | HeapType::NoFunc => true,
-        HeapType::Concrete(index) if index.0 & WITHIN_GROUP != 0 => {
-            matches!(group[(index.0 ^ WITHIN_GROUP) as usize].composite, CompositeType::Func(_))
-        }
-        HeapType::Concrete(index) => state.types[&TypeId(index.0)].func().is_some(),
+        HeapType::Concrete(index) => matches!(declared(state, group, index).composite, CompositeType::Func(_)),
         _ => false,
+    }
+}
+
+/// Whether references to `heap`, within a group that is being registered, lead to objects without references of their
+/// own, whatever module declares further types.
+fn is_reference_free(state: &State, group: &[SubType], heap: HeapType) -> bool {
+    let HeapType::Concrete(index) = heap else { return false };
+    let ty = declared(state, group, index);
+    let is_traced = |field: &FieldType| field.storage.kind(|heap| is_function(state, group, heap)) == StorageKind::Ref;
+    ty.is_final
+        && match &ty.composite {
+            CompositeType::Func(_) => false,
+            CompositeType::Struct(fields) => !fields.iter().any(is_traced),
+            CompositeType::Array(element) => !is_traced(element),
+        }
+}
+
+/// A type's declaration, within a group that is being registered. Inner references of a registered type are in engine
+/// space.
+fn declared<'a>(state: &'a State, group: &'a [SubType], index: TypeIndex) -> &'a SubType {
+    match index.0 & WITHIN_GROUP {
+        0 => &state.types[&TypeId(index.0)].sub,
+        _ => &group[(index.0 ^ WITHIN_GROUP) as usize],
     }
 }
 
@@ -300,5 +331,53 @@ fn map_sub_type(ty: &SubType, map: &impl Fn(TypeIndex) -> TypeIndex) -> SubType 
             CompositeType::Array(element) => CompositeType::Array(field(element)),
         },
         ..ty.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(storage: StorageType) -> FieldType {
+        FieldType { storage, mutable: true }
+    }
+
+    fn reference(heap: HeapType) -> FieldType {
+        field(StorageType::Value(ValueType::Ref(RefType { heap, nullable: true })))
+    }
+
+    #[test]
+    fn what_leads_to_numbers_alone_is_known() {
+        let registry = TypeRegistry::new().unwrap();
+        let number = field(StorageType::Value(ValueType::I64));
+        let one = |is_final, composite| registry.register_one(is_final, None, composite).unwrap().id;
+        let to = |id: TypeId| reference(HeapType::Concrete(TypeIndex(id.0)));
+        let characters = one(true, CompositeType::Array(number));
+        let point = one(true, CompositeType::Struct(vec![number, number]));
+        let open = one(false, CompositeType::Struct(vec![number]));
+        let function = one(true, CompositeType::Func(FuncType { params: vec![], results: vec![] }));
+        let caller = one(true, CompositeType::Struct(vec![to(function)]));
+        let string = one(true, CompositeType::Struct(vec![to(characters)]));
+        let abstract_types = [HeapType::Any, HeapType::Eq, HeapType::Struct, HeapType::Array, HeapType::Extern];
+        let mut fields: Vec<FieldType> = [characters, open, point, string, caller, function].map(to).to_vec();
+        fields.extend(abstract_types.map(reference));
+        let all = one(true, CompositeType::Struct(fields));
+        // Characters, points, callers: function references are not traced.
+        assert_eq!(registry.table().record(all).reference_free, 0b1_0101);
+        let lines = one(false, CompositeType::Array(to(characters)));
+        assert_eq!(registry.table().record(lines).reference_free, 1);
+        assert_eq!(registry.table().record(one(false, CompositeType::Array(to(open)))).reference_free, 0);
+    }
+
+    #[test]
+    fn types_of_one_group_lead_to_each_other() {
+        let registry = TypeRegistry::new().unwrap();
+        let within = |index: u32| reference(HeapType::Concrete(TypeIndex(WITHIN_GROUP | index)));
+        let sub =
+            |composite| SubType { is_final: true, supertype: None, composite, depth: 0, rec_group: (TypeIndex(0), 2) };
+        let number = field(StorageType::Value(ValueType::I32));
+        let node = CompositeType::Struct(vec![within(0), within(1)]);
+        let ids = registry.register_group(vec![sub(node), sub(CompositeType::Array(number))]).unwrap();
+        assert_eq!(registry.table().record(ids[0]).reference_free, 0b10);
     }
 }

@@ -1,7 +1,7 @@
 //! When the generational heap collects, and in which order.
 
 use super::scavenge::{FORWARDED, Scavenger, Tally};
-use super::{Count, Generational, Nursery};
+use super::{Barrier, Count, Generational, Nursery};
 use crate::ages::Age;
 use crate::blocks::{BLOCK_BYTES, Release};
 use crate::budget::finish;
@@ -25,9 +25,14 @@ const LEAST_BYTES: u64 = 2 * BLOCK_BYTES as u64;
 #[derive(Default)]
 struct Progress {
     phases: PhaseTimes,
+    /// Of evacuation, what does not depend on the nursery's size; and all of it. By the clock of
+    /// [`NurserySize`](super::nursery_size::NurserySize).
+    fixed: Duration,
+    evacuation: Duration,
     promoted: Count,
     /// Objects found live.
     survivors: u64,
+    /// Whether there was no memory to copy an object to.
     lacked_memory: bool,
 }
 
@@ -40,10 +45,10 @@ impl Generational {
     /// How much may be allocated in a cycle, in bytes.
     pub(super) fn nursery_bytes(&self) -> u64 {
         let most = (self.core.config.maximum() / NURSERY_PART).max(LEAST_BYTES);
-        match self.params.nursery {
+        self.size.bytes(match self.params.nursery {
             Nursery::Fixed(bytes) => bytes.min(most),
             Nursery::Appel => (self.core.pacer.headroom() / 2).max(self.least_appel_bytes()),
-        }
+        })
     }
 
     /// Whether the mature space with `bytes` more calls for a full collection first. Never right after one, so that
@@ -73,12 +78,21 @@ impl Generational {
     }
 
     /// Collects the nursery, and everything where that is due before a large object of `bytes` is allocated; says
-    /// whether it was.
-    pub(super) fn collect_young(&mut self, bytes: u64, roots: &mut dyn Roots) -> bool {
-        self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots) == CollectionKind::Full
+    /// which it was.
+    pub(super) fn collect_young(&mut self, bytes: u64, roots: &mut dyn Roots) -> CollectionKind {
+        self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots)
     }
 
-    /// One collection of the kind `wanted` at least; says what kind it was.
+    /// Why everything is to be collected behind an evacuation of the nursery, if it is, with `request` bytes more.
+    fn shortage(&self, progress: &Progress, request: u64) -> Option<Cause> {
+        match progress.lacked_memory {
+            true => Some(Cause::Exhaustion),
+            false => self.is_full_due(request).then_some(Cause::Limit),
+        }
+    }
+
+    /// One collection of the nursery, and of the kind `wanted` at least: all that is left of the cycle under way, or
+    /// everything. Where memory is short, they are tried in this order. Says whether it was a full one in the end.
     pub(super) fn run(
         &mut self,
         cause: Cause,
@@ -91,45 +105,63 @@ impl Generational {
         }
         let stop = self.core.start_stop();
         let start = stop.start;
+        // Nobody asks for a nursery collection but for a cycle, in time that the embedder gives.
+        let is_idle = cause == Cause::Requested && wanted == CollectionKind::Nursery;
+        self.core.pacer.starts();
         // Leaves are handed out apart from what the nursery and large objects count; those of old spines count as live.
         let before_bytes = self.live_bytes() + self.allocated + self.core.leaves.young_bytes();
         self.allocated += self.core.leaves.allocated_bytes();
         let mut progress = Progress::default();
-        let (mut cause, mut kind) = (cause, wanted);
         let begins = wanted == CollectionKind::Nursery && self.is_cycle_due(cause);
-        let promotes_all = wanted == CollectionKind::Full || begins || self.in_cycle();
+        let promotes_all = wanted != CollectionKind::Nursery || begins || self.in_cycle();
         self.before_nursery_collection();
+        let young = self.young_bytes() + self.nursery.kept_bytes();
         self.scavenge(if promotes_all { 0 } else { self.params.aging }, &mut progress, roots);
+        self.size.collected(young, progress.fixed, progress.evacuation);
         self.core.pacer.charge(progress.promoted.bytes);
-        if kind == CollectionKind::Nursery {
-            if progress.lacked_memory {
-                (kind, cause) = (CollectionKind::Full, Cause::Exhaustion);
-            } else if self.is_full_due(request) {
-                (kind, cause) = (CollectionKind::Full, Cause::Limit);
-            }
+        let mut shortage = self.shortage(&progress, request);
+        let finishing = Instant::now();
+        let finishes = wanted == CollectionKind::Cycle || wanted == CollectionKind::Nursery && shortage.is_some();
+        let cycle = if finishes { self.finish_cycle(roots) } else { None };
+        if cycle.is_some() {
+            self.evacuate_kept(&mut progress, roots);
+            let is_exhausted = self.core.is_exhausted(self.live_bytes()).then_some(Cause::Exhaustion);
+            shortage = self.shortage(&progress, request).or(is_exhausted);
         }
-        let mut missed = false;
+        let finishing = if cycle.is_some() { finishing.elapsed() } else { Duration::ZERO };
+        let mut is_short = false;
+        let (kind, cause) = match shortage {
+            _ if wanted == CollectionKind::Full => (CollectionKind::Full, cause),
+            Some(cause) => (CollectionKind::Full, cause),
+            None => (CollectionKind::Nursery, cause),
+        };
         if kind == CollectionKind::Full {
-            missed = self.leave_cycle() && wanted == CollectionKind::Nursery;
+            self.leave_cycle();
             self.mark_and_sweep(start, cause, &mut progress, roots);
-        } else {
+        } else if cycle.is_none() {
             let cause = if cause == Cause::Nursery { Cause::Limit } else { cause };
             self.after_nursery_collection(begins, cause, roots);
+            is_short = self.core.pacer.scavenged(before_bytes);
         }
         self.start_cycle();
-        if kind == CollectionKind::Full {
+        if kind == CollectionKind::Full || is_short {
             let slice = self.core.start_slice(Phase::Release);
             let room = self.core.pacer.headroom();
             let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
-            finish(|budget| self.core.pool.release_to_system(&mut release, budget));
+            match self.quantum().filter(|_| is_short) {
+                // The next cycle gives the rest back.
+                Some(mut budget) => _ = self.core.pool.release_to_system(&mut release, &mut budget),
+                None => finish(|budget| self.core.pool.release_to_system(&mut release, budget)),
+            }
             progress.phases.release = self.core.end_slice(slice);
         }
         let is_full = kind == CollectionKind::Full;
         let pause = self.core.end_stop(
             stop,
             match is_full {
-                true if missed => StopKind::MissedDeadline,
+                _ if cycle.is_some() => StopKind::MissedDeadline,
                 true => StopKind::Full,
+                false if is_idle => StopKind::Idle,
                 false => StopKind::Nursery,
             },
         );
@@ -137,7 +169,7 @@ impl Generational {
 
         let core = &mut self.core;
         if !is_full {
-            core.pacer.paused(pause);
+            core.pacer.paused(pause.saturating_sub(finishing));
         }
         // Of a cycle that has been broken off; one that goes on tells it at its end.
         let concurrent_marking = if is_full { core.helper.take_time() } else { Duration::ZERO };
@@ -166,12 +198,13 @@ impl Generational {
             aging_bytes: self.nursery.kept_bytes(),
             freed_handles: 0,
             dropped_externals: self.core.externals.dead_count() as u64,
+            pressure: None,
         };
         self.allocated_before += std::mem::take(&mut self.allocated);
         if self.core.config.verify {
             self.verify_or_panic("after", Some(roots));
         }
-        self.core.report(event);
+        cycle.into_iter().chain([event]).for_each(|event| self.core.report(event));
         finish(|budget| self.core.externals.drop_dead(budget));
         kind
     }
@@ -179,7 +212,7 @@ impl Generational {
     /// Evacuates the nursery: afterwards every survivor is old, or lies in a kept block.
     fn scavenge(&mut self, aging: u32, progress: &mut Progress, roots: &mut dyn Roots) {
         let slice = self.core.start_slice(Phase::Evacuate);
-        let start = slice.start;
+        let (start, cpu) = (slice.start, self.size.now());
         let core = &mut self.core;
         let slots = self.store_buffer.take(&mut core.context);
         self.nursery.start_collection(&mut core.pool, &core.context, aging);
@@ -191,14 +224,17 @@ impl Generational {
             nursery: &mut self.nursery,
             spines: core.spines,
             views: &core.views,
+            marks_structs: self.params.barrier == Barrier::Cards,
             work: &mut self.work,
             runs: &mut self.runs,
             tally: Tally::default(),
         };
         roots.visit_young_roots(&mut scavenger);
         let visited = Instant::now();
+        let cards = scavenger.take_dirty_cards();
+        let fixed = self.size.now().saturating_sub(cpu);
         scavenger.scan_slots(&slots);
-        scavenger.scan_cards();
+        scavenger.scan_cards(cards);
         let remembered = Instant::now();
         scavenger.drain();
         let tally = scavenger.tally;
@@ -233,13 +269,24 @@ impl Generational {
         progress.promoted.objects += tally.promoted_objects;
         progress.promoted.bytes += tally.promoted_bytes;
         progress.survivors = tally.promoted_objects + tally.kept_objects + large.objects;
-        progress.lacked_memory |= tally.lacked_memory;
+        progress.lacked_memory = tally.lacked_memory;
         core.pacer.charge(large.bytes);
         progress.phases.roots += visited - start;
         progress.phases.remembered += remembered - visited;
         progress.phases.evacuate += drained - remembered;
         progress.phases.sweep += drained.elapsed();
+        (progress.fixed, progress.evacuation) = (fixed, self.size.now().saturating_sub(cpu));
         core.end_slice(slice);
+    }
+
+    /// Evacuates what another attempt has had no memory for. What it copies has been handed out since.
+    fn evacuate_kept(&mut self, progress: &mut Progress, roots: &mut dyn Roots) {
+        if self.nursery.kept_bytes() > 0 {
+            let (promoted, survivors) = (progress.promoted.bytes, progress.survivors);
+            self.scavenge(0, progress, roots);
+            progress.survivors = survivors;
+            self.core.pacer.charge(progress.promoted.bytes - promoted);
+        }
     }
 
     /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
@@ -259,7 +306,7 @@ impl Generational {
         }
         let core = &mut self.core;
         let live = survivors.bytes + progress.promoted.bytes - promoted_before;
-        core.pacer.collected(live, core.pacer.allocated, collection.elapsed());
+        core.pacer.collected(live, core.pacer.allocated, 0, collection.elapsed());
         progress.survivors = self.old_objects + self.kept.objects;
     }
 }

@@ -5,8 +5,12 @@
 //! that every young one is newer than the snapshot: marking leaves them out, and what is promoted meanwhile is marked
 //! in both planes. When marking ends no slot of a dead object is remembered, so that its memory can be used again.
 //!
-//! Where memory runs out before the end of a cycle, it is broken off, and everything is collected at once: a missed
-//! deadline.
+//! Where memory runs out before the end of a cycle, that is finished at once, behind the nursery collection that found
+//! none: a missed deadline. Young objects may be left then, in blocks that are kept for lack of memory. They are newer
+//! than the snapshot like all young ones: whatever they lead to was reachable, or is as new. They are marked in both
+//! planes, and what is remembered of them is remembered by cards, which may stand for dead objects. Everything is
+//! collected at once only where the cycle has not freed enough, or somebody asks for it: then one that still marks is
+//! broken off.
 
 use super::Generational;
 use crate::barrier::Overwritten;
@@ -17,7 +21,7 @@ use crate::collector::helper::thread::MarkingHelper;
 use crate::collector::schedule::{CycleParams, Fill, Scheduler};
 use crate::core::Core;
 use crate::error::HeapError;
-use crate::observer::{Cause, CollectionKind, StopKind};
+use crate::observer::{Cause, CollectionKind, GcEvent, StopKind};
 use crate::plan::BumpRun;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
@@ -66,7 +70,7 @@ impl Generational {
             size: core.pacer.size() + core.leaves.allocated_bytes(),
             live: core.pacer.live,
             limit: core.pacer.limit(),
-            maximum: core.config.maximum(),
+            maximum: core.pacer.ceiling(),
             allocated: core.pacer.allocated_total(),
         }
     }
@@ -83,6 +87,12 @@ impl Generational {
     /// Whether a cycle is under way.
     pub(super) fn in_cycle(&self) -> bool {
         self.incremental.as_ref().is_some_and(Incremental::is_running)
+    }
+
+    /// What may be done at once beside a nursery collection; `None` where the mutator is stopped for whatever is to be
+    /// done.
+    pub(super) fn quantum(&self) -> Option<Budget> {
+        self.incremental.as_ref().map(|incremental| incremental.scheduler.quantum(Instant::now()))
     }
 
     /// Before a nursery collection: what it changes, no helper is to read meanwhile.
@@ -105,13 +115,36 @@ impl Generational {
         } else if incremental.cycle.is_marked() {
             let mut budget = incremental.scheduler.quantum(now);
             if incremental.cycle.mark(&mut self.core, roots, Some(&self.nursery.ages), &mut budget) == Done::Yes {
-                self.runs.fill(BumpRun::default());
-                incremental.cycle.terminate(&mut self.core);
-                incremental.old_objects = self.old_objects;
+                self.terminate();
             }
         } else {
             incremental.cycle.give(&mut self.core, Some(&self.nursery.ages));
         }
+    }
+
+    /// Ends marking.
+    fn terminate(&mut self) {
+        let Some(incremental) = &mut self.incremental else { return };
+        self.runs.fill(BumpRun::default());
+        incremental.cycle.terminate(&mut self.core);
+        incremental.old_objects = self.old_objects;
+    }
+
+    /// Behind a nursery collection that lacks memory: goes on to the end of the cycle under way, if there is one.
+    /// Returns what is to be reported of it at the end of the stop.
+    pub(super) fn finish_cycle(&mut self, roots: &mut dyn Roots) -> Option<GcEvent> {
+        let cycle = &mut self.incremental.as_mut().filter(|incremental| incremental.is_running())?.cycle;
+        let start = Instant::now();
+        cycle.is_sliced = true;
+        if cycle.is_marking() {
+            finish(|budget| cycle.mark(&mut self.core, roots, Some(&self.nursery.ages), budget));
+            self.terminate();
+        }
+        let Incremental { cycle, scheduler, .. } = self.incremental.as_mut()?;
+        cycle.work += start.elapsed();
+        finish(|budget| cycle.sweep(&mut self.core, budget));
+        scheduler.stopped(start, Instant::now());
+        self.count_cycle()
     }
 
     /// A slice, if it is time.
@@ -146,14 +179,14 @@ impl Generational {
                     self.run(Cause::Requested, CollectionKind::Nursery, 0, roots);
                     budget.spend(NURSERY_UNITS);
                 }
-                false => self.slice_of(StopKind::Slice, roots, budget),
+                false => self.slice_of(StopKind::Idle, roots, budget),
             }
         }
         if self.in_cycle() { Done::No } else { Done::Yes }
     }
 
     /// A unit of a cycle, if one is under way.
-    pub(super) fn slice_under_stress(&mut self, roots: &mut dyn Roots) {
+    pub(in crate::collector) fn slice_under_stress(&mut self, roots: &mut dyn Roots) {
         if self.in_cycle() {
             self.slice_of(StopKind::Slice, roots, &mut Budget::units(1));
             if self.core.config.verify {
@@ -184,21 +217,26 @@ impl Generational {
     }
 
     fn end_cycle(&mut self, roots: &mut dyn Roots) {
-        let fill = self.fill();
-        let Some(incremental) = &mut self.incremental else { return };
-        incremental.scheduler.end(fill.size, fill.allocated, self.core.helper.time(), Instant::now());
-        self.old_objects = incremental.cycle.objects() + self.old_objects - incremental.old_objects;
-        let event = incremental.cycle.event(&mut self.core);
+        let event = self.count_cycle();
         if self.core.config.verify {
             self.verify_or_panic("after", Some(roots));
         }
-        self.core.report(event);
+        event.into_iter().for_each(|event| self.core.report(event));
     }
 
-    /// Before everything is collected at once: ends a cycle under way, or breaks it off. Returns whether there was one.
-    pub(super) fn leave_cycle(&mut self) -> bool {
+    /// Counts what a cycle that has ended has found. Returns what is to be reported of it.
+    fn count_cycle(&mut self) -> Option<GcEvent> {
+        let fill = self.fill();
+        let incremental = self.incremental.as_mut()?;
+        incremental.scheduler.end(fill.size, fill.allocated, self.core.helper.time(), Instant::now());
+        self.old_objects = incremental.cycle.objects() + self.old_objects - incremental.old_objects;
+        Some(incremental.cycle.event(&mut self.core))
+    }
+
+    /// Before everything is collected at once: ends a cycle under way, or breaks it off.
+    pub(super) fn leave_cycle(&mut self) {
         let Some(incremental) = self.incremental.as_mut().filter(|incremental| incremental.is_running()) else {
-            return false;
+            return;
         };
         let cycle = &mut incremental.cycle;
         match cycle.is_marking() {
@@ -206,6 +244,5 @@ impl Generational {
             false => finish(|budget| cycle.sweep(&mut self.core, budget)),
         }
         incremental.scheduler.end(0, self.core.pacer.allocated_total(), Duration::ZERO, Instant::now());
-        true
     }
 }

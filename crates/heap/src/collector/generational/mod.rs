@@ -23,6 +23,7 @@ pub(crate) mod attributes;
 mod barrier;
 mod collect;
 mod incremental;
+mod nursery_size;
 pub(crate) mod params;
 mod remembered;
 mod scavenge;
@@ -54,8 +55,10 @@ use crate::types::TypeId;
 use crate::verify::Check;
 use barrier::Remember;
 use incremental::Incremental;
+use nursery_size::NurserySize;
 use scavenge::Work;
 use std::sync::Arc;
+use std::time::Duration;
 use store_buffer::StoreBuffer;
 
 /// Under `stress`, every so many-th collection is a full one.
@@ -69,6 +72,8 @@ pub(crate) struct Generational {
     nursery: nursery::Nursery,
     pub(crate) core: Core<Direct>,
     params: GenerationalParams,
+    /// How large the next nursery is.
+    size: NurserySize,
     /// Collections of everything in slices; `None` where the mutator is stopped for them.
     incremental: Option<Incremental>,
     work: Work,
@@ -102,7 +107,11 @@ impl Generational {
             Full::Incremental(params) => Some(Incremental::new(params, &mut core)?),
             Full::Stop => None,
         };
+        // What a pause takes says nothing where the heap is looked at in it, or collected all the time.
+        let is_for_tests = config.verify || config.stress.is_some();
+        let pause = if is_for_tests { 0 } else { params.nursery_pause };
         Ok(Generational {
+            size: NurserySize::new(Duration::from_micros(pause.into())),
             nursery: nursery::Nursery::new(&core.pool.cage, config.zeroing(), config.stress.is_some(), config.verify)?,
             store_buffer: StoreBuffer::new(&mut core.context),
             core,
@@ -117,6 +126,29 @@ impl Generational {
         })
     }
 
+    /// Collects, as much as is needed, until `take` finds memory behind a collection of such a kind.
+    #[cold]
+    fn with_memory<R>(
+        &mut self,
+        mut last: CollectionKind,
+        roots: &mut dyn Roots,
+        mut take: impl FnMut(&mut Generational) -> Option<R>,
+    ) -> Option<R> {
+        loop {
+            let is_full = last == CollectionKind::Full;
+            if !(is_full && self.core.is_exhausted(self.live_bytes()))
+                && let Some(found) = take(self)
+            {
+                return Some(found);
+            }
+            last = match self.in_cycle() {
+                _ if is_full => return None,
+                true => self.run(Cause::Exhaustion, CollectionKind::Cycle, 0, roots),
+                false => self.run(Cause::Exhaustion, CollectionKind::Full, 0, roots),
+            };
+        }
+    }
+
     /// Collects, as much as is needed, until there is memory.
     #[cold]
     fn allocate_after_collection(
@@ -125,21 +157,9 @@ impl Generational {
         contents: Contents,
         roots: &mut dyn Roots,
     ) -> Result<u32, AllocationError> {
-        let was_full = self.collect_young(self.core.large_size(bytes, contents), roots);
-        if !(was_full && self.core.is_exhausted(self.live_bytes()))
-            && let Some(object) = self.try_allocate(bytes, contents)
-        {
-            return Ok(object);
-        }
-        if !was_full {
-            self.collect(Cause::Exhaustion, roots);
-            if !self.core.is_exhausted(self.live_bytes())
-                && let Some(object) = self.try_allocate(bytes, contents)
-            {
-                return Ok(object);
-            }
-        }
-        Err(self.core.out_of_memory(bytes, self.size()))
+        let kind = self.collect_young(self.core.large_size(bytes, contents), roots);
+        let found = self.with_memory(kind, roots, |heap| heap.try_allocate(bytes, contents));
+        found.ok_or_else(|| self.core.out_of_memory(bytes, self.size()))
     }
 
     /// Finds memory; `None` where a collection is due, or would be the only help.
@@ -228,16 +248,11 @@ impl Collect for Generational {
         let bytes = leaves * u64::from(self.core.leaves.leaf_bytes());
         let young = self.young_bytes();
         if young > 0 && young + bytes > self.nursery_bytes() || self.is_full_due(bytes) {
-            self.run(Cause::Nursery, CollectionKind::Nursery, bytes, roots);
+            self.collect_young(bytes, roots);
         }
-        if self.has_leaves(leaves, kind) {
-            return Ok(());
-        }
-        self.collect(Cause::Exhaustion, roots);
-        if self.has_leaves(leaves, kind) && !self.core.is_exhausted(self.live_bytes()) {
-            return Ok(());
-        }
-        Err(self.core.out_of_memory(bytes.min(u32::MAX.into()) as u32, self.size()))
+        let has_leaves = |heap: &mut Generational| heap.has_leaves(leaves, kind).then_some(());
+        let found = self.with_memory(CollectionKind::Nursery, roots, has_leaves);
+        found.ok_or_else(|| self.core.out_of_memory(bytes.min(u32::MAX.into()) as u32, self.size()))
     }
 
     #[inline]
@@ -299,6 +314,11 @@ impl Collect for Generational {
 
     fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
         self.collect_some_in_cycle(budget, roots)
+    }
+
+    #[cfg(test)]
+    fn phase(&self) -> &'static str {
+        self.incremental.as_ref().map_or("waiting", |incremental| incremental.cycle.phase())
     }
 
     fn check(&self, roots: Option<&mut dyn Roots>) -> Check {

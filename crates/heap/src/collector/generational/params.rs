@@ -40,8 +40,12 @@ crate::values::params! {
     /// Parameters of the collector.
     #[derive(Eq, Hash)]
     pub struct GenerationalParams {
-        /// Size of the nursery.
+        /// Size of the nursery, at most.
         pub nursery: Nursery = Nursery::Fixed(2 << 20),
+        /// How long a nursery collection may take, in microseconds of the thread's time: where so much survives that it
+        /// would take longer, nurseries are smaller. 0 leaves them as large as they may be, and so do `verify` and
+        /// `stress`.
+        pub nursery_pause: u32 = 700,
         /// Share of the nursery, in percent, whose survivors stay where they are for one more collection: the blocks
         /// allocated last. 0 promotes every survivor at once.
         pub aging: u32 = 0,

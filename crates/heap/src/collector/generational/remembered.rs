@@ -5,13 +5,11 @@
 //! generational heap tell where the objects of the mature space start: one card has just one word of them.
 
 use super::scavenge::Scavenger;
-use crate::ages::Age;
 use crate::arch::prefetch;
 use crate::arrays::parts::Parts;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, FIRST_BLOCK, block_of, block_start};
-use crate::cards::{CARD_BYTES, GROUP_BYTES};
+use crate::cards::CARD_BYTES;
 use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
-use crate::spaces::leaves::LeafKind;
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
@@ -56,10 +54,8 @@ impl Scavenger<'_> {
         }
     }
 
-    /// Visits the slots of every dirty card, and cleans it. Dirty cards lie anywhere in the heap: their memory is
-    /// fetched ahead.
-    pub(super) fn scan_cards(&mut self) {
-        let cards = self.take_dirty_cards();
+    /// Visits the slots of cards. These lie anywhere in the heap: their memory is fetched ahead.
+    pub(super) fn scan_cards(&mut self, cards: Vec<u32>) {
         for (index, &card) in cards.iter().enumerate() {
             if let Some(&ahead) = cards.get(index + CARDS_AHEAD) {
                 self.pool.marks.prefetch(ahead);
@@ -72,47 +68,12 @@ impl Scavenger<'_> {
         self.work.cards = cards;
     }
 
-    /// The dirty cards of old blocks by their offsets, which are clean from now on.
-    fn take_dirty_cards(&mut self) -> Vec<u32> {
+    /// The dirty cards of old objects by their offsets, which are clean from now on.
+    pub(super) fn take_dirty_cards(&mut self) -> Vec<u32> {
         let mut dirty = std::mem::take(&mut self.work.cards);
         dirty.clear();
-        let frontier = self.pool.frontier();
-        let mut block = FIRST_BLOCK;
-        while block < frontier {
-            let info = *self.pool.info(block);
-            let mut count = 1;
-            match info.kind {
-                BlockKind::Small => self.take_cards_of(block, 1, &mut dirty),
-                kind if kind.is_head() => {
-                    count = info.extent;
-                    if self.nursery.ages.of_block(block) == Age::YoungLarge {
-                        self.pool.cage.clean_cards(block, count);
-                    } else {
-                        self.take_cards_of(block, count, &mut dirty);
-                    }
-                }
-                BlockKind::Leaves => {
-                    count = info.extent;
-                    if info.class == LeafKind::References as u8 {
-                        self.take_cards_of(block, count, &mut dirty);
-                    }
-                }
-                _ => {}
-            }
-            block += count;
-        }
+        self.pool.cage.take_cards(FIRST_BLOCK..self.pool.frontier(), |card| dirty.push(card));
         dirty
-    }
-
-    fn take_cards_of(&self, block: u32, count: u32, dirty: &mut Vec<u32>) {
-        let start = block_start(block);
-        for group in (start..start + count * BLOCK_BYTES).step_by(GROUP_BYTES as usize) {
-            let cards = self.pool.cage.take_cards(group);
-            if u64::from_ne_bytes(cards) != 0 {
-                let offsets = (group..).step_by(CARD_BYTES as usize).zip(cards);
-                dirty.extend(offsets.filter(|&(_, card)| card != 0).map(|(offset, _)| offset));
-            }
-        }
     }
 
     /// Visits the slots that a card stands for.

@@ -100,6 +100,8 @@ pub(super) struct Scavenger<'a> {
     /// What becomes of arrays that do not lie in one piece.
     pub(super) spines: Option<SpineMode>,
     pub(super) views: &'a DoubleMaps,
+    /// Whether compiled code marks the cards of structs too.
+    pub(super) marks_structs: bool,
     pub(super) work: &'a mut Work,
     /// Where objects are copied to, by size class.
     pub(super) runs: &'a mut [BumpRun; MAX_SIZE_CLASSES],
@@ -215,6 +217,7 @@ impl<'a> Scavenger<'a> {
         self.found_array(copy, record);
         if record.reference_map != 0 {
             self.work.objects.push(copy);
+            self.became_old(copy, 1, record);
         }
         // SAFETY: the object has been copied.
         unsafe { Direct::retarget(&self.pool.cage, object, copy).0 }
@@ -254,9 +257,22 @@ impl<'a> Scavenger<'a> {
             self.found_array(object, record);
             if record.reference_map != 0 {
                 self.work.objects.push(object);
+                if self.nursery.ages.of(object) == Age::YoungLarge {
+                    let (head, count) = (block_of(object), self.pool.info(block_of(object)).extent);
+                    self.pool.cage.clean_cards(head, count);
+                    self.became_old(object, count, record);
+                }
             }
         }
         object
+    }
+
+    /// Notes of an object with references that it lies in so many old blocks from now on.
+    #[inline(always)]
+    fn became_old(&mut self, object: u32, blocks: u32, record: &TypeRecord) {
+        if self.marks_structs || record.kind == TypeKind::Array as u32 {
+            self.pool.cage.note_markable(block_of(object), blocks);
+        }
     }
 
     /// Marks the leaves of a survivor that is where it will be, if it is a spine.

@@ -167,6 +167,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         let core = &mut self.core;
         let stop = core.start_stop();
         let start = stop.start;
+        core.pacer.starts();
         let mut phases = PhaseTimes::default();
         core.pacer.charge(core.leaves.allocated_bytes());
         let (before_bytes, allocated_bytes) = (core.pacer.size(), core.pacer.allocated);
@@ -179,7 +180,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         finish(|budget| core.sweep(&mut sweeping, budget));
         let survivors = sweeping.survivors();
         let dropped_externals = core.externals.dead_count() as u64;
-        core.pacer.collected(survivors.bytes, core.pacer.allocated, start.elapsed());
+        core.pacer.collected(survivors.bytes, core.pacer.allocated, 0, start.elapsed());
         core.leaf_budget = core.pacer.headroom();
         phases.sweep = core.end_slice(slice);
         let slice = core.start_slice(Phase::Release);
@@ -211,6 +212,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             marked_objects: core.stats.live_objects,
             freed_handles: core.model.take_released(),
             dropped_externals,
+            pressure: None,
         };
         if core.config.verify {
             self.verify_or_panic("after", Some(roots));

@@ -72,7 +72,7 @@ impl<M: ReferenceModel> Realtime<M> {
             size: core.pacer.size() + leaves,
             live: core.pacer.live,
             limit: core.pacer.limit(),
-            maximum: core.config.maximum(),
+            maximum: core.pacer.ceiling(),
             allocated: core.pacer.allocated_total() + leaves,
         }
     }
@@ -173,7 +173,9 @@ impl<M: ReferenceModel> Realtime<M> {
         }
         if self.cycle.is_running() {
             self.stop(StopKind::MissedDeadline, roots, Self::run_to_end);
-            if let Some(found) = take(&mut self.mark_sweep) {
+            if !self.core.is_exhausted(self.core.pacer.live)
+                && let Some(found) = take(&mut self.mark_sweep)
+            {
                 return Some(found);
             }
         }
@@ -274,11 +276,16 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
             if !self.scheduler.is_cycle_worth(self.fill()) {
                 return Done::Yes;
             }
-            self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Requested, roots));
+            self.stop(StopKind::Idle, roots, |heap, roots| heap.start_cycle(Cause::Requested, roots));
         }
         let mut done = Done::No;
-        self.stop(StopKind::Slice, roots, |heap, roots| done = heap.step(roots, budget));
+        self.stop(StopKind::Idle, roots, |heap, roots| done = heap.step(roots, budget));
         done
+    }
+
+    #[cfg(test)]
+    fn phase(&self) -> &'static str {
+        self.cycle.phase()
     }
 
     fn collect_leaves(&mut self, roots: &mut dyn Roots) {

@@ -1,7 +1,6 @@
 //! Whole programs under each heap of a comparison, each run in a process of its own.
 
-use super::Options;
-use super::configurations::{Comparison, Configuration};
+use super::{Comparison, Configuration, Runs};
 use crate::contestants::worker::Sample;
 use crate::contestants::{Contestant, Prepared, agree};
 use crate::measure;
@@ -13,8 +12,8 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A heap that takes part, with a folder for its compiled programs.
-pub(super) struct Entrant<'a> {
-    pub(super) configuration: &'a Configuration,
+pub(crate) struct Entrant<'a> {
+    pub(crate) configuration: &'a Configuration,
     contestant: Contestant,
     folder: PathBuf,
 }
@@ -24,7 +23,7 @@ impl Entrant<'_> {
     ///
     /// # Errors
     /// If it does not compile, fails, or prints something else.
-    pub(super) fn prepare(&self, program: &Program, built: &Built) -> anyhow::Result<Prepared> {
+    pub(crate) fn prepare(&self, program: &Program, built: &Built) -> anyhow::Result<Prepared> {
         let prepared = self.contestant.prepare(&built.wasm, &self.folder)?;
         self.contestant.check(&prepared, built, &program.command_line([]))?;
         Ok(prepared)
@@ -34,7 +33,7 @@ impl Entrant<'_> {
     ///
     /// # Errors
     /// If it fails.
-    pub(super) fn run(&self, prepared: &Prepared, arguments: &[String], observe: bool) -> anyhow::Result<Sample> {
+    pub(crate) fn run(&self, prepared: &Prepared, arguments: &[String], observe: bool) -> anyhow::Result<Sample> {
         self.contestant.run(prepared, arguments, observe, 1)
     }
 }
@@ -43,7 +42,7 @@ impl Entrant<'_> {
 ///
 /// # Errors
 /// If a folder cannot be made.
-pub(super) fn enter<'a>(
+pub(crate) fn enter<'a>(
     comparison: &'a Comparison,
     folder: &TempDir,
 ) -> anyhow::Result<Vec<anyhow::Result<Entrant<'a>>>> {
@@ -60,10 +59,10 @@ pub(super) fn enter<'a>(
 ///
 /// # Errors
 /// If there is no place for files.
-pub(super) fn compare(
+pub(crate) fn compare(
     comparison: &Comparison,
     programs: &[&Program],
-    options: &Options,
+    how: &Runs<'_>,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
@@ -92,7 +91,7 @@ pub(super) fn compare(
         let mut memory = Table::new(&format!("{}: memory", comparison.experiment), caption, columns(Unit::Megabytes));
         for program in programs {
             eprintln!("{}: {} ...", comparison.experiment, program.title());
-            match measure(program, &entrants, options) {
+            match measure(program, &entrants, how) {
                 Ok(runs) => {
                     times.rows.push(row(program, &runs, |sample| Some(sample.runs.first()?.run.wall)));
                     // What has failed is told once.
@@ -121,10 +120,10 @@ pub(super) fn compare(
 fn measure(
     program: &Program,
     entrants: &[Entrant<'_>],
-    options: &Options,
+    how: &Runs<'_>,
 ) -> anyhow::Result<Vec<Result<Vec<Sample>, String>>> {
-    let built = program.read(&options.examples, false)?;
-    let arguments = options.command_line(program);
+    let built = program.read(how.examples, false)?;
+    let arguments = how.command_line(program);
     let mut prepared = Vec::new();
     let mut runs = Vec::new();
     let failure = |entrant: &Entrant<'_>, error: &anyhow::Error| {
@@ -136,7 +135,7 @@ fn measure(
         prepared.push(ready.ok());
     }
     // The first round does not count: whoever comes first after the compilations finds a machine that is not at rest.
-    for round in 0..=options.pairs {
+    for round in 0..=how.pairs {
         for index in measure::turn(round, entrants.len()) {
             let (Some(ready), Ok(samples)) = (&prepared[index], &mut runs[index]) else { continue };
             match entrants[index].run(ready, &arguments, false) {
@@ -196,8 +195,11 @@ fn conclude(
     let missing = times.rows.len() - ratios.len();
     let error = (missing > 0).then(|| format!("{missing} of {} programs", times.rows.len()));
     summary.rows.push(Row { cells: vec![mean, *slowest, *fastest], error, ..Row::new(name, Vec::new()) });
-    if let Some(bound) = configuration.mean {
-        let what = format!("{name}: geometric mean <= {bound}");
-        verdicts.push(Verdict { what, value: mean.median, met: mean.median <= bound });
+    for (what, value, bound) in [
+        ("geometric mean", mean.median, configuration.mean),
+        ("slowest program", slowest.median, configuration.slowest),
+    ] {
+        let verdict = |bound| Verdict { what: format!("{name}: {what} <= {bound}"), value, met: value <= bound };
+        verdicts.extend(bound.map(verdict));
     }
 }
