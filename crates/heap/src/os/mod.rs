@@ -1,5 +1,6 @@
 //! The only module that calls the operating system: reserving, committing and returning memory, and processors.
 
+pub(crate) mod mappings;
 pub(crate) mod processors;
 pub(crate) mod sharing;
 #[cfg(unix)]

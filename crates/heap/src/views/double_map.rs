@@ -6,13 +6,15 @@
 //! finds that leaf dead. While there is a view, the array's pointers do not change: the collector lets go of none of
 //! its leaves of zeros, and copies neither share nor give up its leaves.
 //!
-//! Limits: the system bounds the number of mappings of a process (`vm.max_map_count` on Linux). Where it refuses one,
-//! the elements are copied instead, which is counted.
+//! Limits: the system bounds the number of mappings of a process, and views draw on a part of them
+//! ([`mappings`](crate::os::mappings)). Where that is used up, or the system refuses one, the elements are copied
+//! instead, which is counted.
 
 use crate::blocks::BLOCK_BYTES;
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::os::Reservation;
+use crate::os::mappings::{self, Mappings};
 use std::collections::HashMap;
 
 /// The views of a heap.
@@ -22,7 +24,7 @@ pub(crate) struct DoubleMaps {
     /// By the first leaf.
     views: HashMap<u32, View>,
     /// Of dead arrays, to be unmapped.
-    dead: Vec<Reservation>,
+    dead: Vec<Mapping>,
     /// Bytes of all views that are mapped.
     pub(crate) bytes: u64,
     /// Views made so far.
@@ -35,9 +37,16 @@ pub(crate) struct DoubleMaps {
 
 #[derive(Debug)]
 struct View {
-    mapping: Reservation,
+    mapping: Mapping,
     /// The leaves, as they are mapped.
     leaves: Box<[u32]>,
+}
+
+/// What a view has of the system.
+#[derive(Debug)]
+struct Mapping {
+    reservation: Reservation,
+    _mappings: Mappings,
 }
 
 impl DoubleMaps {
@@ -65,11 +74,16 @@ impl DoubleMaps {
     /// The first address of the view of the array with this first leaf.
     #[inline]
     pub(crate) fn find(&self, first_leaf: u32) -> Option<*mut u8> {
-        self.views.get(&first_leaf).map(|view| view.mapping.base())
+        self.views.get(&first_leaf).map(|view| view.mapping.reservation.base())
+    }
+
+    /// Whether another view can be made, as far as the process's mappings go.
+    pub(super) fn has_mappings(&self) -> bool {
+        mappings::left() > 0
     }
 
     /// Makes the view of an array that has none, of all its leaves, which are its own; returns its first address. With
-    /// `populate`, no access to it faults later. `None` where the system refuses.
+    /// `populate`, no access to it faults later. `None` where the system refuses, or too few mappings are left.
     pub(super) fn make(&mut self, cage: &Cage, leaves: Vec<u32>, leaf_bytes: u32, populate: bool) -> Option<*mut u8> {
         let bytes = leaves.len() * leaf_bytes as usize;
         let is_shared =
@@ -77,18 +91,23 @@ impl DoubleMaps {
         if !leaves.iter().all(is_shared) {
             return None;
         }
-        let mapping = Reservation::new(bytes, "a view of an array").ok()?;
+        let runs = || leaves.chunk_by(|before, after| before + leaf_bytes == *after);
+        if runs().count() > mappings::left() {
+            return None;
+        }
+        let reservation = Reservation::new(bytes, "a view of an array").ok()?;
         let mut at = 0;
-        for run in leaves.chunk_by(|before, after| before + leaf_bytes == *after) {
+        for run in runs() {
             let bytes = run.len() * leaf_bytes as usize;
-            if !cage.map_again(run[0], bytes, &mapping, at, populate) {
+            if !cage.map_again(run[0], bytes, &reservation, at, populate) {
                 return None;
             }
             at += bytes;
         }
         self.made += 1;
         self.bytes += bytes as u64;
-        let address = mapping.base();
+        let address = reservation.base();
+        let mapping = Mapping { reservation, _mappings: Mappings::draw(runs().count()) };
         self.views.insert(leaves[0], View { mapping, leaves: leaves.into() });
         Some(address)
     }
@@ -103,10 +122,10 @@ impl DoubleMaps {
 
     /// Unmaps forgotten views.
     pub(crate) fn unmap(&mut self, budget: &mut Budget) -> Done {
-        while let Some(mapping) = self.dead.pop_if(|_| !budget.is_exhausted()) {
-            self.bytes -= mapping.bytes() as u64;
+        while let Some(Mapping { reservation, .. }) = self.dead.pop_if(|_| !budget.is_exhausted()) {
+            self.bytes -= reservation.bytes() as u64;
             // By the size of what the system takes down.
-            budget.spend(1 + mapping.bytes() as u64 / u64::from(BLOCK_BYTES));
+            budget.spend(1 + reservation.bytes() as u64 / u64::from(BLOCK_BYTES));
         }
         if self.dead.is_empty() { Done::Yes } else { Done::No }
     }
@@ -117,11 +136,11 @@ impl DoubleMaps {
         if *view.leaves != *pointers {
             return Err(format!("its view maps {:x?}, but its leaves are {pointers:x?}", view.leaves));
         }
-        let leaf_bytes = view.mapping.bytes() / view.leaves.len();
+        let leaf_bytes = view.mapping.reservation.bytes() / view.leaves.len();
         for (number, &leaf) in view.leaves.iter().enumerate() {
             // SAFETY: the leaf is allocated, and mapped in the view at its number; the mutator stands.
             let (here, there) = unsafe {
-                let there = view.mapping.base().add(number * leaf_bytes);
+                let there = view.mapping.reservation.base().add(number * leaf_bytes);
                 (cage.address(leaf).cast::<u64>().read_volatile(), there.cast::<u64>().read_volatile())
             };
             if here != there {

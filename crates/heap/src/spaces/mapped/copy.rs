@@ -27,15 +27,17 @@
 use super::shared_pages::Extent;
 use super::{MappedArray, MappedSpace};
 use crate::blocks::{BlockPool, block_of, block_start};
-use crate::os::page_bytes;
 use crate::os::sharing::PageState;
+use crate::os::{mappings, page_bytes};
 use std::ops::Range;
 
 /// Fewer pages are not looked at.
 const LEAST_PAGES: u32 = 16;
-/// Extents that all arrays of a heap may have together: with the gaps between them, an eighth of the mappings that
-/// Linux allows a process (`vm.max_map_count`, 65,530).
+/// Extents that all arrays of a heap may have together, where the process has [`mappings`](crate::os::mappings) for
+/// them: an eighth of those that Linux allows by default.
 const MOST_EXTENTS: usize = 4096;
+/// An extent, and the gap behind it.
+const MAPPINGS_PER_EXTENT: usize = 2;
 /// A range counts as untouched where at most one page in so many has memory.
 const TOUCHED_PART: usize = 8;
 
@@ -214,7 +216,7 @@ impl MappedSpace {
     /// was, or untouched.
     fn show(&mut self, pool: &BlockPool, copy: Copy, shown: Extent) -> bool {
         let extent = Extent { first: shown.first - copy.from + copy.to, ..shown };
-        if self.extents >= MOST_EXTENTS {
+        if !self.has_mappings_for(1) {
             return false;
         }
         if !self.shared.map(pool, block_start(copy.target), extent) {
@@ -230,7 +232,7 @@ impl MappedSpace {
     /// Moves pages of the source into the file, and has both arrays show them. Returns whether the target does.
     fn move_to_file(&mut self, pool: &BlockPool, copy: Copy, run: Range<u32>) -> bool {
         // Mappings for both, and for what the source's new extent may split off.
-        if self.extents + 4 > MOST_EXTENTS {
+        if !self.has_mappings_for(4) {
             return false;
         }
         let bytes = run.len() * page_bytes() as usize;
@@ -251,6 +253,16 @@ impl MappedSpace {
         }
         self.add_extent(copy.source, extent);
         self.show(pool, copy, extent)
+    }
+
+    /// Whether there can be so many extents more.
+    fn has_mappings_for(&self, extents: usize) -> bool {
+        self.extents + extents <= MOST_EXTENTS && MAPPINGS_PER_EXTENT * extents <= mappings::left()
+    }
+
+    /// Draws mappings for as many extents as there are.
+    pub(super) fn count_mappings(&mut self) {
+        self.mappings.set(MAPPINGS_PER_EXTENT * self.extents);
     }
 
     /// Lets go of the file's pages where a live array has pages of its own by now, as noted last.
@@ -277,6 +289,7 @@ impl MappedSpace {
             }
         }
         self.extents += array.extents.len();
+        self.count_mappings();
     }
 
     /// Notes that an array shows an extent, which has been counted, and no more what it has shown there.
@@ -286,6 +299,7 @@ impl MappedSpace {
         let before = array.extents.len();
         let replaced = array.replace(extent);
         self.extents = self.extents + array.extents.len() - before;
+        self.count_mappings();
         replaced.into_iter().for_each(|extent| self.shared.remove(extent));
     }
 
@@ -297,6 +311,7 @@ impl MappedSpace {
         let replaced = array.replace(fresh);
         array.extents.retain(|extent| *extent != fresh);
         self.extents = self.extents + array.extents.len() - before;
+        self.count_mappings();
         replaced.into_iter().for_each(|extent| self.shared.remove(extent));
     }
 }

@@ -218,6 +218,7 @@ impl MappedSpace {
                     let is_mapped = pool.cage.map_fresh(start, (extent.pages * self.page_bytes) as usize);
                     self.shared.remove(extent);
                     self.extents -= 1;
+                    self.count_mappings();
                     budget.spend(1 + u64::from(extent.pages));
                     return Some(Freeing::Unshare { is_private: is_private && is_mapped });
                 }
