@@ -115,6 +115,16 @@ impl Reservation {
         unsafe { system::map(self.base.as_ptr().add(start), bytes, None) }
     }
 
+    /// Unmaps what lies behind the first `bytes`, whole pages.
+    pub(crate) fn truncate(&mut self, bytes: usize) {
+        assert!(0 < bytes && bytes <= self.bytes, "a range outside of the reservation");
+        if bytes < self.bytes {
+            // SAFETY: the end of this reservation, to which nothing refers any more: that is the caller's matter.
+            unsafe { system::release(self.base.as_ptr().add(bytes), self.bytes - bytes) };
+            self.bytes = bytes;
+        }
+    }
+
     /// Notes for each page of a committed range of whole pages whether it has memory, into `pages`, which is emptied
     /// first. A page that has been swapped out has none. Returns whether the system tells.
     pub(crate) fn residency(&self, start: usize, bytes: usize, pages: &mut Vec<bool>) -> bool {

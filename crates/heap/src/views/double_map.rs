@@ -6,6 +6,9 @@
 //! finds that leaf dead. While there is a view, the array's pointers do not change: the collector lets go of none of
 //! its leaves of zeros, and copies neither share nor give up its leaves.
 //!
+//! A full collection looks for dead views in steps, a nursery collection among those alone that have been made since
+//! the last one. They are unmapped in steps too: by full collections, and by whoever makes others.
+//!
 //! Limits: the system bounds the number of mappings of a process, and views draw on a part of them
 //! ([`mappings`](crate::os::mappings)). Where that is used up, or the system refuses one, the elements are copied
 //! instead, which is counted.
@@ -17,12 +20,22 @@ use crate::os::Reservation;
 use crate::os::mappings::{self, Mappings};
 use std::collections::HashMap;
 
+/// The most bytes that are unmapped at once where time is limited.
+const MOST_UNMAPPED: usize = 1 << 20;
+/// Units of unmapping before another view is made: more of it than making one adds, in the long run.
+const UNITS_AHEAD: u64 = 2 + 2 * MOST_UNMAPPED as u64 / BLOCK_BYTES as u64;
+
 /// The views of a heap.
 #[derive(Debug, Default)]
 pub(crate) struct DoubleMaps {
     is_on: bool,
-    /// By the first leaf.
-    views: HashMap<u32, View>,
+    /// In places that stay the same, `None` where one is free; and the places, by the first leaf.
+    views: Vec<Option<View>>,
+    free: Vec<u32>,
+    places: HashMap<u32, u32>,
+    /// The first leaves of those that have been made since the last nursery collection, or of views that are gone;
+    /// `None` where there is no nursery.
+    young: Option<Vec<u32>>,
     /// Of dead arrays, to be unmapped.
     dead: Vec<Mapping>,
     /// Bytes of all views that are mapped.
@@ -42,6 +55,12 @@ struct View {
     leaves: Box<[u32]>,
 }
 
+impl View {
+    fn address(&self) -> *mut u8 {
+        self.mapping.reservation.base()
+    }
+}
+
 /// What a view has of the system.
 #[derive(Debug)]
 struct Mapping {
@@ -55,6 +74,11 @@ impl DoubleMaps {
         DoubleMaps { is_on, ..DoubleMaps::default() }
     }
 
+    /// Has nursery collections find the dead among the views that are made from now on.
+    pub(crate) fn add_nursery(&mut self) {
+        self.young = Some(Vec::new());
+    }
+
     /// Whether views are made at all.
     pub(crate) fn are_on(&self) -> bool {
         self.is_on
@@ -63,22 +87,23 @@ impl DoubleMaps {
     /// Whether there are none.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.views.is_empty()
+        self.places.is_empty()
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> u64 {
-        self.views.len() as u64
+        self.places.len() as u64
     }
 
     /// The first address of the view of the array with this first leaf.
     #[inline]
     pub(crate) fn find(&self, first_leaf: u32) -> Option<*mut u8> {
-        self.views.get(&first_leaf).map(|view| view.mapping.reservation.base())
+        self.places.get(&first_leaf).and_then(|&place| self.views[place as usize].as_ref()).map(View::address)
     }
 
-    /// Whether another view can be made, as far as the process's mappings go.
-    pub(super) fn has_mappings(&self) -> bool {
+    /// Whether another view can be made, as far as the process's mappings go. Unmaps dead ones before, in small number.
+    pub(super) fn has_mappings(&mut self) -> bool {
+        let _ = self.unmap(&mut Budget::units(UNITS_AHEAD));
         mappings::left() > 0
     }
 
@@ -108,31 +133,78 @@ impl DoubleMaps {
         self.bytes += bytes as u64;
         let address = reservation.base();
         let mapping = Mapping { reservation, _mappings: Mappings::draw(runs().count()) };
-        self.views.insert(leaves[0], View { mapping, leaves: leaves.into() });
+        self.insert(View { mapping, leaves: leaves.into() });
         Some(address)
     }
 
-    /// Forgets the views of arrays whose first leaf a collection has found dead: they are to be unmapped.
-    pub(crate) fn collected(&mut self, is_live: impl Fn(u32) -> bool) {
-        self.dead.extend(self.views.extract_if(|&leaf, _| !is_live(leaf)).map(|(_, view)| view.mapping));
-        if self.views.is_empty() {
-            self.views.shrink_to(1 << 10);
-        }
+    fn insert(&mut self, view: View) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.views.push(None);
+            u32::try_from(self.views.len() - 1).expect("fewer views than leaves fit a 32-bit heap")
+        });
+        let first = view.leaves[0];
+        self.views[place as usize] = Some(view);
+        self.places.insert(first, place);
+        self.young.iter_mut().for_each(|young| young.push(first));
     }
 
-    /// Unmaps forgotten views.
-    pub(crate) fn unmap(&mut self, budget: &mut Budget) -> Done {
-        while let Some(Mapping { reservation, .. }) = self.dead.pop_if(|_| !budget.is_exhausted()) {
-            self.bytes -= reservation.bytes() as u64;
-            // By the size of what the system takes down.
-            budget.spend(1 + reservation.bytes() as u64 / u64::from(BLOCK_BYTES));
+    /// Forgets a view: it is to be unmapped.
+    fn remove(&mut self, place: u32) {
+        let view = self.views[place as usize].take().expect("a view has this place");
+        self.places.remove(&view.leaves[0]);
+        self.free.push(place);
+        self.dead.push(view.mapping);
+    }
+
+    /// Ends a nursery collection: forgets the views of arrays whose first leaf it has found dead. The leaves of others
+    /// count as live up to the next full collection.
+    pub(crate) fn nursery_collected(&mut self, is_live: impl Fn(u32) -> bool) {
+        for first in std::mem::take(&mut self.young).into_iter().flatten().filter(|&first| !is_live(first)) {
+            if let Some(&place) = self.places.get(&first) {
+                self.remove(place);
+            }
         }
-        if self.dead.is_empty() { Done::Yes } else { Done::No }
+        self.add_nursery();
+    }
+
+    /// Forgets the views of arrays whose first leaf a full collection has found dead, from place `cursor` on, which
+    /// moves on, 0 at first; then unmaps what is forgotten.
+    pub(crate) fn sweep(&mut self, cursor: &mut usize, is_live: impl Fn(u32) -> bool, budget: &mut Budget) -> Done {
+        while let Some(view) = self.views.get(*cursor) {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            if view.as_ref().is_some_and(|view| !is_live(view.leaves[0])) {
+                self.remove(*cursor as u32);
+            }
+            *cursor += 1;
+            budget.spend(1);
+        }
+        self.unmap(budget)
+    }
+
+    /// Unmaps forgotten views, large ones piece by piece.
+    fn unmap(&mut self, budget: &mut Budget) -> Done {
+        while let Some(Mapping { reservation, .. }) = self.dead.last_mut() {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            let left = if budget.is_limited() { reservation.bytes().saturating_sub(MOST_UNMAPPED) } else { 0 };
+            let unmapped = reservation.bytes() - left;
+            self.bytes -= unmapped as u64;
+            match left {
+                0 => drop(self.dead.pop()),
+                left => reservation.truncate(left),
+            }
+            budget.spend(1 + unmapped as u64 / u64::from(BLOCK_BYTES));
+        }
+        Done::Yes
     }
 
     /// Checks that an array with these pointers and a view has the view's leaves, and that both show the same.
     pub(crate) fn check(&self, cage: &Cage, pointers: &[u32]) -> Result<(), String> {
-        let Some(view) = pointers.first().and_then(|first| self.views.get(first)) else { return Ok(()) };
+        let place = pointers.first().and_then(|first| self.places.get(first));
+        let Some(view) = place.and_then(|&place| self.views[place as usize].as_ref()) else { return Ok(()) };
         if *view.leaves != *pointers {
             return Err(format!("its view maps {:x?}, but its leaves are {pointers:x?}", view.leaves));
         }
