@@ -14,7 +14,7 @@ pub(crate) type HostValue = Box<dyn Any + Send + Sync>;
 pub(crate) struct Externals {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// Slots whose object may be young.
+    /// Slots whose object may be young, and some that have been emptied.
     young: Vec<u32>,
     /// Values of dead objects, to be dropped.
     dead: Vec<HostValue>,
@@ -74,7 +74,8 @@ impl Externals {
         let (slots, free, dead) = (&mut self.slots, &mut self.free, &mut self.dead);
         self.young.retain(|&index| {
             let slot = &mut slots[index as usize];
-            let Some(Slot { object, .. }) = slot else { unreachable!("a young slot is occupied") };
+            // A full collection may have emptied it. Another that has it since is listed for itself.
+            let Some(Slot { object, .. }) = slot else { return false };
             match fate(*object) {
                 Fate::Moved(to) => *object = to,
                 Fate::Young => return true,
@@ -110,7 +111,6 @@ impl Externals {
             *cursor += 1;
             budget.spend(1);
         }
-        self.young.retain(|&index| self.slots[index as usize].is_some());
         Done::Yes
     }
 

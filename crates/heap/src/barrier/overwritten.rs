@@ -19,12 +19,14 @@ pub(crate) struct Overwritten {
     /// `None` where no barrier records anything.
     buffer: Option<Box<[u32; CAPACITY]>>,
     list: Vec<Reference>,
+    /// So many of the list, the first, have been looked at by [`retain`](Self::retain).
+    retained: usize,
 }
 
 impl Overwritten {
     /// An empty buffer, made known to compiled code.
     pub(crate) fn new(context: &mut Context) -> Overwritten {
-        let mut overwritten = Overwritten { buffer: Some(Box::new([0; CAPACITY])), list: Vec::new() };
+        let mut overwritten = Overwritten { buffer: Some(Box::new([0; CAPACITY])), ..Overwritten::default() };
         overwritten.flush(context);
         overwritten
     }
@@ -60,26 +62,32 @@ impl Overwritten {
         self.list.len()
     }
 
-    /// Keeps some of them alone.
+    /// Keeps some of them alone. What has been kept once stays: the list may be long, and wait for long.
     pub(crate) fn retain(&mut self, keeps: impl Fn(Reference) -> bool) {
-        self.list.retain(|&reference| keeps(reference));
+        let recorded = self.list.split_off(self.retained);
+        self.list.extend(recorded.into_iter().filter(|&reference| keeps(reference)));
+        self.retained = self.list.len();
     }
 
     /// Takes one of them.
     pub(crate) fn pop(&mut self) -> Option<Reference> {
-        self.list.pop()
+        let last = self.list.pop();
+        self.retained = self.retained.min(self.list.len());
+        last
     }
 
     /// Forgets them, and the memory that very many have taken.
     pub(crate) fn clear(&mut self, context: &mut Context) {
         self.flush(context);
         self.list.clear();
+        self.retained = 0;
         self.list.shrink_to(1 << 16);
     }
 
     /// Takes all that has been recorded, in no order, possibly several times each.
     pub(crate) fn take(&mut self, context: &mut Context) -> Vec<Reference> {
         self.flush(context);
+        self.retained = 0;
         std::mem::take(&mut self.list)
     }
 }

@@ -11,6 +11,8 @@ pub(crate) mod delay;
 pub mod generational;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+#[cfg(test)]
+mod pieces;
 pub(crate) mod realtime;
 pub mod schedule;
 pub(crate) mod snapshot;
