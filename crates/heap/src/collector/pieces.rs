@@ -108,7 +108,8 @@ fn check(settings: &[(&str, &str)], mut build: impl FnMut(&mut Excess)) -> u64 {
     for collector in [[("collector", "realtime")].as_slice(), &[("collector", "generational"), ("full", "incremental")]]
     {
         let mut config = HeapConfig::default();
-        let settings = [&[("max", "3G")], collector, settings].concat();
+        // No cycle is due before it is asked for.
+        let settings = [collector, &[("max", "3G"), ("min", "3G"), ("trigger", "half")], settings].concat();
         settings.iter().for_each(|(key, value)| config.set(key, value).unwrap());
         let mut excess = Excess::new(&config);
         build(&mut excess);
@@ -132,7 +133,7 @@ fn host_values() {
 
 #[test]
 fn mapped_arrays() {
-    let settings = [("arrays", "mapped"), ("mapped-from", "32K"), ("max", "4G"), ("min", "4G")];
+    let settings = [("arrays", "mapped"), ("mapped-from", "32K"), ("max", "4G")];
     check(&settings, |excess| excess.make(100_000, |excess| excess.array((32 << 10) - 16, false)));
 }
 
@@ -214,7 +215,7 @@ fn pages_of_zeros() {
 #[test]
 fn reserved_space_that_another_has_used() {
     const BYTES: u32 = 32 << 20;
-    check(&[("arrays", "zrays"), ("first-n-grows", "on"), ("min", "3G")], |excess| {
+    check(&[("arrays", "zrays"), ("first-n-grows", "on")], |excess| {
         let array = excess.array(BYTES, true);
         excess.fill(array, BYTES, 7);
         excess.roots = RootStack::new();
@@ -225,7 +226,7 @@ fn reserved_space_that_another_has_used() {
 
 #[test]
 fn a_heap_that_shrinks() {
-    check(&[("growth", "1.1")], |excess| {
+    check(&[("min", "1M"), ("growth", "1.1")], |excess| {
         // A gigabyte, of which nothing is touched.
         excess.make(1024, |excess| {
             // SAFETY: an array of numbers may hold anything.

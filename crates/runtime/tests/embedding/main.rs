@@ -10,6 +10,7 @@ mod host;
 mod limits;
 mod linking;
 mod modules;
+mod overwritten;
 mod snapshots;
 mod stops;
 mod views;
