@@ -1,0 +1,581 @@
+//! What is overwritten while a cycle marks: for each place that a reference can lie in, and each way to overwrite it
+//! there, a program that moves references from such places into objects that the cycle does not look at any more. All
+//! of them must live. Without the barrier before one of these stores, those are lost that the cycle had not come to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use legato::{
+    AnyRef, Caller, CollectionKind, Collector, Config, Engine, Func, GcEvent, GcObserver, Instance, Module,
+    OwnedRooted, Ref, Result, RootScope, Rooted, Store, TypedFunc, Val, WeakRooted,
+};
+use legato_heap::collector::generational::Full;
+use legato_test_matrix::{Row, pairs};
+
+/// Groups of places, each overwritten at once, and how many there are in a group.
+const GROUPS: usize = 40;
+const PLACES: usize = 4;
+
+/// What is done in turn.
+const COMMON: &str = r#"
+  (import "h" "cycles" (func $cycles (result i64)))
+  (import "h" "delete" (func $host (param i32 anyref)))
+  (type $v (struct (field $n i32)))
+  (type $node (struct (field $value (ref null $v)) (field $next (ref null $node))))
+  (type $refs (array (mut (ref null $v))))
+  (type $arrays (array (mut (ref null $refs))))
+  (type $box (struct (field $in (mut (ref null $v)))))
+  (type $boxes (array (mut (ref null $box))))
+  ;; A value of which the compiler knows nothing: it inlines no function that calls itself.
+  (func $new (param $n i32) (result (ref $v))
+    (if (i32.lt_s (local.get $n) (i32.const -1)) (then (return (call $new (i32.const -1)))))
+    (struct.new $v (local.get $n)))
+  (func $churn (export "churn") (param $count i32)
+    (loop $more
+      (drop (call $new (i32.const -1)))
+      (br_if $more (i32.ge_s (local.tee $count (i32.sub (local.get $count) (i32.const 1))) (i32.const 0)))))
+  ;; Goes on to the end of a cycle: the next one begins with the next allocation.
+  (func $align (export "align") (local $before i64)
+    (local.set $before (call $cycles))
+    (loop $more
+      (drop (call $new (i32.const -1)))
+      (br_if $more (i64.eq (call $cycles) (local.get $before)))))
+  (func $number (param $g i32) (param $k i32) (result i32)
+    (i32.add (i32.mul (local.get $g) (i32.const 4)) (local.get $k)))
+  (func (export "run") (param $groups i32) (param $wait i32)
+    (local $list (ref null $node)) (local $g i32) (local $k i32) (local $value (ref null $v))
+    (loop $more
+      (call $build (local.get $g))
+      (br_if $more (i32.lt_u (local.tee $g (i32.add (local.get $g) (i32.const 1))) (local.get $groups))))
+    (call $align)
+    (call $align)
+    (call $churn (local.get $wait))
+    (loop $group
+      (local.set $g (i32.sub (local.get $g) (i32.const 1)))
+      (local.set $k (i32.const 0))
+      (loop $place
+        (local.set $value (call $get (local.get $g) (local.get $k)))
+        ;; What is new while a cycle marks is marked, and not looked at.
+        (local.set $list (struct.new $node (local.get $value) (local.get $list)))
+        (br_if $place (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4))))
+      (local.set $value (ref.null $v))
+      (call $delete (local.get $g))
+      (br_if $group (local.get $g)))
+    (call $align)
+    (call $align)
+    (call $churn (i32.const 1000))
+    (loop $group
+      (local.set $k (i32.const 4))
+      (loop $place
+        (local.set $k (i32.sub (local.get $k) (i32.const 1)))
+        (if (i32.ne (struct.get $v $n (struct.get $node $value (local.get $list)))
+              (call $number (local.get $g) (local.get $k)))
+          (then (unreachable)))
+        (local.set $list (struct.get $node $next (local.get $list)))
+        (br_if $place (local.get $k)))
+      (br_if $group (i32.lt_u (local.tee $g (i32.add (local.get $g) (i32.const 1))) (local.get $groups)))))"#;
+
+/// Counts the cycles that have ended.
+struct Cycles(Arc<AtomicI64>);
+
+impl GcObserver for Cycles {
+    fn event(&mut self, event: &GcEvent) {
+        self.0.fetch_add(i64::from(event.kind == CollectionKind::Cycle), Ordering::Relaxed);
+    }
+}
+
+/// Heaps that collect in slices of one unit at each allocation, in all pairs of some axes.
+fn in_slices(axes: &[&str]) -> Vec<Row> {
+    let is_in_slices = |row: &Row| match row.heap().collector {
+        Collector::Realtime(_) => true,
+        Collector::Generational(params) => matches!(params.full, Full::Incremental(_)),
+        _ => false,
+    };
+    pairs(&[&["collector", "full"], axes].concat(), &["stress=1,min=256K"]).into_iter().filter(is_in_slices).collect()
+}
+
+/// The heaps for what does not depend on the layout of arrays.
+fn collectors() -> Vec<Row> {
+    in_slices(&["nursery", "barrier", "aging"])
+}
+
+/// The heaps for arrays.
+fn layouts() -> Vec<Row> {
+    in_slices(&["arrays", "first-n", "leaf-savings"])
+}
+
+/// What the host overwrites, called with a group and an object.
+type Host = fn(Caller<'_, ()>, i32, Option<Rooted<AnyRef>>) -> Result<()>;
+
+fn nothing(_: Caller<'_, ()>, _: i32, _: Option<Rooted<AnyRef>>) -> Result<()> {
+    Ok(())
+}
+
+struct Program {
+    store: Store<()>,
+    instance: Instance,
+}
+
+impl Program {
+    fn new(store: Store<()>, module: &Module, cycles: &Arc<AtomicI64>, host: Host) -> Result<Program> {
+        let (mut store, cycles) = (store, cycles.clone());
+        let count = Func::wrap(&mut store, move || cycles.load(Ordering::Relaxed));
+        let host = Func::wrap(&mut store, host);
+        let instance = Instance::new(&mut store, module, &[count.into(), host.into()])?;
+        Ok(Program { store, instance })
+    }
+
+    fn func<P: legato::WasmParams, R: legato::WasmResults>(&mut self, name: &str) -> Result<TypedFunc<P, R>> {
+        self.instance.get_typed_func(&mut self.store, name)
+    }
+}
+
+fn store(row: &Row) -> (Store<()>, Arc<AtomicI64>) {
+    let engine = Engine::new(Config::new().compiler_verifier(true).heap(row.heap())).unwrap();
+    let mut store = Store::new(&engine, ());
+    let cycles = Arc::new(AtomicI64::new(0));
+    store.set_gc_observer(Box::new(Cycles(cycles.clone())));
+    (store, cycles)
+}
+
+/// Runs the program of some places, whose functions are `$build` (of a group), `$get` (of a group and a number in it)
+/// and `$delete` (of a group).
+fn check(rows: &[Row], groups: usize, places: &str, host: Host) {
+    assert!(rows.len() > 1);
+    for row in rows {
+        let run = || -> Result<()> {
+            let (mut store, cycles) = store(row);
+            let module = Module::new(store.engine(), format!("(module {COMMON} {places})"))?;
+            for wait in [0, 3, 30, 100] {
+                let mut program = Program::new(store, &module, &cycles, host)?;
+                program.func::<(i32, i32), ()>("run")?.call(&mut program.store, (groups as i32, wait))?;
+                program.store.verify_heap()?;
+                store = program.store;
+            }
+            Ok(())
+        };
+        run().unwrap_or_else(|error| panic!("{row}: {error:?}"));
+    }
+}
+
+/// Boxes, each with a value.
+const BOXES: &str = r#"
+  (global $boxes (ref $boxes) (array.new_default $boxes (i32.const 160)))
+  (func $box (param $g i32) (param $k i32) (result (ref null $box))
+    (array.get $boxes (global.get $boxes) (call $number (local.get $g) (local.get $k))))
+  (func $build (param $g i32) (local $k i32)
+    (loop $more
+      (array.set $boxes (global.get $boxes) (call $number (local.get $g) (local.get $k))
+        (struct.new $box (call $new (call $number (local.get $g) (local.get $k)))))
+      (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))
+  (func $get (param $g i32) (param $k i32) (result (ref null $v))
+    (struct.get $box $in (call $box (local.get $g) (local.get $k))))"#;
+
+#[test]
+fn fields() {
+    let delete = r#"(func $delete (param $g i32) (local $k i32) (local $other (ref null $v))
+        ;; Null and another object in turn.
+        (if (i32.and (local.get $g) (i32.const 1)) (then (local.set $other (call $new (i32.const -1)))))
+        (loop $more
+          (struct.set $box $in (call $box (local.get $g) (local.get $k)) (local.get $other))
+          (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))"#;
+    check(&collectors(), GROUPS, &format!("{BOXES} {delete}"), nothing);
+}
+
+#[test]
+fn fields_that_the_host_sets() {
+    let delete = r#"(func $delete (param $g i32) (local $k i32)
+        (loop $more
+          (call $host (i32.const 0) (call $box (local.get $g) (local.get $k)))
+          (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))"#;
+    check(&collectors(), GROUPS, &format!("{BOXES} {delete}"), |mut caller, _, object| {
+        let object = object.unwrap().unwrap_struct(&caller)?;
+        object.set_field(&mut caller, 0, Val::AnyRef(None))
+    });
+}
+
+/// Arrays so long that every layout has leaves, each with four values: at the beginning or at the end.
+fn arrays(delete: &str) -> String {
+    format!(
+        r#"(global $arrays (ref $arrays) (array.new_default $arrays (i32.const 40)))
+          (global $nulls (ref $refs) (array.new_default $refs (i32.const 5000)))
+          (func $array (param $g i32) (result (ref null $refs)) (array.get $arrays (global.get $arrays) (local.get $g)))
+          (func $base (param $g i32) (result i32)
+            (select (i32.const 4990) (i32.const 0) (i32.and (local.get $g) (i32.const 1))))
+          (func $build (param $g i32) (local $k i32) (local $array (ref null $refs))
+            (local.set $array (array.new_default $refs (i32.const 5000)))
+            (array.set $arrays (global.get $arrays) (local.get $g) (local.get $array))
+            (loop $more
+              (array.set $refs (local.get $array) (i32.add (call $base (local.get $g)) (local.get $k))
+                (call $new (call $number (local.get $g) (local.get $k))))
+              (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))
+          (func $get (param $g i32) (param $k i32) (result (ref null $v))
+            (array.get $refs (call $array (local.get $g)) (i32.add (call $base (local.get $g)) (local.get $k))))
+          (func $delete (param $g i32) (local $a (ref null $refs)) (local $i i32) (local $end i32)
+            (local.set $a (call $array (local.get $g)))
+            (local.set $i (call $base (local.get $g)))
+            (local.set $end (i32.add (local.get $i) (i32.const 4)))
+            {delete})"#
+    )
+}
+
+/// Arrays in the layouts: fewer, as they are large.
+const ARRAYS: usize = 16;
+
+#[test]
+fn elements() {
+    let delete = "(array.set $refs (local.get $a) (local.get $i) (ref.null $v))
+        (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 1)) (call $new (i32.const -1)))
+        (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 2)) (ref.null $v))
+        (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 3)) (call $new (i32.const -1)))";
+    check(&layouts(), ARRAYS, &arrays(delete), nothing);
+}
+
+#[test]
+fn elements_behind_a_check_of_the_program() {
+    let delete = "(loop $more
+        (if (i32.lt_u (local.get $i) (array.len (local.get $a)))
+          (then (array.set $refs (local.get $a) (local.get $i) (ref.null $v))))
+        (br_if $more (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $end))))";
+    check(&layouts(), ARRAYS, &arrays(delete), nothing);
+}
+
+#[test]
+fn elements_in_loops_over_whole_arrays() {
+    // Up and down, over constant and varying distances.
+    let up = "(local.set $i (i32.const 0))
+        (loop $more
+          (array.set $refs (local.get $a) (local.get $i) (ref.null $v))
+          (br_if $more (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (array.len (local.get $a)))))";
+    let down = "(local.set $i (array.len (local.get $a)))
+        (loop $more
+          (local.set $i (i32.sub (local.get $i) (i32.const 1)))
+          (array.set $refs (local.get $a) (local.get $i) (ref.null $v))
+          (br_if $more (local.get $i)))";
+    check(&layouts(), ARRAYS, &arrays(up), nothing);
+    check(&layouts(), ARRAYS, &arrays(down), nothing);
+}
+
+#[test]
+fn elements_that_are_filled() {
+    let some = "(array.fill $refs (local.get $a) (local.get $i) (ref.null $v) (i32.const 4))";
+    let all = "(array.fill $refs (local.get $a) (i32.const 0) (call $new (i32.const -1)) (array.len (local.get $a)))";
+    check(&layouts(), ARRAYS, &arrays(some), nothing);
+    check(&layouts(), ARRAYS, &arrays(all), nothing);
+}
+
+#[test]
+fn elements_that_are_copied_over() {
+    let some = "(array.copy $refs $refs (local.get $a) (local.get $i) (global.get $nulls) (i32.const 100) (i32.const 4))";
+    let all = "(array.copy $refs $refs
+        (local.get $a) (i32.const 0) (global.get $nulls) (i32.const 0) (array.len (local.get $a)))";
+    let moved = "(array.copy $refs $refs (local.get $a) (i32.const 1) (local.get $a) (i32.const 0) (i32.const 4999))
+        (array.copy $refs $refs (local.get $a) (i32.const 0) (local.get $a) (i32.const 100) (i32.const 2000))
+        (array.copy $refs $refs (local.get $a) (i32.const 4900) (local.get $a) (i32.const 2000) (i32.const 100))";
+    check(&layouts(), ARRAYS, &arrays(some), nothing);
+    check(&layouts(), ARRAYS, &arrays(all), nothing);
+    check(&layouts(), ARRAYS, &arrays(moved), nothing);
+}
+
+#[test]
+fn elements_that_a_segment_is_copied_to() {
+    let segment = "(elem $nulls_of_segment (ref null $v)
+        (item (ref.null $v)) (item (ref.null $v)) (item (ref.null $v)) (item (ref.null $v)))";
+    let delete = "(array.init_elem $refs $nulls_of_segment (local.get $a) (local.get $i) (i32.const 0) (i32.const 4))";
+    check(&layouts(), ARRAYS, &format!("{segment} {}", arrays(delete)), nothing);
+}
+
+#[test]
+fn elements_that_the_host_sets() {
+    let delete = "(call $host (local.get $i) (local.get $a))";
+    check(&layouts(), ARRAYS, &arrays(delete), |mut caller, first, array| {
+        let array = array.unwrap().unwrap_array(&caller)?;
+        (first as u32..first as u32 + 4).try_for_each(|index| array.set(&mut caller, index, Val::AnyRef(None)))
+    });
+}
+
+/// A table, of which so many elements are visited at once, and each group has as many.
+fn table(delete: &str) -> String {
+    format!(
+        r#"(table $t (export "table") 10240 (ref null $v))
+          (table $nulls (export "nulls") 10240 (ref null $v))
+          (elem $segment (ref null $v)
+            (item (ref.null $v)) (item (ref.null $v)) (item (ref.null $v)) (item (ref.null $v)))
+          (func $place (param $g i32) (param $k i32) (result i32)
+            (i32.add (i32.mul (local.get $g) (i32.const 256)) (local.get $k)))
+          (func $build (param $g i32) (local $k i32)
+            (loop $more
+              (table.set $t (call $place (local.get $g) (local.get $k))
+                (call $new (call $number (local.get $g) (local.get $k))))
+              (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))
+          (func $get (param $g i32) (param $k i32) (result (ref null $v))
+            (table.get $t (call $place (local.get $g) (local.get $k))))
+          (func $delete (param $g i32) (local $i i32)
+            (local.set $i (call $place (local.get $g) (i32.const 0)))
+            {delete})"#
+    )
+}
+
+#[test]
+fn elements_of_tables() {
+    let set = "(table.set $t (local.get $i) (ref.null $v))
+        (table.set $t (i32.add (local.get $i) (i32.const 1)) (call $new (i32.const -1)))
+        (table.set $t (i32.add (local.get $i) (i32.const 2)) (ref.null $v))
+        (table.set $t (i32.add (local.get $i) (i32.const 3)) (call $new (i32.const -1)))";
+    let fill = "(table.fill $t (local.get $i) (ref.null $v) (i32.const 4))";
+    let copy = "(table.copy $t $nulls (local.get $i) (i32.const 7) (i32.const 4))";
+    let moved = "(table.copy $t $t (local.get $i) (i32.add (local.get $i) (i32.const 9)) (i32.const 4))";
+    let init = "(table.init $t $segment (local.get $i) (i32.const 0) (i32.const 4))";
+    for delete in [set, fill, copy, moved, init] {
+        check(&collectors(), GROUPS, &table(delete), nothing);
+    }
+}
+
+#[test]
+fn elements_of_tables_that_grow() {
+    // Growing overwrites nothing, but moves the elements: what is visited by then stays visited, and the rest waits.
+    let delete = "(drop (table.grow $t (call $new (i32.const -1)) (i32.const 100)))
+        (table.fill $t (local.get $i) (ref.null $v) (i32.const 4))";
+    check(&collectors(), GROUPS, &table(delete), nothing);
+}
+
+#[test]
+fn elements_of_tables_that_the_host_sets() {
+    let delete = "(call $host (local.get $i) (ref.null any))";
+    let hosts: [Host; 3] = [
+        |mut caller, first, _| {
+            let table = caller.get_export("table").unwrap().into_table().unwrap();
+            (first as u64..first as u64 + 4).try_for_each(|index| table.set(&mut caller, index, Ref::Any(None)))
+        },
+        |mut caller, first, _| {
+            let table = caller.get_export("table").unwrap().into_table().unwrap();
+            table.fill(&mut caller, first as u64, Ref::Any(None), 4)
+        },
+        |mut caller, first, _| {
+            let [table, nulls] = ["table", "nulls"].map(|name| caller.get_export(name).unwrap().into_table().unwrap());
+            legato::Table::copy(&mut caller, &table, first as u64, &nulls, 0, 4)
+        },
+    ];
+    for host in hosts {
+        check(&collectors(), GROUPS, &table(delete), host);
+    }
+}
+
+/// Functions that choose by a number between pieces of code.
+fn choose(parameters: &str, result: &str, number: &str, choices: &[String]) -> String {
+    let mut text = String::from("(unreachable)");
+    let labels: String = (0..choices.len()).map(|index| format!("$c{index} ")).collect();
+    for (index, choice) in choices.iter().enumerate() {
+        let inner = if index == 0 { format!("(br_table {labels} {number})") } else { text };
+        text = format!("(block $c{index} {inner}) {choice} (return)");
+    }
+    format!("{parameters} {result} {text} (unreachable)")
+}
+
+/// A global for each place.
+fn globals(delete: impl Fn(usize) -> String) -> String {
+    let count = GROUPS * PLACES;
+    let globals: String = (0..count)
+        .map(|at| format!("(global $g{at} (export \"g{at}\") (mut (ref null $v)) (ref.null $v))"))
+        .collect();
+    let all = |of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>();
+    let number = "(call $number (local.get $g) (local.get $k))";
+    let both = "(param $g i32) (param $k i32)";
+    let set = choose(both, "", number, &all(&|at| format!("(global.set $g{at} (call $new (i32.const {at})))")));
+    let get = choose(both, "(result (ref null $v))", number, &all(&|at| format!("(global.get $g{at})")));
+    let delete = choose(both, "", number, &all(&delete));
+    let each = |function: &str| {
+        format!(
+            "(func ${function} (param $g i32) (local $k i32)
+               (loop $more
+                 (call ${function}_one (local.get $g) (local.get $k))
+                 (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))"
+        )
+    };
+    format!(
+        "{globals} (func $build_one {set}) (func $get {get}) (func $delete_one {delete}) {} {}",
+        each("build"),
+        each("delete")
+    )
+}
+
+#[test]
+fn globals_that_are_set() {
+    let set = globals(|at| format!("(global.set $g{at} (ref.null $v))"));
+    check(&collectors(), GROUPS, &set, nothing);
+    let host = globals(|at| format!("(call $host (i32.const {at}) (ref.null any))"));
+    check(&collectors(), GROUPS, &host, |mut caller, at, _| {
+        let global = caller.get_export(&format!("g{at}")).unwrap().into_global().unwrap();
+        global.set(&mut caller, Val::AnyRef(None))
+    });
+}
+
+#[test]
+fn segments_that_are_dropped() {
+    let mut segments = String::new();
+    for group in 0..GROUPS {
+        let item = |k| format!("(item (struct.new $v (i32.const {})))", group * PLACES + k);
+        segments += &format!("(elem $e{group} (ref null $v) {})", (0..PLACES).map(item).collect::<String>());
+    }
+    let all = |of: &dyn Fn(usize) -> String| (0..GROUPS).map(of).collect::<Vec<_>>();
+    let of_segment = |group| format!("(array.new_elem $refs $e{group} (i32.const 0) (i32.const 4))");
+    let get = choose("(param $g i32)", "(result (ref $refs))", "(local.get $g)", &all(&of_segment));
+    let drop = choose("(param $g i32)", "", "(local.get $g)", &all(&|group| format!("(elem.drop $e{group})")));
+    let text = format!(
+        "{segments} (func $build (param i32)) (func $items {get}) (func $delete {drop})
+         (func $get (param $g i32) (param $k i32) (result (ref null $v))
+           (array.get $refs (call $items (local.get $g)) (local.get $k)))"
+    );
+    check(&collectors(), GROUPS, &text, nothing);
+}
+
+/// Values by number, taken from the host into a list that is new; and a check of all in the list.
+const LIST: &str = r#"
+  (func $build (param i32)) (func $delete (param i32))
+  (func $get (param i32 i32) (result (ref null $v)) (ref.null $v))
+  (global $list (mut (ref null $node)) (ref.null $node))
+  (func (export "new") (param $n i32) (result anyref) (call $new (local.get $n)))
+  (func (export "hold") (param $value anyref)
+    (global.set $list (struct.new $node (ref.cast (ref $v) (local.get $value)) (global.get $list))))
+  ;; How many there are in the list; they have their numbers from `next` on, upwards.
+  (func (export "held") (param $next i32) (result i32) (local $count i32)
+    (loop $more
+      (if (ref.is_null (global.get $list)) (then (return (local.get $count))))
+      (if (i32.ne (struct.get $v $n (struct.get $node $value (global.get $list))) (local.get $next)) (then (unreachable)))
+      (local.set $next (i32.add (local.get $next) (i32.const 1)))
+      (local.set $count (i32.add (local.get $count) (i32.const 1)))
+      (global.set $list (struct.get $node $next (global.get $list)))
+      (br $more))
+    (unreachable))"#;
+
+/// References that host code holds, in number: so many that a cycle visits them in several slices.
+const HELD: i32 = 10_000;
+/// Of them, so many are values.
+const VALUES: i32 = 12;
+
+impl Program {
+    fn with_list(row: &Row) -> Result<Program> {
+        let (store, cycles) = store(row);
+        let module = Module::new(store.engine(), format!("(module {COMMON} {LIST})"))?;
+        Program::new(store, &module, &cycles, nothing)
+    }
+
+    fn align(&mut self) -> Result<()> {
+        self.func::<(), ()>("align")?.call(&mut self.store, ())
+    }
+
+    fn churn(&mut self, count: i32) -> Result<()> {
+        self.func::<i32, ()>("churn")?.call(&mut self.store, count)
+    }
+
+    /// Checks that the list, once all cycles that were under way are over, holds so many values, the last one `first`.
+    fn check_list(&mut self, first: i32, count: i32) -> Result<()> {
+        self.align()?;
+        self.align()?;
+        self.churn(1000)?;
+        let held = self.func::<i32, i32>("held")?.call(&mut self.store, first)?;
+        assert_eq!(held, count);
+        self.store.verify_heap()?;
+        Ok(())
+    }
+}
+
+fn each_row(run: impl Fn(&Row) -> Result<()>) {
+    for row in collectors() {
+        run(&row).unwrap_or_else(|error| panic!("{row}: {error:?}"));
+    }
+}
+
+#[test]
+fn scoped_roots_that_end() {
+    each_row(|row| {
+        let mut program = Program::with_list(row)?;
+        for wait in [0, 1, 2, 5] {
+            let [new, hold] = ["new", "hold"].map(|name| program.instance.get_func(&mut program.store, name).unwrap());
+            let new = new.typed::<i32, Option<Rooted<AnyRef>>>(&program.store)?;
+            let hold = hold.typed::<Option<Rooted<AnyRef>>, ()>(&program.store)?;
+            let [align, churn] =
+                ["align", "churn"].map(|name| program.instance.get_func(&mut program.store, name).unwrap());
+            let (align, churn) = (align.typed::<(), ()>(&program.store)?, churn.typed::<i32, ()>(&program.store)?);
+            let mut scope = RootScope::new(&mut program.store);
+            (0..HELD).for_each(|_| _ = AnyRef::from_i31(&mut scope, legato::I31::wrapping_i32(1)));
+            let values = (0..VALUES).map(|number| new.call(&mut scope, number)).collect::<Result<Vec<_>>>()?;
+            align.call(&mut scope, ())?;
+            align.call(&mut scope, ())?;
+            churn.call(&mut scope, wait)?;
+            values.iter().rev().try_for_each(|&value| hold.call(&mut scope, value))?;
+            drop(scope);
+            program.check_list(0, VALUES)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn owned_roots_that_are_dropped() {
+    each_row(|row| {
+        let mut program = Program::with_list(row)?;
+        let number = AnyRef::from_i31(&mut program.store, legato::I31::wrapping_i32(1));
+        let many = (0..HELD).map(|_| number.to_owned_rooted(&mut program.store)).collect::<Result<Vec<_>>>()?;
+        let new = program.func::<i32, Option<Rooted<AnyRef>>>("new")?;
+        let hold = program.func::<Option<Rooted<AnyRef>>, ()>("hold")?;
+        for wait in [0, 1, 2, 5] {
+            let mut values = Vec::new();
+            for number in 0..VALUES {
+                let mut scope = RootScope::new(&mut program.store);
+                let value = new.call(&mut scope, number)?.unwrap();
+                values.push(value.to_owned_rooted(&mut scope)?);
+            }
+            program.align()?;
+            program.align()?;
+            program.churn(wait)?;
+            while let Some(value) = values.pop() {
+                let mut scope = RootScope::new(&mut program.store);
+                let value: OwnedRooted<AnyRef> = value;
+                let value_now = value.to_rooted(&mut scope);
+                drop(value);
+                hold.call(&mut scope, Some(value_now))?;
+            }
+            program.check_list(0, VALUES)?;
+        }
+        drop(many);
+        Ok(())
+    });
+}
+
+#[test]
+fn weak_references_that_are_read() {
+    each_row(|row| {
+        let mut program = Program::with_list(row)?;
+        let new = program.func::<i32, Option<Rooted<AnyRef>>>("new")?;
+        let hold = program.func::<Option<Rooted<AnyRef>>, ()>("hold")?;
+        let mut read = 0;
+        for wait in [0, 1, 3, 10] {
+            let mut weak: Vec<WeakRooted<AnyRef>> = Vec::new();
+            {
+                let mut scope = RootScope::new(&mut program.store);
+                let values = (0..VALUES).map(|number| new.call(&mut scope, number)).collect::<Result<Vec<_>>>()?;
+                for value in &values {
+                    weak.push(value.unwrap().to_weak_rooted(&mut scope)?);
+                }
+                let [align, churn] = ["align", "churn"].map(|name| program.instance.get_func(&mut scope, name).unwrap());
+                align.typed::<(), ()>(&scope)?.call(&mut scope, ())?;
+                // The snapshot of a cycle that finds them alive; of the next one, they are no part.
+                churn.typed::<i32, ()>(&scope)?.call(&mut scope, 2)?;
+            }
+            program.align()?;
+            program.churn(1 + wait)?;
+            let mut lives = 0;
+            for weak in weak.iter().rev() {
+                let mut scope = RootScope::new(&mut program.store);
+                let Some(value) = weak.to_rooted(&mut scope)? else { break };
+                lives += 1;
+                hold.call(&mut scope, Some(value))?;
+            }
+            program.check_list(VALUES - lives, lives)?;
+            read += lives;
+        }
+        assert!(read > 0, "none has been read in time");
+        Ok(())
+    });
+}
