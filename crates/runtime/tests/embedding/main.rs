@@ -10,7 +10,7 @@ mod host;
 mod limits;
 mod linking;
 mod modules;
-mod overwritten;
+mod slices;
 mod snapshots;
 mod stops;
 mod views;

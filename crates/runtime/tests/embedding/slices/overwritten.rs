@@ -2,44 +2,17 @@
 //! there, a program that moves references from such places into objects that the cycle does not look at any more. All
 //! of them must live. Without the barrier before one of these stores, those are lost that the cycle had not come to.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use legato::{AnyRef, I31, Module, OwnedRooted, Ref, Result, RootScope, Rooted, Val, WeakRooted};
+use legato_test_matrix::Row;
 
-use legato::{
-    AnyRef, Caller, CollectionKind, Collector, Config, Engine, Func, GcEvent, GcObserver, Instance, Module,
-    OwnedRooted, Ref, Result, RootScope, Rooted, Store, TypedFunc, Val, WeakRooted,
-};
-use legato_heap::collector::generational::Full;
-use legato_test_matrix::{Row, pairs};
+use super::{COMMON, Host, Program, collectors, each_row, in_slices, nothing, store};
 
 /// Groups of places, each overwritten at once, and how many there are in a group.
 const GROUPS: usize = 40;
 const PLACES: usize = 4;
 
 /// What is done in turn.
-const COMMON: &str = r#"
-  (import "h" "cycles" (func $cycles (result i64)))
-  (import "h" "delete" (func $host (param i32 anyref)))
-  (type $v (struct (field $n i32)))
-  (type $node (struct (field $value (ref null $v)) (field $next (ref null $node))))
-  (type $refs (array (mut (ref null $v))))
-  (type $arrays (array (mut (ref null $refs))))
-  (type $box (struct (field $in (mut (ref null $v)))))
-  (type $boxes (array (mut (ref null $box))))
-  ;; A value of which the compiler knows nothing: it inlines no function that calls itself.
-  (func $new (param $n i32) (result (ref $v))
-    (if (i32.lt_s (local.get $n) (i32.const -1)) (then (return (call $new (i32.const -1)))))
-    (struct.new $v (local.get $n)))
-  (func $churn (export "churn") (param $count i32)
-    (loop $more
-      (drop (call $new (i32.const -1)))
-      (br_if $more (i32.ge_s (local.tee $count (i32.sub (local.get $count) (i32.const 1))) (i32.const 0)))))
-  ;; Goes on to the end of a cycle: the next one begins with the next allocation.
-  (func $align (export "align") (local $before i64)
-    (local.set $before (call $cycles))
-    (loop $more
-      (drop (call $new (i32.const -1)))
-      (br_if $more (i64.eq (call $cycles) (local.get $before)))))
+const RUN: &str = r#"
   (func $number (param $g i32) (param $k i32) (result i32)
     (i32.add (i32.mul (local.get $g) (i32.const 4)) (local.get $k)))
   (func (export "run") (param $groups i32) (param $wait i32)
@@ -75,67 +48,9 @@ const COMMON: &str = r#"
         (br_if $place (local.get $k)))
       (br_if $group (i32.lt_u (local.tee $g (i32.add (local.get $g) (i32.const 1))) (local.get $groups)))))"#;
 
-/// Counts the cycles that have ended.
-struct Cycles(Arc<AtomicI64>);
-
-impl GcObserver for Cycles {
-    fn event(&mut self, event: &GcEvent) {
-        self.0.fetch_add(i64::from(event.kind == CollectionKind::Cycle), Ordering::Relaxed);
-    }
-}
-
-/// Heaps that collect in slices of one unit at each allocation, in all pairs of some axes.
-fn in_slices(axes: &[&str]) -> Vec<Row> {
-    let is_in_slices = |row: &Row| match row.heap().collector {
-        Collector::Realtime(_) => true,
-        Collector::Generational(params) => matches!(params.full, Full::Incremental(_)),
-        _ => false,
-    };
-    pairs(&[&["collector", "full"], axes].concat(), &["stress=1,min=256K"]).into_iter().filter(is_in_slices).collect()
-}
-
-/// The heaps for what does not depend on the layout of arrays.
-fn collectors() -> Vec<Row> {
-    in_slices(&["nursery", "barrier", "aging"])
-}
-
 /// The heaps for arrays.
 fn layouts() -> Vec<Row> {
     in_slices(&["arrays", "first-n", "leaf-savings"])
-}
-
-/// What the host overwrites, called with a group and an object.
-type Host = fn(Caller<'_, ()>, i32, Option<Rooted<AnyRef>>) -> Result<()>;
-
-fn nothing(_: Caller<'_, ()>, _: i32, _: Option<Rooted<AnyRef>>) -> Result<()> {
-    Ok(())
-}
-
-struct Program {
-    store: Store<()>,
-    instance: Instance,
-}
-
-impl Program {
-    fn new(store: Store<()>, module: &Module, cycles: &Arc<AtomicI64>, host: Host) -> Result<Program> {
-        let (mut store, cycles) = (store, cycles.clone());
-        let count = Func::wrap(&mut store, move || cycles.load(Ordering::Relaxed));
-        let host = Func::wrap(&mut store, host);
-        let instance = Instance::new(&mut store, module, &[count.into(), host.into()])?;
-        Ok(Program { store, instance })
-    }
-
-    fn func<P: legato::WasmParams, R: legato::WasmResults>(&mut self, name: &str) -> Result<TypedFunc<P, R>> {
-        self.instance.get_typed_func(&mut self.store, name)
-    }
-}
-
-fn store(row: &Row) -> (Store<()>, Arc<AtomicI64>) {
-    let engine = Engine::new(Config::new().compiler_verifier(true).heap(row.heap())).unwrap();
-    let mut store = Store::new(&engine, ());
-    let cycles = Arc::new(AtomicI64::new(0));
-    store.set_gc_observer(Box::new(Cycles(cycles.clone())));
-    (store, cycles)
 }
 
 /// Runs the program of some places, whose functions are `$build` (of a group), `$get` (of a group and a number in it)
@@ -145,7 +60,7 @@ fn check(rows: &[Row], groups: usize, places: &str, host: Host) {
     for row in rows {
         let run = || -> Result<()> {
             let (mut store, cycles) = store(row);
-            let module = Module::new(store.engine(), format!("(module {COMMON} {places})"))?;
+            let module = Module::new(store.engine(), format!("(module {COMMON} {RUN} {places})"))?;
             for wait in [0, 3, 30, 100] {
                 let mut program = Program::new(store, &module, &cycles, host)?;
                 program.func::<(i32, i32), ()>("run")?.call(&mut program.store, (groups as i32, wait))?;
@@ -266,7 +181,8 @@ fn elements_that_are_filled() {
 
 #[test]
 fn elements_that_are_copied_over() {
-    let some = "(array.copy $refs $refs (local.get $a) (local.get $i) (global.get $nulls) (i32.const 100) (i32.const 4))";
+    let some =
+        "(array.copy $refs $refs (local.get $a) (local.get $i) (global.get $nulls) (i32.const 100) (i32.const 4))";
     let all = "(array.copy $refs $refs
         (local.get $a) (i32.const 0) (global.get $nulls) (i32.const 0) (array.len (local.get $a)))";
     let moved = "(array.copy $refs $refs (local.get $a) (i32.const 1) (local.get $a) (i32.const 0) (i32.const 4999))
@@ -375,9 +291,8 @@ fn choose(parameters: &str, result: &str, number: &str, choices: &[String]) -> S
 /// A global for each place.
 fn globals(delete: impl Fn(usize) -> String) -> String {
     let count = GROUPS * PLACES;
-    let globals: String = (0..count)
-        .map(|at| format!("(global $g{at} (export \"g{at}\") (mut (ref null $v)) (ref.null $v))"))
-        .collect();
+    let globals: String =
+        (0..count).map(|at| format!("(global $g{at} (export \"g{at}\") (mut (ref null $v)) (ref.null $v))")).collect();
     let all = |of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>();
     let number = "(call $number (local.get $g) (local.get $k))";
     let both = "(param $g i32) (param $k i32)";
@@ -429,67 +344,15 @@ fn segments_that_are_dropped() {
     check(&collectors(), GROUPS, &text, nothing);
 }
 
-/// Values by number, taken from the host into a list that is new; and a check of all in the list.
-const LIST: &str = r#"
-  (func $build (param i32)) (func $delete (param i32))
-  (func $get (param i32 i32) (result (ref null $v)) (ref.null $v))
-  (global $list (mut (ref null $node)) (ref.null $node))
-  (func (export "new") (param $n i32) (result anyref) (call $new (local.get $n)))
-  (func (export "hold") (param $value anyref)
-    (global.set $list (struct.new $node (ref.cast (ref $v) (local.get $value)) (global.get $list))))
-  ;; How many there are in the list; they have their numbers from `next` on, upwards.
-  (func (export "held") (param $next i32) (result i32) (local $count i32)
-    (loop $more
-      (if (ref.is_null (global.get $list)) (then (return (local.get $count))))
-      (if (i32.ne (struct.get $v $n (struct.get $node $value (global.get $list))) (local.get $next)) (then (unreachable)))
-      (local.set $next (i32.add (local.get $next) (i32.const 1)))
-      (local.set $count (i32.add (local.get $count) (i32.const 1)))
-      (global.set $list (struct.get $node $next (global.get $list)))
-      (br $more))
-    (unreachable))"#;
-
 /// References that host code holds, in number: so many that a cycle visits them in several slices.
 const HELD: i32 = 10_000;
 /// Of them, so many are values.
 const VALUES: i32 = 12;
 
-impl Program {
-    fn with_list(row: &Row) -> Result<Program> {
-        let (store, cycles) = store(row);
-        let module = Module::new(store.engine(), format!("(module {COMMON} {LIST})"))?;
-        Program::new(store, &module, &cycles, nothing)
-    }
-
-    fn align(&mut self) -> Result<()> {
-        self.func::<(), ()>("align")?.call(&mut self.store, ())
-    }
-
-    fn churn(&mut self, count: i32) -> Result<()> {
-        self.func::<i32, ()>("churn")?.call(&mut self.store, count)
-    }
-
-    /// Checks that the list, once all cycles that were under way are over, holds so many values, the last one `first`.
-    fn check_list(&mut self, first: i32, count: i32) -> Result<()> {
-        self.align()?;
-        self.align()?;
-        self.churn(1000)?;
-        let held = self.func::<i32, i32>("held")?.call(&mut self.store, first)?;
-        assert_eq!(held, count);
-        self.store.verify_heap()?;
-        Ok(())
-    }
-}
-
-fn each_row(run: impl Fn(&Row) -> Result<()>) {
-    for row in collectors() {
-        run(&row).unwrap_or_else(|error| panic!("{row}: {error:?}"));
-    }
-}
-
 #[test]
 fn scoped_roots_that_end() {
     each_row(|row| {
-        let mut program = Program::with_list(row)?;
+        let mut program = Program::with_list(row, "", nothing)?;
         for wait in [0, 1, 2, 5] {
             let [new, hold] = ["new", "hold"].map(|name| program.instance.get_func(&mut program.store, name).unwrap());
             let new = new.typed::<i32, Option<Rooted<AnyRef>>>(&program.store)?;
@@ -498,7 +361,7 @@ fn scoped_roots_that_end() {
                 ["align", "churn"].map(|name| program.instance.get_func(&mut program.store, name).unwrap());
             let (align, churn) = (align.typed::<(), ()>(&program.store)?, churn.typed::<i32, ()>(&program.store)?);
             let mut scope = RootScope::new(&mut program.store);
-            (0..HELD).for_each(|_| _ = AnyRef::from_i31(&mut scope, legato::I31::wrapping_i32(1)));
+            (0..HELD).for_each(|_| _ = AnyRef::from_i31(&mut scope, I31::wrapping_i32(1)));
             let values = (0..VALUES).map(|number| new.call(&mut scope, number)).collect::<Result<Vec<_>>>()?;
             align.call(&mut scope, ())?;
             align.call(&mut scope, ())?;
@@ -514,8 +377,8 @@ fn scoped_roots_that_end() {
 #[test]
 fn owned_roots_that_are_dropped() {
     each_row(|row| {
-        let mut program = Program::with_list(row)?;
-        let number = AnyRef::from_i31(&mut program.store, legato::I31::wrapping_i32(1));
+        let mut program = Program::with_list(row, "", nothing)?;
+        let number = AnyRef::from_i31(&mut program.store, I31::wrapping_i32(1));
         let many = (0..HELD).map(|_| number.to_owned_rooted(&mut program.store)).collect::<Result<Vec<_>>>()?;
         let new = program.func::<i32, Option<Rooted<AnyRef>>>("new")?;
         let hold = program.func::<Option<Rooted<AnyRef>>, ()>("hold")?;
@@ -546,7 +409,7 @@ fn owned_roots_that_are_dropped() {
 #[test]
 fn weak_references_that_are_read() {
     each_row(|row| {
-        let mut program = Program::with_list(row)?;
+        let mut program = Program::with_list(row, "", nothing)?;
         let new = program.func::<i32, Option<Rooted<AnyRef>>>("new")?;
         let hold = program.func::<Option<Rooted<AnyRef>>, ()>("hold")?;
         let mut read = 0;
@@ -558,7 +421,8 @@ fn weak_references_that_are_read() {
                 for value in &values {
                     weak.push(value.unwrap().to_weak_rooted(&mut scope)?);
                 }
-                let [align, churn] = ["align", "churn"].map(|name| program.instance.get_func(&mut scope, name).unwrap());
+                let [align, churn] =
+                    ["align", "churn"].map(|name| program.instance.get_func(&mut scope, name).unwrap());
                 align.typed::<(), ()>(&scope)?.call(&mut scope, ())?;
                 // The snapshot of a cycle that finds them alive; of the next one, they are no part.
                 churn.typed::<i32, ()>(&scope)?.call(&mut scope, 2)?;
