@@ -142,3 +142,48 @@ impl Externals {
         self.slots.len() - self.free.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_nursery_collection_looks_at_young_objects_alone() {
+        const OLD: u32 = 100_000;
+        let mut externals = Externals::default();
+        let insert = |externals: &mut Externals, count: u32| {
+            for _ in 0..count {
+                let slot = externals.insert(Box::new(1), Reference(8));
+                externals.add_young(slot);
+            }
+        };
+        insert(&mut externals, OLD);
+        externals.nursery_collected(|_| Fate::Moved(Reference(16)));
+        insert(&mut externals, 10);
+        let looks = Cell::new(0);
+        let fates = [Fate::Moved(Reference(16)), Fate::Young, Fate::Dead];
+        let fate = |_| fates[looks.replace(looks.get() + 1) % 3];
+        externals.nursery_collected(fate);
+        assert_eq!((looks.take(), externals.dead_count()), (10, 3));
+        externals.nursery_collected(fate);
+        assert_eq!(looks.get(), 3, "those that have stayed young");
+        assert_eq!(externals.count(), OLD as usize + 10 - 4);
+    }
+
+    #[test]
+    fn a_slot_that_is_emptied_while_its_object_is_young_is_forgotten() {
+        let mut externals = Externals::default();
+        let [first, second] = [8, 16].map(|object| externals.insert(Box::new(object), Reference(object)));
+        [first, second].iter().for_each(|&slot| externals.add_young(slot));
+        externals.start_sweep();
+        let mut cursor = 0;
+        assert_eq!(externals.sweep(&mut cursor, |_| false, &mut Budget::unlimited()), Done::Yes);
+        // One of them has another tenant by then.
+        let third = externals.insert(Box::new(24), Reference(24));
+        externals.add_young(third);
+        externals.nursery_collected(|object| Fate::Moved(Reference(object.0 + 8)));
+        assert_eq!(externals.iter().map(|(slot, object)| (slot, object.0)).next(), Some((third, 40)));
+        assert!(externals.young.is_empty() && externals.count() == 1);
+    }
+}

@@ -115,3 +115,32 @@ impl WriteBarrier for Record {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn what_has_been_kept_once_is_not_looked_at_again() {
+        let mut overwritten = Overwritten::default();
+        let looks = Cell::new(0);
+        let is_old = |reference: Reference| {
+            looks.set(looks.get() + 1);
+            reference.0 >= 1000
+        };
+        let record = |overwritten: &mut Overwritten, bits: u32| overwritten.record(Reference(bits));
+        (0..100).for_each(|index| record(&mut overwritten, 8 * index + 504));
+        overwritten.retain(is_old);
+        assert_eq!((looks.take(), overwritten.len()), (100, 38));
+        // Some are marked, and more are recorded than that.
+        (0..10).for_each(|_| assert!(overwritten.pop().is_some_and(is_old)));
+        looks.take();
+        (0..20).for_each(|index| record(&mut overwritten, 8 * index + 920));
+        overwritten.retain(is_old);
+        assert_eq!((looks.take(), overwritten.len()), (20, 28 + 10));
+        while let Some(reference) = overwritten.pop() {
+            assert!(is_old(reference));
+        }
+    }
+}

@@ -222,3 +222,68 @@ impl DoubleMaps {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::page_bytes;
+    use std::cell::Cell;
+
+    /// Adds a view of an array whose first leaf is this one, of so many pages.
+    fn add(views: &mut DoubleMaps, first: u32, pages: u32) {
+        let reservation = Reservation::new(pages as usize * page_bytes() as usize, "a test").unwrap();
+        views.bytes += reservation.bytes() as u64;
+        views.insert(View { mapping: Mapping { reservation, _mappings: Mappings::draw(1) }, leaves: [first].into() });
+    }
+
+    #[test]
+    fn a_nursery_collection_looks_at_new_views_alone() {
+        let mut views = DoubleMaps::new(true);
+        views.add_nursery();
+        (1..=1000).for_each(|first| add(&mut views, first, 1));
+        views.nursery_collected(|_| true);
+        (1001..=1010).for_each(|first| add(&mut views, first, 1));
+        let looks = Cell::new(0);
+        views.nursery_collected(|first| {
+            looks.set(looks.get() + 1);
+            first > 1005
+        });
+        assert_eq!((looks.take(), views.count()), (10, 1005));
+        // Whoever makes another one unmaps what is dead.
+        assert_eq!(views.dead.len(), 5);
+        assert!(views.has_mappings() && views.dead.is_empty());
+        views.nursery_collected(|_| panic!("none is new"));
+    }
+
+    #[test]
+    fn places_are_used_again_between_the_steps_of_a_sweep() {
+        let mut views = DoubleMaps::new(true);
+        (1..=100).for_each(|first| add(&mut views, first, 1));
+        let mut cursor = 0;
+        let mut made = 1000;
+        while views.sweep(&mut cursor, |first| first >= 1000 || first % 2 == 0, &mut Budget::units(1)) == Done::No {
+            if made < 1050 {
+                made += 1;
+                add(&mut views, made, 1);
+            }
+        }
+        assert_eq!(views.count(), 50 + 50);
+        assert!((1..=100).all(|first| views.find(first).is_some() == (first % 2 == 0)));
+        assert!((1001..=1050).all(|first| views.find(first).is_some()));
+        assert!(views.views.len() < 150, "{} places", views.views.len());
+        assert_eq!(views.bytes, 100 * u64::from(page_bytes()));
+    }
+
+    #[test]
+    fn a_large_view_is_unmapped_piece_by_piece() {
+        let mut views = DoubleMaps::new(true);
+        add(&mut views, 1, 10 * MOST_UNMAPPED as u32 / page_bytes());
+        let mut cursor = 0;
+        let mut steps = 0;
+        while views.sweep(&mut cursor, |_| false, &mut Budget::units(1)) == Done::No {
+            steps += 1;
+            assert!(!views.dead.is_empty());
+        }
+        assert_eq!((steps, views.bytes, views.count()), (10, 0, 0));
+    }
+}
