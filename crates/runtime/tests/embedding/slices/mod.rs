@@ -99,6 +99,13 @@ fn store(row: &Row) -> (Store<()>, Arc<AtomicI64>) {
 /// Values by number, taken from the host into a list that is new; and a check of all in the list.
 const LIST: &str = r#"
   (global $list (mut (ref null $node)) (ref.null $node))
+  (func (export "number") (param $value anyref) (result i32)
+    (struct.get $v $n (ref.cast (ref $v) (local.get $value))))
+  (global $ballast (mut (ref null $node)) (ref.null $node))
+  (func (export "ballast") (param $count i32)
+    (loop $more
+      (global.set $ballast (struct.new $node (ref.null $v) (global.get $ballast)))
+      (br_if $more (local.tee $count (i32.sub (local.get $count) (i32.const 1))))))
   (func (export "new") (param $n i32) (result anyref) (call $new (local.get $n)))
   (func (export "hold") (param $value anyref)
     (global.set $list (struct.new $node (ref.cast (ref $v) (local.get $value)) (global.get $list))))

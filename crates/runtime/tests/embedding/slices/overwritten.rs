@@ -11,12 +11,19 @@ use super::{COMMON, Host, Program, collectors, each_row, in_slices, nothing, sto
 const GROUPS: usize = 40;
 const PLACES: usize = 4;
 
-/// What is done in turn.
+/// What is done in turn. Values are moved a group at a time, with one allocation, so that many are moved before the
+/// cycle has come to them.
 const RUN: &str = r#"
+  (type $four (struct (field (ref null $v)) (field (ref null $v)) (field (ref null $v)) (field (ref null $v))
+    (field $next (ref null $four))))
+  (global $other (ref $v) (struct.new $v (i32.const -1)))
   (func $number (param $g i32) (param $k i32) (result i32)
     (i32.add (i32.mul (local.get $g) (i32.const 4)) (local.get $k)))
+  (func $is (param $value (ref null $v)) (param $g i32) (param $k i32)
+    (if (i32.ne (struct.get $v $n (local.get $value)) (call $number (local.get $g) (local.get $k)))
+      (then (unreachable))))
   (func (export "run") (param $groups i32) (param $wait i32)
-    (local $list (ref null $node)) (local $g i32) (local $k i32) (local $value (ref null $v))
+    (local $list (ref null $four)) (local $g i32)
     (loop $more
       (call $build (local.get $g))
       (br_if $more (i32.lt_u (local.tee $g (i32.add (local.get $g) (i32.const 1))) (local.get $groups))))
@@ -25,28 +32,25 @@ const RUN: &str = r#"
     (call $churn (local.get $wait))
     (loop $group
       (local.set $g (i32.sub (local.get $g) (i32.const 1)))
-      (local.set $k (i32.const 0))
-      (loop $place
-        (local.set $value (call $get (local.get $g) (local.get $k)))
-        ;; What is new while a cycle marks is marked, and not looked at.
-        (local.set $list (struct.new $node (local.get $value) (local.get $list)))
-        (br_if $place (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4))))
-      (local.set $value (ref.null $v))
+      ;; What is new while a cycle marks is marked, and not looked at.
+      (local.set $list (struct.new $four
+        (call $get (local.get $g) (i32.const 0)) (call $get (local.get $g) (i32.const 1))
+        (call $get (local.get $g) (i32.const 2)) (call $get (local.get $g) (i32.const 3)) (local.get $list)))
       (call $delete (local.get $g))
       (br_if $group (local.get $g)))
     (call $align)
     (call $align)
     (call $churn (i32.const 1000))
     (loop $group
-      (local.set $k (i32.const 4))
-      (loop $place
-        (local.set $k (i32.sub (local.get $k) (i32.const 1)))
-        (if (i32.ne (struct.get $v $n (struct.get $node $value (local.get $list)))
-              (call $number (local.get $g) (local.get $k)))
-          (then (unreachable)))
-        (local.set $list (struct.get $node $next (local.get $list)))
-        (br_if $place (local.get $k)))
+      (call $is (struct.get $four 0 (local.get $list)) (local.get $g) (i32.const 0))
+      (call $is (struct.get $four 1 (local.get $list)) (local.get $g) (i32.const 1))
+      (call $is (struct.get $four 2 (local.get $list)) (local.get $g) (i32.const 2))
+      (call $is (struct.get $four 3 (local.get $list)) (local.get $g) (i32.const 3))
+      (local.set $list (struct.get $four $next (local.get $list)))
+      (call $check (local.get $g))
       (br_if $group (i32.lt_u (local.tee $g (i32.add (local.get $g) (i32.const 1))) (local.get $groups)))))"#;
+/// Nothing more to check of a group.
+const NO_CHECK: &str = "(func $check (param i32))";
 
 /// The heaps for arrays.
 fn layouts() -> Vec<Row> {
@@ -56,6 +60,11 @@ fn layouts() -> Vec<Row> {
 /// Runs the program of some places, whose functions are `$build` (of a group), `$get` (of a group and a number in it)
 /// and `$delete` (of a group).
 fn check(rows: &[Row], groups: usize, places: &str, host: Host) {
+    check_all(rows, groups, &format!("{places} {NO_CHECK}"), host);
+}
+
+/// As [`check`], with a function `$check` of each group in the end.
+fn check_all(rows: &[Row], groups: usize, places: &str, host: Host) {
     assert!(rows.len() > 1);
     for row in rows {
         let run = || -> Result<()> {
@@ -90,7 +99,7 @@ const BOXES: &str = r#"
 fn fields() {
     let delete = r#"(func $delete (param $g i32) (local $k i32) (local $other (ref null $v))
         ;; Null and another object in turn.
-        (if (i32.and (local.get $g) (i32.const 1)) (then (local.set $other (call $new (i32.const -1)))))
+        (if (i32.and (local.get $g) (i32.const 1)) (then (local.set $other (global.get $other))))
         (loop $more
           (struct.set $box $in (call $box (local.get $g) (local.get $k)) (local.get $other))
           (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))"#;
@@ -140,9 +149,9 @@ const ARRAYS: usize = 16;
 #[test]
 fn elements() {
     let delete = "(array.set $refs (local.get $a) (local.get $i) (ref.null $v))
-        (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 1)) (call $new (i32.const -1)))
+        (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 1)) (global.get $other))
         (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 2)) (ref.null $v))
-        (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 3)) (call $new (i32.const -1)))";
+        (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 3)) (global.get $other))";
     check(&layouts(), ARRAYS, &arrays(delete), nothing);
 }
 
@@ -167,14 +176,21 @@ fn elements_in_loops_over_whole_arrays() {
           (local.set $i (i32.sub (local.get $i) (i32.const 1)))
           (array.set $refs (local.get $a) (local.get $i) (ref.null $v))
           (br_if $more (local.get $i)))";
-    check(&layouts(), ARRAYS, &arrays(up), nothing);
-    check(&layouts(), ARRAYS, &arrays(down), nothing);
+    // Two at a time, of which one is where the other has been checked to lie.
+    let two = "(local.set $i (i32.const 0))
+        (loop $more
+          (array.set $refs (local.get $a) (local.get $i) (ref.null $v))
+          (array.set $refs (local.get $a) (i32.add (local.get $i) (i32.const 1)) (global.get $other))
+          (br_if $more (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 2))) (array.len (local.get $a)))))";
+    for delete in [up, down, two] {
+        check(&layouts(), ARRAYS, &arrays(delete), nothing);
+    }
 }
 
 #[test]
 fn elements_that_are_filled() {
     let some = "(array.fill $refs (local.get $a) (local.get $i) (ref.null $v) (i32.const 4))";
-    let all = "(array.fill $refs (local.get $a) (i32.const 0) (call $new (i32.const -1)) (array.len (local.get $a)))";
+    let all = "(array.fill $refs (local.get $a) (i32.const 0) (global.get $other) (array.len (local.get $a)))";
     check(&layouts(), ARRAYS, &arrays(some), nothing);
     check(&layouts(), ARRAYS, &arrays(all), nothing);
 }
@@ -191,6 +207,29 @@ fn elements_that_are_copied_over() {
     check(&layouts(), ARRAYS, &arrays(some), nothing);
     check(&layouts(), ARRAYS, &arrays(all), nothing);
     check(&layouts(), ARRAYS, &arrays(moved), nothing);
+}
+
+#[test]
+fn leaves_that_another_array_shares() {
+    // A copy, of which the cycle knows that it is new, keeps the leaves that the array gives up.
+    let delete = "(local.set $copy (array.new_default $refs (i32.const 5000)))
+        (array.copy $refs $refs (local.get $copy) (i32.const 0) (local.get $a) (i32.const 0) (i32.const 5000))
+        (array.set $arrays (global.get $copies) (local.get $g) (local.get $copy))
+        (array.fill $refs (local.get $a) (i32.const 0) (ref.null $v) (i32.const 5000))";
+    let places = arrays(delete).replace("(local $i i32)", "(local $i i32) (local $copy (ref $refs))");
+    let check = "(global $copies (ref $arrays) (array.new_default $arrays (i32.const 40)))
+        (func $check (param $g i32) (local $k i32) (local $garbage (ref null $refs))
+          (if (i32.eqz (local.get $g)) (then
+            (loop $more
+              (local.set $garbage (array.new_default $refs (i32.const 5000)))
+              (array.fill $refs (local.get $garbage) (i32.const 0) (global.get $other) (i32.const 5000))
+              (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 40))))))
+          (local.set $k (i32.const 0))
+          (loop $more
+            (call $is (array.get $refs (array.get $arrays (global.get $copies) (local.get $g))
+                (i32.add (call $base (local.get $g)) (local.get $k))) (local.get $g) (local.get $k))
+            (br_if $more (i32.lt_u (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4)))))";
+    check_all(&layouts(), ARRAYS, &format!("{places} {check}"), nothing);
 }
 
 #[test]
@@ -235,9 +274,9 @@ fn table(delete: &str) -> String {
 #[test]
 fn elements_of_tables() {
     let set = "(table.set $t (local.get $i) (ref.null $v))
-        (table.set $t (i32.add (local.get $i) (i32.const 1)) (call $new (i32.const -1)))
+        (table.set $t (i32.add (local.get $i) (i32.const 1)) (global.get $other))
         (table.set $t (i32.add (local.get $i) (i32.const 2)) (ref.null $v))
-        (table.set $t (i32.add (local.get $i) (i32.const 3)) (call $new (i32.const -1)))";
+        (table.set $t (i32.add (local.get $i) (i32.const 3)) (global.get $other))";
     let fill = "(table.fill $t (local.get $i) (ref.null $v) (i32.const 4))";
     let copy = "(table.copy $t $nulls (local.get $i) (i32.const 7) (i32.const 4))";
     let moved = "(table.copy $t $t (local.get $i) (i32.add (local.get $i) (i32.const 9)) (i32.const 4))";
@@ -250,7 +289,7 @@ fn elements_of_tables() {
 #[test]
 fn elements_of_tables_that_grow() {
     // Growing overwrites nothing, but moves the elements: what is visited by then stays visited, and the rest waits.
-    let delete = "(drop (table.grow $t (call $new (i32.const -1)) (i32.const 100)))
+    let delete = "(drop (table.grow $t (global.get $other) (i32.const 100)))
         (table.fill $t (local.get $i) (ref.null $v) (i32.const 4))";
     check(&collectors(), GROUPS, &table(delete), nothing);
 }
@@ -411,35 +450,43 @@ fn weak_references_that_are_read() {
     each_row(|row| {
         let mut program = Program::with_list(row, "", nothing)?;
         let new = program.func::<i32, Option<Rooted<AnyRef>>>("new")?;
-        let hold = program.func::<Option<Rooted<AnyRef>>, ()>("hold")?;
+        let number = program.func::<Option<Rooted<AnyRef>>, i32>("number")?;
+        let [align, churn_more] =
+            ["align", "churn"].map(|name| program.instance.get_func(&mut program.store, name).unwrap());
+        let (align, churn) = (align.typed::<(), ()>(&program.store)?, churn_more.typed::<i32, ()>(&program.store)?);
+        // So much to mark that there is time to read.
+        program.func::<i32, ()>("ballast")?.call(&mut program.store, 1000)?;
         let mut read = 0;
-        for wait in [0, 1, 3, 10] {
+        for wait in [10, 50, 100, 300] {
             let mut weak: Vec<WeakRooted<AnyRef>> = Vec::new();
             {
                 let mut scope = RootScope::new(&mut program.store);
-                let values = (0..VALUES).map(|number| new.call(&mut scope, number)).collect::<Result<Vec<_>>>()?;
-                for value in &values {
-                    weak.push(value.unwrap().to_weak_rooted(&mut scope)?);
+                for number in 0..VALUES {
+                    let value = new.call(&mut scope, number)?.unwrap();
+                    weak.push(value.to_weak_rooted(&mut scope)?);
                 }
-                let [align, churn] =
-                    ["align", "churn"].map(|name| program.instance.get_func(&mut scope, name).unwrap());
-                align.typed::<(), ()>(&scope)?.call(&mut scope, ())?;
-                // The snapshot of a cycle that finds them alive; of the next one, they are no part.
-                churn.typed::<i32, ()>(&scope)?.call(&mut scope, 2)?;
+                align.call(&mut scope, ())?;
+                // The snapshot of a cycle that finds them alive; they are no part of the next one's.
+                churn.call(&mut scope, 2)?;
             }
-            program.align()?;
-            program.churn(1 + wait)?;
-            let mut lives = 0;
-            for weak in weak.iter().rev() {
-                let mut scope = RootScope::new(&mut program.store);
-                let Some(value) = weak.to_rooted(&mut scope)? else { break };
-                lives += 1;
-                hold.call(&mut scope, Some(value))?;
+            align.call(&mut program.store, ())?;
+            churn.call(&mut program.store, wait)?;
+            // Where the cycle has visited the host's roots by now, it does not come again.
+            let mut scope = RootScope::new(&mut program.store);
+            let mut values = Vec::new();
+            for weak in &weak {
+                values.extend(weak.to_rooted(&mut scope)?);
             }
-            program.check_list(VALUES - lives, lives)?;
-            read += lives;
+            read += values.len();
+            align.call(&mut scope, ())?;
+            align.call(&mut scope, ())?;
+            churn.call(&mut scope, 1000)?;
+            for (expected, value) in (0..).zip(&values) {
+                assert_eq!(number.call(&mut scope, Some(*value))?, expected);
+            }
         }
         assert!(read > 0, "none has been read in time");
+        program.store.verify_heap()?;
         Ok(())
     });
 }
