@@ -47,17 +47,14 @@ impl GcObserver for Cycles {
     }
 }
 
-/// Heaps that collect in slices of one unit at each allocation, and not by the clock, in all pairs of some axes.
+/// Heaps that collect in slices of one unit at each allocation, and longer ones on schedule, in all pairs of some axes.
 fn in_slices(axes: &[&str]) -> Vec<Row> {
     let is_in_slices = |row: &Row| match row.heap().collector {
         Collector::Realtime(_) => true,
         Collector::Generational(params) => matches!(params.full, Full::Incremental(_)),
         _ => false,
     };
-    pairs(&[&["collector", "full"], axes].concat(), &["schedule=work,stress=1,min=256K"])
-        .into_iter()
-        .filter(is_in_slices)
-        .collect()
+    pairs(&[&["collector", "full"], axes].concat(), &["stress=1,min=256K"]).into_iter().filter(is_in_slices).collect()
 }
 
 /// The heaps for what does not depend on the layout of arrays.
