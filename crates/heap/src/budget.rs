@@ -26,22 +26,34 @@ pub struct Budget {
     /// Units left; with a deadline, until the next look at the clock. `u64::MAX` stands for no end.
     left: u64,
     deadline: Option<Instant>,
+    /// What has been spent, beyond the end too.
+    #[cfg(test)]
+    pub(crate) spent: u64,
 }
 
 impl Budget {
+    const fn new(left: u64, deadline: Option<Instant>) -> Budget {
+        Budget {
+            left,
+            deadline,
+            #[cfg(test)]
+            spent: 0,
+        }
+    }
+
     /// No end. The clock is never read.
     pub const fn unlimited() -> Budget {
-        Budget { left: u64::MAX, deadline: None }
+        Budget::new(u64::MAX, None)
     }
 
     /// So many units, at least one, whatever time they take: for reproducible steps.
     pub const fn units(units: u64) -> Budget {
-        Budget { left: if units == 0 { 1 } else { units }, deadline: None }
+        Budget::new(if units == 0 { 1 } else { units }, None)
     }
 
     /// Until a point in time. The clock is read every 64 units.
     pub const fn until(deadline: Instant) -> Budget {
-        Budget { left: UNITS_PER_LOOK, deadline: Some(deadline) }
+        Budget::new(UNITS_PER_LOOK, Some(deadline))
     }
 
     /// Whether there is an end.
@@ -59,6 +71,10 @@ impl Budget {
     /// Counts work that has been done.
     #[inline(always)]
     pub fn spend(&mut self, units: u64) {
+        #[cfg(test)]
+        {
+            self.spent += units;
+        }
         self.left = self.left.saturating_sub(units);
         if self.left == 0 {
             self.look();

@@ -14,7 +14,7 @@ pub(crate) type HostValue = Box<dyn Any + Send + Sync>;
 pub(crate) struct Externals {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    /// Slots whose object may be young.
+    /// Slots whose object may be young, and some that have been emptied.
     young: Vec<u32>,
     /// Values of dead objects, to be dropped.
     dead: Vec<HostValue>,
@@ -74,7 +74,8 @@ impl Externals {
         let (slots, free, dead) = (&mut self.slots, &mut self.free, &mut self.dead);
         self.young.retain(|&index| {
             let slot = &mut slots[index as usize];
-            let Some(Slot { object, .. }) = slot else { unreachable!("a young slot is occupied") };
+            // A full collection may have emptied it. Another that has it since is listed for itself.
+            let Some(Slot { object, .. }) = slot else { return false };
             match fate(*object) {
                 Fate::Moved(to) => *object = to,
                 Fate::Young => return true,
@@ -110,7 +111,6 @@ impl Externals {
             *cursor += 1;
             budget.spend(1);
         }
-        self.young.retain(|&index| self.slots[index as usize].is_some());
         Done::Yes
     }
 
@@ -140,5 +140,50 @@ impl Externals {
     /// Occupied slots.
     pub(crate) fn count(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_nursery_collection_looks_at_young_objects_alone() {
+        const OLD: u32 = 100_000;
+        let mut externals = Externals::default();
+        let insert = |externals: &mut Externals, count: u32| {
+            for _ in 0..count {
+                let slot = externals.insert(Box::new(1), Reference(8));
+                externals.add_young(slot);
+            }
+        };
+        insert(&mut externals, OLD);
+        externals.nursery_collected(|_| Fate::Moved(Reference(16)));
+        insert(&mut externals, 10);
+        let looks = Cell::new(0);
+        let fates = [Fate::Moved(Reference(16)), Fate::Young, Fate::Dead];
+        let fate = |_| fates[looks.replace(looks.get() + 1) % 3];
+        externals.nursery_collected(fate);
+        assert_eq!((looks.take(), externals.dead_count()), (10, 3));
+        externals.nursery_collected(fate);
+        assert_eq!(looks.get(), 3, "those that have stayed young");
+        assert_eq!(externals.count(), OLD as usize + 10 - 4);
+    }
+
+    #[test]
+    fn a_slot_that_is_emptied_while_its_object_is_young_is_forgotten() {
+        let mut externals = Externals::default();
+        let [first, second] = [8, 16].map(|object| externals.insert(Box::new(object), Reference(object)));
+        [first, second].iter().for_each(|&slot| externals.add_young(slot));
+        externals.start_sweep();
+        let mut cursor = 0;
+        assert_eq!(externals.sweep(&mut cursor, |_| false, &mut Budget::unlimited()), Done::Yes);
+        // One of them has another tenant by then.
+        let third = externals.insert(Box::new(24), Reference(24));
+        externals.add_young(third);
+        externals.nursery_collected(|object| Fate::Moved(Reference(object.0 + 8)));
+        assert_eq!(externals.iter().map(|(slot, object)| (slot, object.0)).next(), Some((third, 40)));
+        assert!(externals.young.is_empty() && externals.count() == 1);
     }
 }

@@ -231,3 +231,70 @@ fn a_heap_without_mappings_fails_softly_and_goes_on_later() {
     let array = heap.allocate_array(id, 40 * leaf, &mut roots).unwrap();
     heap.fill(array, 0, 1, 40 * leaf).unwrap();
 }
+
+/// More than the mappings that Linux allows a process by default.
+const MANY: usize = 70_000;
+
+#[test]
+fn views_leave_mappings_for_the_heap_and_give_theirs_back() {
+    let _alone = alone();
+    for collector in [Collector::MarkSweep, Collector::Generational(GenerationalParams::DEFAULT)] {
+        let config = HeapConfig { max_bytes: Some(2 << 30), ..config(collector, ViewCreation::Allocation) };
+        let leaf = leaf_bytes(&config);
+        let types = TypeTable::new().unwrap();
+        let id = register(&types, TypeShape::Array(StorageKind::I8));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = Held::new();
+        let more_arrays = |heap: &mut Heap, roots: &mut Held| {
+            for _ in roots.len()..MANY {
+                let array = heap.allocate_array(id, 2 * leaf, roots).unwrap();
+                roots.push(array);
+            }
+        };
+        more_arrays(&mut heap, &mut roots);
+        let alive = heap.stats().arrays.views_alive as usize;
+        let most = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+        assert!((MANY.min(most) / 4..MANY).contains(&alive) || most > 2 * MANY, "{alive} views");
+        assert!(mappings().0 <= most / 2 + 100, "{} mappings", mappings().0);
+        // Elsewhere than in the leaves, the heap still has memory committed.
+        let mut others = Vec::new();
+        for number in 0..1000 {
+            let array = heap.allocate_array(id, 3000, &mut roots).unwrap();
+            heap.fill(array, 0, number as u128 & 255, 3000).unwrap();
+            others.push(roots.len());
+            roots.push(array);
+        }
+        for (number, &root) in others.iter().enumerate() {
+            assert_eq!(heap.array_get(roots[root], 2999), u128::from(number as u8));
+        }
+        // Whether there is a view or not, host code sees the elements.
+        let fallbacks = heap.stats().arrays.view_fallbacks;
+        for index in (0..MANY).step_by(997) {
+            match heap.view(&mut [roots[index]], true, &mut roots) {
+                // SAFETY: the view of an array that lives.
+                Some(address) => unsafe { address.as_ptr().add(leaf as usize).write(3) },
+                None => {
+                    let mut copy = copy_out(&mut heap, roots[index]);
+                    copy[leaf as usize] = 3;
+                    heap.copy_back(&mut [roots[index]], &copy, &mut roots).unwrap();
+                }
+            }
+            assert_eq!(heap.array_get(roots[index], leaf), 3);
+        }
+        let stats = heap.stats().arrays;
+        assert_eq!(stats.view_fallbacks - fallbacks, stats.view_copies);
+        assert!(stats.view_copies > 0 || alive == MANY);
+        // Views that are dropped make room for others.
+        roots.truncate(MANY);
+        roots.drain(..alive / 2);
+        heap.collect(Cause::Requested, &mut roots);
+        let left = heap.stats().arrays.views_alive as usize;
+        assert!(left <= alive - alive / 2, "{left} views are left of {alive}");
+        more_arrays(&mut heap, &mut roots);
+        let again = heap.stats().arrays.views_alive as usize;
+        assert!(again + again / 64 >= alive, "{again} views where there were {alive}");
+        roots.clear();
+        drop(heap);
+        assert_eq!(mappings().1, 0);
+    }
+}

@@ -38,6 +38,9 @@ const DENSE: u32 = 4;
 /// The most bytes of leaves that are moved inline at once, in some tens of microseconds.
 const MOST_AT_ONCE: u32 = 256 << 10;
 
+/// The most arrays whose leaves are being moved inline: polls come soon, and every collection looks at all of them.
+const MOST_MOVING: usize = 64;
+
 impl SpineLayout {
     /// The offset in the object at which a leaf lies once it is inline.
     fn inline_offset(self, spine: &Spine, number: u32) -> u32 {
@@ -108,7 +111,7 @@ impl<M: ReferenceModel> Core<M> {
             (number + 1..most).find(stays).unwrap_or(most)
         } else {
             let rest = spine.leaves - grown;
-            if self.moving_inline.contains(&object) {
+            if self.moving_inline.len() >= MOST_MOVING || self.moving_inline.contains(&object) {
                 return None;
             }
             if DENSE * self.mapped.count_leaf(object) < rest {

@@ -19,12 +19,14 @@ pub(crate) struct Overwritten {
     /// `None` where no barrier records anything.
     buffer: Option<Box<[u32; CAPACITY]>>,
     list: Vec<Reference>,
+    /// So many of the list, the first, have been looked at by [`retain`](Self::retain).
+    retained: usize,
 }
 
 impl Overwritten {
     /// An empty buffer, made known to compiled code.
     pub(crate) fn new(context: &mut Context) -> Overwritten {
-        let mut overwritten = Overwritten { buffer: Some(Box::new([0; CAPACITY])), list: Vec::new() };
+        let mut overwritten = Overwritten { buffer: Some(Box::new([0; CAPACITY])), ..Overwritten::default() };
         overwritten.flush(context);
         overwritten
     }
@@ -63,6 +65,7 @@ impl Overwritten {
     /// Exchanges the list for another one.
     pub(crate) fn swap(&mut self, list: &mut Vec<Reference>) {
         std::mem::swap(&mut self.list, list);
+        self.retained = 0;
     }
 
     /// Adds references that have been recorded before.
@@ -71,28 +74,35 @@ impl Overwritten {
             self.swap(list);
         }
         self.list.append(list);
+        self.retained = 0;
     }
 
-    /// Keeps some of them alone.
+    /// Keeps some of them alone. What has been kept once stays: the list may be long, and wait for long.
     pub(crate) fn retain(&mut self, keeps: impl Fn(Reference) -> bool) {
-        self.list.retain(|&reference| keeps(reference));
+        let recorded = self.list.split_off(self.retained);
+        self.list.extend(recorded.into_iter().filter(|&reference| keeps(reference)));
+        self.retained = self.list.len();
     }
 
     /// Takes one of them.
     pub(crate) fn pop(&mut self) -> Option<Reference> {
-        self.list.pop()
+        let last = self.list.pop();
+        self.retained = self.retained.min(self.list.len());
+        last
     }
 
     /// Forgets them, and the memory that very many have taken.
     pub(crate) fn clear(&mut self, context: &mut Context) {
         self.flush(context);
         self.list.clear();
+        self.retained = 0;
         self.list.shrink_to(1 << 16);
     }
 
     /// Takes all that has been recorded, in no order, possibly several times each.
     pub(crate) fn take(&mut self, context: &mut Context) -> Vec<Reference> {
         self.flush(context);
+        self.retained = 0;
         std::mem::take(&mut self.list)
     }
 }
@@ -118,5 +128,34 @@ impl WriteBarrier for Record {
 
     fn adopts_leaves(self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn what_has_been_kept_once_is_not_looked_at_again() {
+        let mut overwritten = Overwritten::default();
+        let looks = Cell::new(0);
+        let is_old = |reference: Reference| {
+            looks.set(looks.get() + 1);
+            reference.0 >= 1000
+        };
+        let record = |overwritten: &mut Overwritten, bits: u32| overwritten.record(Reference(bits));
+        (0..100).for_each(|index| record(&mut overwritten, 8 * index + 504));
+        overwritten.retain(is_old);
+        assert_eq!((looks.take(), overwritten.len()), (100, 38));
+        // Some are marked, and more are recorded than that.
+        (0..10).for_each(|_| assert!(overwritten.pop().is_some_and(is_old)));
+        looks.take();
+        (0..20).for_each(|index| record(&mut overwritten, 8 * index + 920));
+        overwritten.retain(is_old);
+        assert_eq!((looks.take(), overwritten.len()), (20, 28 + 10));
+        while let Some(reference) = overwritten.pop() {
+            assert!(is_old(reference));
+        }
     }
 }

@@ -7,6 +7,10 @@ use crate::budget::{Budget, Done};
 const MOST_RELEASED: u32 = 32;
 /// What returning a block's memory counts.
 const RELEASED_UNITS: u64 = 16;
+/// The most blocks of a free run that are looked at between two looks at the budget.
+const MOST_LOOKED_AT: u32 = 1024;
+/// Blocks looked at that count as much as one object scanned.
+const BLOCKS_PER_UNIT: u32 = 16;
 
 /// Memory being returned to the operating system.
 #[derive(Debug)]
@@ -29,11 +33,11 @@ impl BlockPool {
     /// be kept. A step with a limited budget returns at most 1 MiB at once.
     pub(crate) fn release_to_system(&mut self, release: &mut Release, budget: &mut Budget) -> Done {
         let most = if budget.is_limited() { MOST_RELEASED } else { u32::MAX };
-        while let Some((first, end)) = self.next_dirty(release) {
+        while release.block < self.frontier() {
             if budget.is_exhausted() {
                 return Done::No;
             }
-            let end = end.min(first.saturating_add(most));
+            let Some((first, end)) = self.next_dirty(release, most, budget) else { continue };
             if self.cage.decommit(block_start(first), (end - first) as usize * BLOCK_BYTES as usize) {
                 self.infos[first as usize..end as usize].iter_mut().for_each(|info| info.dirty = false);
                 self.dirty_free -= end - first;
@@ -44,22 +48,26 @@ impl BlockPool {
         Done::Yes
     }
 
-    /// The next free dirty blocks that are not to be kept: the first, and one past the last.
-    fn next_dirty(&self, release: &mut Release) -> Option<(u32, u32)> {
-        let before = self.free.range(..=release.block).next_back().map_or(0, |(&start, _)| start);
-        for (&start, &length) in self.free.range(before..) {
-            let is_dirty = |block: &u32| self.infos[*block as usize].dirty;
-            let keep = &mut release.keep;
-            let mut is_kept = || std::mem::replace(keep, keep.saturating_sub(1)) > 0;
-            let mut blocks = release.block.max(start)..start + length;
-            if let Some(first) = blocks.by_ref().filter(is_dirty).find(|_| !is_kept()) {
-                release.block = first;
-                let count = (first..start + length).take_while(is_dirty).count() as u32;
-                return Some((first, first + count));
-            }
-            release.block = release.block.max(start + length);
-        }
-        None
+    /// The next free dirty blocks that are not to be kept, `most` at most: the first, and one past the last. `None` where
+    /// there are none in what has been looked at, from where `release` goes on behind.
+    fn next_dirty(&self, release: &mut Release, most: u32, budget: &mut Budget) -> Option<(u32, u32)> {
+        budget.spend(1);
+        let run_at = |(&start, &length): (&u32, &u32)| (start, start + length);
+        let here = self.free.range(..=release.block).next_back().map(run_at).filter(|run| release.block < run.1);
+        let Some((start, end)) = here.or_else(|| self.free.range(release.block..).next().map(run_at)) else {
+            release.block = self.frontier();
+            return None;
+        };
+        let first = release.block.max(start);
+        let end = end.min(first + MOST_LOOKED_AT);
+        budget.spend(u64::from((end - first) / BLOCKS_PER_UNIT));
+        let is_dirty = |&block: &u32| self.infos[block as usize].dirty;
+        let keep = &mut release.keep;
+        let mut is_kept = || std::mem::replace(keep, keep.saturating_sub(1)) > 0;
+        let found = (first..end).filter(is_dirty).find(|_| !is_kept());
+        release.block = found.unwrap_or(end);
+        let count = (found?..end).take_while(is_dirty).take(most as usize).count() as u32;
+        Some((found?, found? + count))
     }
 }
 
@@ -67,6 +75,25 @@ impl BlockPool {
 mod tests {
     use super::*;
     use crate::blocks::BlockKind;
+
+    #[test]
+    fn memory_is_looked_for_in_steps() {
+        const BLOCKS: u32 = 20_000;
+        let mut pool = BlockPool::new(1 << 30).unwrap();
+        // Some in one run, and others one by one, all of them clean.
+        let taken: Vec<_> =
+            (0..BLOCKS).map(|_| pool.take(1, BlockKind::LargeHead, BlockKind::LargeTail).unwrap()).collect();
+        for &block in taken[..BLOCKS as usize / 2].iter().chain(taken[BLOCKS as usize / 2..].iter().step_by(2)) {
+            pool.give_back_as_they_are(block, 1);
+        }
+        let mut release = Release::new(0);
+        let mut steps = 0;
+        while pool.release_to_system(&mut release, &mut Budget::units(64)) == Done::No {
+            steps += 1;
+        }
+        assert!(steps > BLOCKS / 4 / 64, "{steps} steps");
+        assert!(steps < BLOCKS / 64, "{steps} steps");
+    }
 
     #[test]
     fn returned_memory_is_clean() {

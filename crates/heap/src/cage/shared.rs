@@ -10,6 +10,7 @@ use super::{CAGE_BYTES, Cage, GUARD_BELOW};
 use crate::error::HeapError;
 use crate::geometry::{BLOCK_BYTES, block_of, block_start};
 use crate::os::Reservation;
+use crate::os::mappings::{self, Mappings};
 use crate::os::sharing::MemoryFile;
 
 /// The file, and the blocks that it lies behind.
@@ -18,12 +19,18 @@ pub(super) struct SharedBlocks {
     file: MemoryFile,
     /// A bit for each block of the cage.
     blocks: Vec<u64>,
+    /// Those of the runs of shared blocks, and of what they split off.
+    mappings: Mappings,
 }
 
 impl SharedBlocks {
     fn new() -> Result<SharedBlocks, HeapError> {
         let file = MemoryFile::new(c"legato-leaves", CAGE_BYTES, "the leaves of arrays")?;
-        Ok(SharedBlocks { file, blocks: vec![0; (CAGE_BYTES / u64::from(BLOCK_BYTES) / 64) as usize] })
+        Ok(SharedBlocks {
+            file,
+            blocks: vec![0; (CAGE_BYTES / u64::from(BLOCK_BYTES) / 64) as usize],
+            mappings: Mappings::default(),
+        })
     }
 
     fn contains(&self, block: u32) -> bool {
@@ -62,7 +69,7 @@ impl Cage {
     }
 
     /// Moves blocks that hold nothing to the file, where that is allowed; calls `moved` for each that is, which is zero
-    /// then. A block that the system refuses to map stays as it is.
+    /// then. A block that the system refuses to map, or for which there is no mapping left, stays as it is.
     pub(crate) fn share(&mut self, first: u32, count: u32, mut moved: impl FnMut(u32)) {
         let Some(shared) = &mut self.shared else { return };
         let private: Vec<_> = shared
@@ -70,8 +77,16 @@ impl Cage {
             .filter(|&(_, _, is_shared)| !is_shared)
             .collect();
         for (start, bytes, _) in private {
+            // One more run, and what is behind it; one longer run; or two become one.
+            let neighbours = [start.checked_sub(1), start.checked_add(bytes as u32)].into_iter().flatten();
+            let joined = neighbours.filter(|&neighbour| shared.contains(block_of(neighbour))).count();
+            let drawn = shared.mappings.count() + 2 - 2 * joined;
+            if joined == 0 && mappings::left() < 2 {
+                continue;
+            }
             let at = GUARD_BELOW + start as usize;
             if self.reservation.map_shared(at, bytes, &shared.file, start.into(), false) {
+                shared.mappings.set(drawn);
                 for block in block_of(start)..block_of(start) + (bytes / BLOCK_BYTES as usize) as u32 {
                     shared.blocks[block as usize / 64] |= 1 << (block % 64);
                     moved(block);

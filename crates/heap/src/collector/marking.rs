@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 
 /// Elements of an array scanned at a time.
 const SLICE: u32 = 512;
-/// Bytes of leaves marked at a time: with zero compression, they are read.
+/// Bytes of leaves marked at a time, but one leaf at least: with zero compression, they are read.
 const LEAF_RANGE: u32 = 64 << 10;
 /// Elements that count as much as one object.
 const ELEMENTS_PER_UNIT: u32 = 8;
@@ -376,11 +376,14 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
         let Some((pool, views)) = self.heap.leaves() else { return };
         let parts = Parts::of(pool.cage.memory(), Some(mode.layout), array, element_bytes, length);
         let count = (LEAF_RANGE >> mode.layout.leaf_log2).max(1);
+        let Some((_, spine)) = parts.spine() else { return };
         let rest = mark_leaves(pool, &mode, views, &parts, (first, count), &mut self.stack.leaves);
         if let Some(first) = rest {
             self.stack.ranges.push(Range { array, first, of_leaves: true });
-            budget.spend(LEAF_RANGE_UNITS);
         }
+        let leaves = spine.leaves.saturating_sub(first.max(parts.grown())).min(count);
+        let bytes = u64::from(leaves) << mode.layout.leaf_log2;
+        budget.spend(bytes * LEAF_RANGE_UNITS / u64::from(LEAF_RANGE));
     }
 
     /// Scans elements of an array of references from `start` on.

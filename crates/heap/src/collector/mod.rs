@@ -14,6 +14,8 @@ pub mod generational;
 pub(crate) mod helper;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
+#[cfg(test)]
+mod pieces;
 pub(crate) mod realtime;
 pub mod schedule;
 pub(crate) mod snapshot;

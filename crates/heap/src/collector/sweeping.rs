@@ -36,6 +36,7 @@ pub(crate) struct Sweeping {
     small: Sweep,
     large: Sweep,
     mapped: MappedSweep,
+    views: usize,
     leaves: Sweep,
     handles: Option<usize>,
 }
@@ -68,6 +69,7 @@ impl<M: ReferenceModel> Core<M> {
             small: self.small.start_sweep(&self.pool),
             large: Sweep::default(),
             mapped: self.mapped.start_sweep(thorough || self.pacer.is_pressed()),
+            views: 0,
             leaves: self.leaves.start_sweep(&self.pool),
             handles: None,
         }
@@ -95,9 +97,11 @@ impl<M: ReferenceModel> Core<M> {
             Part::Large => large::sweep(&mut sweeping.large, pool, model, budget),
             Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),
             Part::Views => {
-                self.views.collected(|leaf| is_live(pool, leaf));
-                self.forget_dead_moving(is_live);
-                self.views.unmap(budget)
+                let done = self.views.sweep(&mut sweeping.views, |leaf| is_live(pool, leaf), budget);
+                if done == Done::Yes {
+                    self.forget_dead_moving(is_live);
+                }
+                done
             }
             Part::Leaves => {
                 let done = self.leaves.sweep(&mut sweeping.leaves, pool, budget);

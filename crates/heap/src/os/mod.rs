@@ -3,6 +3,7 @@
 
 pub(crate) mod groups;
 pub(crate) mod limits;
+pub(crate) mod mappings;
 pub(crate) mod pressure;
 pub(crate) mod processors;
 pub(crate) mod sharing;
@@ -116,6 +117,16 @@ impl Reservation {
         assert!(start + bytes <= self.bytes, "a mapping outside of the reservation");
         // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
         unsafe { system::map(self.base.as_ptr().add(start), bytes, None) }
+    }
+
+    /// Unmaps what lies behind the first `bytes`, whole pages.
+    pub(crate) fn truncate(&mut self, bytes: usize) {
+        assert!(0 < bytes && bytes <= self.bytes, "a range outside of the reservation");
+        if bytes < self.bytes {
+            // SAFETY: the end of this reservation, to which nothing refers any more: that is the caller's matter.
+            unsafe { system::release(self.base.as_ptr().add(bytes), self.bytes - bytes) };
+            self.bytes = bytes;
+        }
     }
 
     /// Notes for each page of a committed range of whole pages whether it has memory, into `pages`, which is emptied

@@ -105,10 +105,11 @@ pub(super) unsafe fn residency(address: *mut u8, bytes: usize, pages: &mut Vec<b
     told
 }
 
-/// Unmaps a whole reservation.
+/// Unmaps a reservation, or its end.
 ///
 /// # Safety
-/// `address` and `bytes` are those of one [`reserve`], and nothing refers to the mapping any more.
+/// The range lies in a mapping made by [`reserve`], consists of whole pages up to its end, and nothing refers to it any
+/// more.
 pub(super) unsafe fn release(address: *mut u8, bytes: usize) {
     // SAFETY: by the contract.
     unsafe { libc::munmap(address.cast(), bytes) };

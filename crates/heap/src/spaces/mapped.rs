@@ -35,6 +35,7 @@ use super::{Contents, large};
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::layout::{POINTER_BYTES, SpineLayout};
 use crate::observer::HeapStats;
+use crate::os::mappings::Mappings;
 use crate::os::page_bytes;
 use crate::os::sharing::PageTables;
 use crate::size_classes::MAX_SMALL_BYTES;
@@ -66,8 +67,9 @@ pub(crate) struct MappedSpace {
     /// `None` where pages are not shared.
     tables: Option<PageTables>,
     shared: SharedPages,
-    /// Extents of all arrays together.
+    /// Extents of all arrays together, and what of the process's mappings they take.
     extents: usize,
+    mappings: Mappings,
     /// How often an array has come to show something else.
     changes: u64,
     /// Pages of all arrays that had no memory at the last count, less those touched since where that is known.
@@ -130,6 +132,7 @@ impl MappedSpace {
             tables: if shares { PageTables::new(page_bytes()).ok() } else { None },
             shared: SharedPages::default(),
             extents: 0,
+            mappings: Mappings::default(),
             changes: 0,
             untouched: 0,
             growing,

@@ -74,7 +74,8 @@ impl<M: ReferenceModel> Core<M> {
         }
         // SAFETY: the array has just been allocated, and has its length and pointers.
         let elements = unsafe { self.trusted_elements(array) };
-        if elements.kind == LeafKind::Numbers && matches!(self.find_view(&elements, false), Found::Lacking) {
+        let is_wanted = elements.kind == LeafKind::Numbers && self.views.has_mappings();
+        if is_wanted && matches!(self.find_view(&elements, false), Found::Lacking) {
             self.make_view(&Destination::rearranged(elements, NoBarrier), false);
         }
     }
@@ -108,6 +109,12 @@ impl Heap {
                 Found::At(address) => return NonNull::new(address),
                 Found::Scattered => return None,
                 Found::Lacking => {}
+            }
+            let is_one_leaf = elements.parts.at(0).bytes == elements.parts.bytes;
+            if !is_one_leaf && !heap.core.views.has_mappings() {
+                // Before leaves are taken in vain.
+                heap.core.views.fallbacks += 1;
+                return None;
             }
             let room = match heap.core.lacking_leaves(&elements, 0, elements.length) {
                 None => Ok(()),

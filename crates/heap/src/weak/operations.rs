@@ -202,6 +202,25 @@ mod tests {
     }
 
     #[test]
+    fn a_nursery_collection_looks_at_young_objects_alone() {
+        let mut table = WeakTable::default();
+        (0..100_000).for_each(|_| _ = table.insert(Reference(8), true));
+        table.nursery_collected(|_| Fate::Moved(Reference(16)));
+        (0..10).for_each(|_| _ = table.insert(Reference(8), true));
+        let looks = std::cell::Cell::new(0);
+        table.nursery_collected(|_| {
+            looks.set(looks.get() + 1);
+            if looks.get() > 4 { Fate::Young } else { Fate::Dead }
+        });
+        assert_eq!(looks.take(), 10);
+        table.nursery_collected(|_| {
+            looks.set(looks.get() + 1);
+            Fate::Dead
+        });
+        assert_eq!((looks.get(), table.cleared.len()), (6, 10));
+    }
+
+    #[test]
     fn an_immediate_lives_for_ever() {
         let (mut heap, id) = heap::<Direct>();
         let seven = Reference::from_i31(7);

@@ -10,6 +10,7 @@ mod host;
 mod limits;
 mod linking;
 mod modules;
+mod slices;
 mod snapshots;
 mod stops;
 mod views;

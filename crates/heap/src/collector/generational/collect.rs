@@ -258,8 +258,7 @@ impl Generational {
         core.externals.nursery_collected(fate);
         let large = self.nursery.finish_collection(&mut core.pool, &mut core.mapped, &mut core.context);
         let leaf_bytes = tally.leaves.marked * u64::from(core.leaves.leaf_bytes());
-        core.views.collected(|leaf| core.pool.marks.get(leaf));
-        finish(|budget| core.views.unmap(budget));
+        core.views.nursery_collected(|leaf| core.pool.marks.get(leaf));
         core.forget_dead_moving(|pool, object| pool.marks.get(object));
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;

@@ -103,6 +103,7 @@ impl Generational {
         let Collector::Generational(params) = config.collector else { unreachable!("another collector's heap") };
         let mut core = Core::<Direct>::new(config, types)?;
         core.pool.add_cards()?;
+        core.views.add_nursery();
         let incremental = match params.full {
             Full::Incremental(params) => Some(Incremental::new(params, &mut core)?),
             Full::Stop => None,

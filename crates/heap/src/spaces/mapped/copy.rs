@@ -27,15 +27,20 @@
 use super::shared_pages::Extent;
 use super::{MappedArray, MappedSpace};
 use crate::blocks::{BlockPool, block_of, block_start};
-use crate::os::page_bytes;
+use crate::budget::Budget;
 use crate::os::sharing::PageState;
+use crate::os::{mappings, page_bytes};
 use std::ops::Range;
 
 /// Fewer pages are not looked at.
 const LEAST_PAGES: u32 = 16;
-/// Extents that all arrays of a heap may have together: with the gaps between them, an eighth of the mappings that
-/// Linux allows a process (`vm.max_map_count`, 65,530).
+/// Extents that all arrays of a heap may have together, where the process has [`mappings`](crate::os::mappings) for
+/// them: an eighth of those that Linux allows by default.
 const MOST_EXTENTS: usize = 4096;
+/// An extent, and the gap behind it.
+const MAPPINGS_PER_EXTENT: usize = 2;
+/// The most pages that are let go of at once where time is limited: 1 MiB where they are small.
+const MOST_LET_GO: u32 = 256;
 /// A range counts as untouched where at most one page in so many has memory.
 const TOUCHED_PART: usize = 8;
 
@@ -93,6 +98,16 @@ impl MappedArray {
     /// Whether some of the pages are mapped from the file.
     fn shows(&self, pages: Range<u32>) -> bool {
         self.extents.iter().any(|extent| extent.first < pages.end && pages.start < extent.end())
+    }
+
+    /// Takes the last extent away, or the last `most` pages of it.
+    pub(super) fn last_of_extents(&mut self, most: u32) -> Option<Extent> {
+        let last = self.extents.pop()?;
+        let first = last.end().saturating_sub(most).max(last.first);
+        if last.first < first {
+            self.extents.push(last.part(last.first, first));
+        }
+        Some(last.part(first, last.end()))
     }
 
     /// Adds an extent, in place of the parts of others that it covers; returns these.
@@ -214,7 +229,7 @@ impl MappedSpace {
     /// was, or untouched.
     fn show(&mut self, pool: &BlockPool, copy: Copy, shown: Extent) -> bool {
         let extent = Extent { first: shown.first - copy.from + copy.to, ..shown };
-        if self.extents >= MOST_EXTENTS {
+        if !self.has_mappings_for(1) {
             return false;
         }
         if !self.shared.map(pool, block_start(copy.target), extent) {
@@ -230,7 +245,7 @@ impl MappedSpace {
     /// Moves pages of the source into the file, and has both arrays show them. Returns whether the target does.
     fn move_to_file(&mut self, pool: &BlockPool, copy: Copy, run: Range<u32>) -> bool {
         // Mappings for both, and for what the source's new extent may split off.
-        if self.extents + 4 > MOST_EXTENTS {
+        if !self.has_mappings_for(4) {
             return false;
         }
         let bytes = run.len() * page_bytes() as usize;
@@ -253,30 +268,44 @@ impl MappedSpace {
         self.show(pool, copy, extent)
     }
 
-    /// Lets go of the file's pages where a live array has pages of its own by now, as noted last.
-    pub(super) fn let_go(&mut self, head: u32) {
+    /// Whether there can be so many extents more.
+    fn has_mappings_for(&self, extents: usize) -> bool {
+        self.extents + extents <= MOST_EXTENTS && MAPPINGS_PER_EXTENT * extents <= mappings::left()
+    }
+
+    /// Counts the extents of all arrays, where this one had so many before, and draws mappings for them.
+    pub(super) fn count_extents(&mut self, head: u32, before: usize) {
+        self.extents = self.extents + self.arrays[&head].extents.len() - before;
+        self.mappings.set(MAPPINGS_PER_EXTENT * self.extents);
+    }
+
+    /// Lets go of some of the file's pages where a live array has pages of its own by now, as noted last: from `page`
+    /// on. Returns the page to go on at, if there is more.
+    pub(super) fn let_go(&mut self, head: u32, page: u32, budget: &mut Budget) -> Option<u32> {
+        budget.spend(1);
         let array = self.arrays.get_mut(&head).expect("a mapped array starts at this block");
-        self.extents -= array.extents.len();
-        for extent in std::mem::take(&mut array.extents) {
-            let (mut left, mut page) = (extent.first, extent.first);
-            while page < extent.end() && !extent.is_own {
-                let own = self.residency[page as usize..extent.end() as usize].iter().take_while(|&&is_own| is_own);
-                let run = own.count() as u32;
-                if run >= LEAST_PAGES || run == extent.pages {
-                    if left < page {
-                        array.extents.push(extent.part(left, page));
-                    }
-                    left = page + run;
-                    self.shared.remove(extent.part(page, left));
-                    array.extents.push(Extent { is_own: true, ..extent.part(page, left) });
-                }
-                page += run.max(1);
-            }
-            if left < extent.end() {
-                array.extents.push(extent.part(left, extent.end()));
-            }
+        let index = array.extents.partition_point(|extent| extent.end() <= page);
+        let extent = *array.extents.get(index)?;
+        if extent.is_own {
+            return Some(extent.end());
         }
-        self.extents += array.extents.len();
+        let (first, most) = (page.max(extent.first), if budget.is_limited() { MOST_LET_GO } else { u32::MAX });
+        let end = extent.end().min(first.saturating_add(most));
+        let is_own = |&page: &u32| self.residency[page as usize];
+        let first = (first..end).find(is_own).unwrap_or(end);
+        let last = (first..end).find(|page| !is_own(page)).unwrap_or(end);
+        budget.spend(u64::from(end - page) / 8);
+        if last - first >= LEAST_PAGES || last - first == extent.pages {
+            let own = Extent { is_own: true, ..extent.part(first, last) };
+            let rest = [(extent.first, first), (last, extent.end())].map(|(first, end)| extent.part(first, end));
+            let parts = [rest[0], own, rest[1]].into_iter().filter(|part| part.pages > 0);
+            let before = array.extents.len();
+            array.extents.splice(index..=index, parts);
+            self.shared.remove(extent.part(first, last));
+            budget.spend(u64::from(last - first));
+            self.count_extents(head, before);
+        }
+        Some(last)
     }
 
     /// Notes that an array shows an extent, which has been counted, and no more what it has shown there.
@@ -285,7 +314,7 @@ impl MappedSpace {
         let array = self.arrays.get_mut(&head).expect("a mapped array starts at this block");
         let before = array.extents.len();
         let replaced = array.replace(extent);
-        self.extents = self.extents + array.extents.len() - before;
+        self.count_extents(head, before);
         replaced.into_iter().for_each(|extent| self.shared.remove(extent));
     }
 
@@ -296,7 +325,7 @@ impl MappedSpace {
         let before = array.extents.len();
         let replaced = array.replace(fresh);
         array.extents.retain(|extent| *extent != fresh);
-        self.extents = self.extents + array.extents.len() - before;
+        self.count_extents(head, before);
         replaced.into_iter().for_each(|extent| self.shared.remove(extent));
     }
 }

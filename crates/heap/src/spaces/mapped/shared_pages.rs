@@ -34,13 +34,22 @@ impl Extent {
     }
 }
 
+/// Pages written in one go.
+#[derive(PartialEq, Eq, Debug)]
+struct Run {
+    /// How many arrays show each.
+    counts: Vec<u32>,
+    /// Pages that some array shows.
+    held: u32,
+}
+
 /// The file, and who shows what of it.
 #[derive(Debug, Default)]
 pub(super) struct SharedPages {
     /// Made when it is needed for the first time.
     file: Option<MemoryFile>,
-    /// The pages written in one go: the first one's number, and how many arrays show each.
-    runs: BTreeMap<u64, Vec<u32>>,
+    /// The pages written in one go, by the first one's number.
+    runs: BTreeMap<u64, Run>,
     /// One past the last page ever written.
     end: u64,
     /// Pages that arrays show.
@@ -66,7 +75,7 @@ impl SharedPages {
             file.punch(offset(first), contents.len() as u64);
             return None;
         }
-        self.runs.insert(first, vec![1; pages]);
+        self.runs.insert(first, Run { counts: vec![1; pages], held: pages as u32 });
         self.held += pages as u64;
         Some(first)
     }
@@ -84,18 +93,18 @@ impl SharedPages {
         self.file.as_ref().is_some_and(|file| file.read(offset(extent.file), contents))
     }
 
-    /// The counts of an extent's pages, with the run's first page.
-    fn counts(&mut self, extent: Extent) -> (u64, &mut Vec<u32>, std::ops::Range<usize>) {
+    /// The run of an extent's pages, with its first page, and which of it they are.
+    fn run(&mut self, extent: Extent) -> (u64, &mut Run, std::ops::Range<usize>) {
         let found = self.runs.range_mut(..=extent.file).next_back();
-        let (&run, counts) = found.expect("an array shows pages that have been written");
-        let start = (extent.file - run) as usize;
-        (run, counts, start..start + extent.pages as usize)
+        let (&first, run) = found.expect("an array shows pages that have been written");
+        let start = (extent.file - first) as usize;
+        (first, run, start..start + extent.pages as usize)
     }
 
     /// Counts one more array that shows an extent.
     pub(super) fn add(&mut self, extent: Extent) {
-        let (_, counts, pages) = self.counts(extent);
-        counts[pages].iter_mut().for_each(|count| *count += 1);
+        let (_, run, pages) = self.run(extent);
+        run.counts[pages].iter_mut().for_each(|count| *count += 1);
     }
 
     /// Counts one array less, and frees the pages that no array shows. Nothing to do for pages that are the array's
@@ -104,42 +113,46 @@ impl SharedPages {
         if extent.is_own {
             return;
         }
-        let (run, counts, pages) = self.counts(extent);
-        counts[pages.clone()].iter_mut().for_each(|count| *count -= 1);
+        let (run_first, run, pages) = self.run(extent);
+        run.counts[pages.clone()].iter_mut().for_each(|count| *count -= 1);
         let mut freed = Vec::new();
-        for page in pages.filter(|&page| counts[page] == 0) {
+        for page in pages.filter(|&page| run.counts[page] == 0) {
+            run.held -= 1;
             match freed.last_mut() {
                 Some((first, length)) if *first + *length == page => *length += 1,
                 _ => freed.push((page, 1)),
             }
         }
-        if counts.iter().all(|&count| count == 0) {
-            self.runs.remove(&run);
+        if run.held == 0 {
+            self.runs.remove(&run_first);
         }
         for (first, length) in freed {
             self.held -= length as u64;
             if let Some(file) = &self.file {
                 // Where the system refuses, the memory is lost until the heap goes, and nothing else.
-                file.punch(offset(run + first as u64), offset(length as u64));
+                file.punch(offset(run_first + first as u64), offset(length as u64));
             }
         }
     }
 
     /// Checks the counts against the extents of all arrays; says what disagrees.
     pub(super) fn check<'a>(&self, extents: impl Iterator<Item = &'a Extent>) -> Result<(), String> {
-        let mut expected: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+        let mut expected: BTreeMap<u64, Run> = BTreeMap::new();
         for extent in extents.filter(|extent| !extent.is_own) {
             let found = self.runs.range(..=extent.file).next_back();
-            let Some((&run, counts)) = found.filter(|(run, counts)| {
-                extent.pages > 0 && extent.file + extent.pages as u64 <= **run + counts.len() as u64
+            let Some((&first, run)) = found.filter(|(first, run)| {
+                extent.pages > 0 && extent.file + extent.pages as u64 <= **first + run.counts.len() as u64
             }) else {
                 return Err(format!("{extent:?} shows pages that are not in the file"));
             };
-            let shown = expected.entry(run).or_insert_with(|| vec![0; counts.len()]);
-            let start = (extent.file - run) as usize;
-            shown[start..start + extent.pages as usize].iter_mut().for_each(|count| *count += 1);
+            let shown = expected.entry(first).or_insert_with(|| Run { counts: vec![0; run.counts.len()], held: 0 });
+            let start = (extent.file - first) as usize;
+            shown.counts[start..start + extent.pages as usize].iter_mut().for_each(|count| *count += 1);
         }
-        let held = expected.values().flatten().filter(|&&count| count > 0).count() as u64;
+        for run in expected.values_mut() {
+            run.held = run.counts.iter().filter(|&&count| count > 0).count() as u32;
+        }
+        let held = expected.values().map(|run| u64::from(run.held)).sum::<u64>();
         if expected != self.runs || held != self.held {
             return Err(format!("{} shared pages are counted, but arrays show {held}, or others", self.held));
         }

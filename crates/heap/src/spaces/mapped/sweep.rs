@@ -24,6 +24,9 @@ const LINE_WORDS: usize = 8;
 const MOST_PAGES: usize = 1024;
 const MOST_SEARCHED: usize = 16;
 const MOST_BLOCKS: u32 = 32;
+/// The most blocks of an array whose pages are looked at by a nursery collection: a larger one counts whole until a
+/// full collection comes to it.
+const MOST_YOUNG_BLOCKS: u32 = 1024;
 /// Pages looked at that count as much as one object scanned.
 const PAGES_PER_UNIT: usize = 8;
 /// What searching a page for zeros counts, and giving a block back.
@@ -52,10 +55,16 @@ enum Stage {
     Next,
     /// To note which pages have memory; then, in some collections, to search those for zeros.
     Look { searches: bool },
+    /// To give the memory of unused reserved space back, from a page on.
+    Trim { page: u32 },
     /// To search from a page on.
     Search { page: usize },
-    /// To count it.
-    Count { looked: bool },
+    /// To let go of the file's pages, from a page on.
+    LetGo { page: u32 },
+    /// To count the pages that have memory, from one on, where so many have been found.
+    Count { page: usize, held: u32 },
+    /// To count it among the survivors.
+    Survived,
     /// To free it.
     Free(Freeing),
 }
@@ -108,11 +117,10 @@ impl MappedSpace {
         model: &mut M,
         budget: &mut Budget,
     ) -> Done {
-        let is_looking =
-            matches!(sweep.stage, Stage::Look { .. } | Stage::Search { .. } | Stage::Count { looked: true });
+        let is_looking = !matches!(sweep.stage, Stage::Next | Stage::Survived | Stage::Free(_));
         if is_looking && sweep.changes != self.changes {
             // Pages have been mapped since: what has been noted may be wrong. The array's turn comes again.
-            sweep.stage = Stage::Count { looked: false };
+            sweep.stage = Stage::Survived;
         }
         loop {
             if budget.is_exhausted() {
@@ -140,21 +148,35 @@ impl MappedSpace {
                 }
                 Stage::Look { searches } => match self.look_at(pool, head, budget) {
                     Done::No => return Done::No,
-                    Done::Yes if searches => {
-                        self.give_reserved_back(pool, head);
-                        Stage::Search { page: 0 }
-                    }
-                    Done::Yes => Stage::Count { looked: true },
+                    Done::Yes if searches => Stage::Trim { page: 0 },
+                    Done::Yes => Stage::LetGo { page: 0 },
+                },
+                Stage::Trim { page } => match self.give_reserved_back(pool, head, page, budget) {
+                    Some(page) => Stage::Trim { page },
+                    None => Stage::Search { page: 0 },
                 },
                 Stage::Search { mut page } => match self.give_zeros_back(pool, head, &mut page, budget) {
                     Done::No => Stage::Search { page },
-                    Done::Yes => Stage::Count { looked: true },
+                    Done::Yes => Stage::LetGo { page: 0 },
                 },
-                Stage::Count { looked } => {
-                    if looked {
-                        self.let_go(head);
-                        self.count(head);
+                Stage::LetGo { page } => match self.let_go(head, page, budget) {
+                    Some(page) => Stage::LetGo { page },
+                    None => Stage::Count { page: 0, held: 0 },
+                },
+                Stage::Count { page, held } => {
+                    let pages = &self.residency[page..];
+                    let pages = &pages[..pages.len().min(MOST_PAGES)];
+                    budget.spend(1 + (pages.len() / PAGES_PER_UNIT) as u64);
+                    let held = held + held_in(pages);
+                    match pages.len() {
+                        0 => {
+                            self.set_pages(head, held);
+                            Stage::Survived
+                        }
+                        count => Stage::Count { page: page + count, held },
                     }
+                }
+                Stage::Survived => {
                     let bytes = self.arrays[&head].pages as u64 * self.page_size();
                     sweep.survivors += Survivors { objects: 1, bytes };
                     sweep.head = head + 1;
@@ -181,7 +203,7 @@ impl MappedSpace {
         let searches = thorough || array.collections >= FIRST_SEARCH && array.collections.is_power_of_two();
         match searches || array.reserved.is_none() {
             true => Stage::Look { searches },
-            false => Stage::Count { looked: false },
+            false => Stage::Survived,
         }
     }
 
@@ -193,10 +215,12 @@ impl MappedSpace {
         if array.reserved.is_some() {
             return array.pages as u64 * self.page_size();
         }
-        let bytes = array.blocks as u64 * BLOCK_BYTES as u64;
-        self.look_at_all(pool, head);
-        self.count(head);
-        bytes
+        let blocks = array.blocks;
+        if blocks <= MOST_YOUNG_BLOCKS {
+            self.look_at_all(pool, head);
+            self.set_pages(head, held_in(&self.residency));
+        }
+        blocks as u64 * BLOCK_BYTES as u64
     }
 
     /// Frees a dead array, all at once. To be followed by [`tell`](Self::tell).
@@ -211,13 +235,15 @@ impl MappedSpace {
     /// One piece of freeing a dead array; returns what is to be done next.
     fn free(&mut self, pool: &mut BlockPool, head: u32, freeing: Freeing, budget: &mut Budget) -> Option<Freeing> {
         let (blocks, reserved) = (self.arrays[&head].blocks, self.arrays[&head].reserved);
+        let before = self.arrays[&head].extents.len();
         match freeing {
             Freeing::Unshare { is_private } => {
-                if let Some(extent) = self.array_mut(head).extents.pop() {
+                let most = if budget.is_limited() { MOST_BLOCKS * self.pages_of(1) } else { u32::MAX };
+                if let Some(extent) = self.array_mut(head).last_of_extents(most) {
                     let start = block_start(head) + extent.first * self.page_bytes;
                     let is_mapped = pool.cage.map_fresh(start, (extent.pages * self.page_bytes) as usize);
                     self.shared.remove(extent);
-                    self.extents -= 1;
+                    self.count_extents(head, before);
                     budget.spend(1 + u64::from(extent.pages));
                     return Some(Freeing::Unshare { is_private: is_private && is_mapped });
                 }
@@ -270,7 +296,9 @@ impl MappedSpace {
         let mut sparse_end = sparse_end;
         if sparse_end <= block {
             let end = head + self.arrays[&head].blocks;
+            let end = if budget.is_limited() { end.min(block + MOST_PAGES as u32) } else { end };
             let sparse = (block..end).take_while(|&block| 2 * held(block) < per_block).count() as u32;
+            budget.spend(u64::from(sparse) / PAGES_PER_UNIT as u64);
             if sparse < LEAST_RUN {
                 pool.set_dirty(block, sparse.max(1));
                 return Freeing::Clean { block: block + sparse.max(1), sparse_end: block };
@@ -342,28 +370,32 @@ impl MappedSpace {
         }
     }
 
-    /// Counts the pages of an array that have memory of their own, as noted last.
-    fn count(&mut self, head: u32) {
-        let pages = self.residency.iter().filter(|&&has_memory| has_memory).count() as u32;
+    /// Notes how many pages of an array have memory of their own.
+    fn set_pages(&mut self, head: u32, pages: u32) {
         let before = std::mem::replace(&mut self.array_mut(head).pages, pages);
         self.untouched = self.untouched + u64::from(before) - u64::from(pages);
     }
 
-    /// Gives the memory of unused reserved space back to the system, which whoever had the blocks before has left
-    /// there.
-    fn give_reserved_back(&mut self, pool: &mut BlockPool, head: u32) {
-        let Some(reserved) = self.arrays[&head].reserved else { return };
-        let (start, size) = (block_start(head), self.page_bytes);
-        let (first, end) = (reserved.start.div_ceil(size) as usize, (reserved.end / size) as usize);
-        if self.pages_per_block.is_none() || first >= end || !self.residency[first..end].contains(&true) {
-            return;
+    /// Gives the memory of some unused reserved space back to the system, which whoever had the blocks before has left
+    /// there: from `page` on, or from its beginning. Returns the page to go on at, if there is more.
+    fn give_reserved_back(&mut self, pool: &mut BlockPool, head: u32, page: u32, budget: &mut Budget) -> Option<u32> {
+        let reserved = self.arrays[&head].reserved?;
+        let (start, size, per_block) = (block_start(head), self.page_bytes, self.pages_per_block?);
+        let (first, end) = (page.max(reserved.start.div_ceil(size)), reserved.end / size);
+        let end = end.min((first / per_block + MOST_BLOCKS) * per_block);
+        if first >= end {
+            return None;
         }
-        let offset = start + first as u32 * size;
-        if pool.cage.decommit(offset, (end - first) * size as usize) {
-            self.residency[first..end].fill(false);
-            let blocks = offset.div_ceil(BLOCK_BYTES)..block_of(start + end as u32 * size);
+        let noted = &mut self.residency[first as usize..end as usize];
+        let (offset, bytes) = (start + first * size, (end - first) * size);
+        budget.spend(1);
+        if noted.contains(&true) && pool.cage.decommit(offset, bytes as usize) {
+            noted.fill(false);
+            let blocks = offset.div_ceil(BLOCK_BYTES)..block_of(offset + bytes);
             blocks.for_each(|block| pool.info_mut(block).dirty = false);
+            budget.spend(u64::from(MOST_BLOCKS) * BLOCK_UNITS);
         }
+        Some(end)
     }
 
     /// Gives the pages of a live array that hold nothing but zeros back to the system, from `page` on, which moves on,
@@ -406,6 +438,11 @@ impl MappedSpace {
         }
         Done::Yes
     }
+}
+
+/// How many of these pages have memory.
+fn held_in(pages: &[bool]) -> u32 {
+    pages.iter().filter(|&&has_memory| has_memory).count() as u32
 }
 
 /// Notes what of a dead spine with reserved space may hold old contents: all but the reserved.

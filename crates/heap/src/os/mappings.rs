@@ -1,0 +1,79 @@
+//! The mappings that the process may have. The system bounds their number (`vm.max_map_count` on Linux), and where none
+//! is left, not even memory can be committed. What a heap can do without draws on half of them: second mappings of
+//! leaves, blocks that lie in a file for these, pages that arrays share. Where that half is used up, bytes are copied
+//! instead. The number is the process's, and so is the count here: several heaps draw on one half.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What Linux allows a process by default.
+const USUAL: usize = 65_530;
+/// The part of all mappings that can be drawn on.
+const PART: usize = 2;
+
+/// Drawn by all heaps of the process.
+static DRAWN: AtomicUsize = AtomicUsize::new(0);
+
+/// The most mappings that can be drawn together.
+fn most() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let told = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        told.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL) / PART
+    })
+}
+
+/// How many more can be drawn. Heaps on other threads may draw some meanwhile: there is the other half.
+pub(crate) fn left() -> usize {
+    most().saturating_sub(DRAWN.load(Ordering::Relaxed))
+}
+
+/// Mappings that have been drawn. Given back when dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Mappings(usize);
+
+impl Mappings {
+    /// Draws so many, be they [`left`] or not.
+    pub(crate) fn draw(count: usize) -> Mappings {
+        DRAWN.fetch_add(count, Ordering::Relaxed);
+        Mappings(count)
+    }
+
+    /// Draws more, or gives some back, such that there are so many.
+    pub(crate) fn set(&mut self, count: usize) {
+        if count != self.0 {
+            *self = Mappings::draw(count);
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0
+    }
+}
+
+impl Drop for Mappings {
+    fn drop(&mut self) {
+        DRAWN.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_missing_until_it_is_given_back() {
+        // Other tests draw few at the same time.
+        let few = 100;
+        let before = left();
+        let mut drawn = Mappings::draw(before / 2);
+        assert!(left() <= before - before / 2 + few);
+        drawn.set(before + few);
+        assert_eq!((left(), drawn.count()), (0, before + few));
+        drawn.set(few);
+        assert!(left() > before / 2);
+        drop(drawn);
+        assert!(left() + few > before);
+    }
+}
