@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// The answer is kept for so long: the questions take some microseconds, and a nursery may be full every millisecond.
 const KEPT: Duration = Duration::from_millis(10);
+/// After a helper was found without a processor, none counts as idle for so long.
+const BUSY_KEPT: Duration = Duration::from_secs(1);
 /// The processors that the process may use are asked for this often: that reads control group files.
 const USABLE_KEPT: Duration = Duration::from_secs(1);
 
@@ -40,6 +42,8 @@ impl Load {
 #[derive(Debug)]
 pub(crate) struct IdleContexts {
     answer: bool,
+    /// When the last time ends in which none counts as idle.
+    busy_until: Option<Instant>,
     usable: u32,
     usable_asked: Instant,
     looked: Instant,
@@ -56,6 +60,7 @@ impl IdleContexts {
         IdleContexts {
             // Until something has been measured: the mutator is the one active thread.
             answer: usable > 1,
+            busy_until: None,
             usable,
             usable_asked: now,
             looked: now,
@@ -69,10 +74,18 @@ impl IdleContexts {
         self.helper += time;
     }
 
+    /// Notes that the helper has been kept waiting for a processor, whatever the system says of idle ones.
+    pub(crate) fn helper_waited(&mut self) {
+        self.busy_until = Some(Instant::now() + BUSY_KEPT);
+    }
+
     /// Whether a context is idle now, or would be but for the helper, where that `is_active`.
     pub(crate) fn any(&mut self, is_active: bool) -> bool {
         let now = Instant::now();
-        let elapsed = now - self.looked;
+        if self.busy_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        let elapsed = now.saturating_duration_since(self.looked);
         if elapsed < KEPT {
             return self.answer;
         }
@@ -113,6 +126,17 @@ mod tests {
         assert!(!idle(1, 1.0, Some((1, 64))), "a large machine, of which one processor is ours");
         assert!(idle(4, 3.1, None), "a system that does not tell of others");
         assert!(idle(1, 0.2, None), "a mutator that mostly waits");
+    }
+
+    #[test]
+    fn no_context_is_idle_where_the_helper_had_to_wait_for_one() {
+        let mut contexts = IdleContexts::new();
+        contexts.answer = true;
+        contexts.helper_waited();
+        assert!(!contexts.any(false));
+        contexts.busy_until = Some(Instant::now());
+        contexts.looked = Instant::now() + KEPT;
+        assert!(contexts.any(false), "that is over");
     }
 
     #[test]

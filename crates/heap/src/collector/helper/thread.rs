@@ -25,6 +25,8 @@ const IS_AVAILABLE: bool = cfg!(target_arch = "x86_64");
 const LEAST_BYTES: u64 = 4 << 20;
 /// What the helper does from one look to the next, in units and in overwritten references.
 const BATCH: u64 = 32;
+/// Whoever waits longer for the baton waits for a thread that has no processor: no batch takes so long.
+const LONGEST_WAIT: Duration = Duration::from_micros(500);
 /// How often the helper tells how long it has worked.
 const TELLS_EVERY: Duration = Duration::from_millis(1);
 
@@ -219,7 +221,13 @@ impl MarkingHelper {
         while self.is_patient && thread.owner.is_untouched() {
             std::thread::yield_now();
         }
+        let start = Instant::now();
         thread.owner.take();
+        if start.elapsed() > LONGEST_WAIT
+            && let Some(idle) = &mut self.idle
+        {
+            idle.helper_waited();
+        }
         self.is_given = false;
         thread.owner.with_job(|job| {
             assert!(job.place.take().is_some(), "the helper thread has panicked");
