@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::config::HeapConfig;
 use crate::heap::{Heap, Inner, dispatch};
 use crate::layout::StorageKind;
+use crate::os::mappings;
 use crate::reference::Reference;
 use crate::roots::RootStack;
 use crate::type_table::TypeTable;
@@ -139,6 +140,7 @@ fn mapped_arrays() {
 
 #[test]
 fn views() {
+    let _alone = mappings::alone();
     let settings =
         [("arrays", "arraylets"), ("native-views", "double-map"), ("leaf", "4K"), ("view-creation", "allocation")];
     check(&settings, |excess| excess.make(100_000, |excess| excess.array(8 << 10, false)));
@@ -146,6 +148,7 @@ fn views() {
 
 #[test]
 fn a_large_view() {
+    let _alone = mappings::alone();
     const BYTES: u32 = 128 << 20;
     let settings =
         [("arrays", "arraylets"), ("native-views", "double-map"), ("leaf", "64K"), ("view-creation", "allocation")];

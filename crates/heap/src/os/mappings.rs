@@ -58,12 +58,20 @@ impl Drop for Mappings {
     }
 }
 
+/// Held by tests that draw many, or count on some that are left.
+#[cfg(test)]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_drawn_is_missing_until_it_is_given_back() {
+        let _alone = alone();
         // Other tests draw few at the same time.
         let few = 100;
         let before = left();

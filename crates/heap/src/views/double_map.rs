@@ -238,6 +238,7 @@ mod tests {
 
     #[test]
     fn a_nursery_collection_looks_at_new_views_alone() {
+        let _alone = mappings::alone();
         let mut views = DoubleMaps::new(true);
         views.add_nursery();
         (1..=1000).for_each(|first| add(&mut views, first, 1));
