@@ -143,7 +143,9 @@ fn without_pressure_a_heap_grows() {
         assert!(limits.is_sorted() && limits.len() > 4, "{:?}: {limits:?}", config.collector);
         assert!(*limits.last().unwrap() > 8 * MIB, "{:?}: {limits:?}", config.collector);
         let stats = program.heap.stats();
-        assert_eq!(stats.pressure_readings as usize, events.iter().filter(|event| event.pressure.is_some()).count());
+        // The cycle under way may have asked already.
+        let told = events.iter().filter(|event| event.pressure.is_some()).count();
+        assert!((told..=told + 1).contains(&(stats.pressure_readings as usize)), "{told}: {stats:?}");
         assert_eq!(stats.pressure_stalls, 0);
     }
 }
