@@ -96,8 +96,18 @@ impl Program {
     }
 }
 
+fn has_stalled(event: &GcEvent) -> bool {
+    event.pressure.is_some_and(|reading| reading.stalled)
+}
+
+/// How many of these have stalled. Somebody was asked at each, but at a nursery collection in whose stop a cycle has
+/// been finished: there it was asked once.
 fn stalls(events: &[GcEvent]) -> usize {
-    events.iter().filter(|event| event.pressure.expect("somebody was asked").stalled).count()
+    for (nth, event) in events.iter().enumerate().filter(|(_, event)| event.pressure.is_none()) {
+        let finished = nth.checked_sub(1).and_then(|before| events[before].cycle);
+        assert!(finished.is_some_and(|cycle| cycle.missed_deadline), "nobody was asked at {event:?}");
+    }
+    events.iter().filter(|event| has_stalled(event)).count()
 }
 
 /// Isla Vista under every collector, with both switches.
@@ -133,7 +143,9 @@ fn without_pressure_a_heap_grows() {
         assert!(limits.is_sorted() && limits.len() > 4, "{:?}: {limits:?}", config.collector);
         assert!(*limits.last().unwrap() > 8 * MIB, "{:?}: {limits:?}", config.collector);
         let stats = program.heap.stats();
-        assert_eq!(stats.pressure_readings as usize, events.len());
+        // The cycle under way may have asked already.
+        let told = events.iter().filter(|event| event.pressure.is_some()).count();
+        assert!((told..=told + 1).contains(&(stats.pressure_readings as usize)), "{told}: {stats:?}");
         assert_eq!(stats.pressure_stalls, 0);
     }
 }
@@ -156,11 +168,11 @@ fn under_pressure_a_heap_shrinks_and_gives_its_memory_back() {
         let is_lower = |pair: &[GcEvent]| {
             let [before, after] = pair else { unreachable!() };
             let floor = (after.after_bytes + after.after_bytes / 8).max(9 * MIB);
-            !after.pressure.unwrap().stalled || after.limit_bytes <= before.limit_bytes.max(floor)
+            !has_stalled(after) || after.limit_bytes <= before.limit_bytes.max(floor)
         };
         let higher = events.windows(2).find(|pair| !is_lower(pair));
         assert!(higher.is_none(), "{:?}: {higher:?}", config.collector);
-        assert_eq!(after.missed_deadlines, 0, "{:?}", config.collector);
+        assert_eq!(after.missed_deadlines, before.missed_deadlines, "{:?}", config.collector);
         // Once it is over the heap grows again, and no further than it has to.
         program.machine.memory.store(u64::MAX, Ordering::Relaxed);
         program.run(200_000);
