@@ -48,8 +48,8 @@ impl BlockPool {
         Done::Yes
     }
 
-    /// The next free dirty blocks that are not to be kept, `most` at most: the first, and one past the last. `None` where
-    /// there are none in what has been looked at, from where `release` goes on behind.
+    /// The next free dirty blocks that are not to be kept, `most` at most: the first, and one past the last. `None`
+    /// where there are none in what has been looked at, from where `release` goes on behind.
     fn next_dirty(&self, release: &mut Release, most: u32, budget: &mut Budget) -> Option<(u32, u32)> {
         budget.spend(1);
         let run_at = |(&start, &length): (&u32, &u32)| (start, start + length);
