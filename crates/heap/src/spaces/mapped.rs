@@ -6,10 +6,10 @@
 //! of zeros in the live arrays, among those that have memory, and gives them back.
 //!
 //! An array counts whole in the cycle that it is allocated in; each collection that it lives through as a young one,
-//! but for arrays of more than 32 MiB, and every full collection, then counts the pages that have memory (`mincore`, on
-//! Linux; elsewhere arrays go on counting whole). What the mutator touches between two such counts is not noticed: by
-//! so much, at most the untouched pages of the arrays that were counted, the heap can exceed its maximum until the next
-//! count. When the next full collection is due is another matter: for that an array counts whole until a full
+//! but for arrays of more than 32 MiB, and every full collection, then counts the pages that have memory (`mincore`,
+//! on Linux; elsewhere arrays go on counting whole). What the mutator touches between two such counts is not noticed:
+//! by so much, at most the untouched pages of the arrays that were counted, the heap can exceed its maximum until the
+//! next count. When the next full collection is due is another matter: for that an array counts whole until a full
 //! collection has counted its pages, so that address space is not filled with dead arrays of little memory.
 //!
 //! Spines with reserved space (see [`growth`](crate::arrays), `zrays`) lie here too. What of that is in use is known,
