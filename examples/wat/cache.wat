@@ -4,9 +4,11 @@
 ;;   cache [ENTRIES [STEPS [KEEPS [SECONDS]]]]
 ;;
 ;; A step replaces the values of 20 entries, drawn at random, and reads those of 20 others. Where KEEPS is 1, nothing is
-;; replaced: a new value lives for a moment, and a number of it is written into the old one. Prints the number of steps
-;; and the sum of what was read. With SECONDS it ends then, if not after STEPS (0: no such end), and tells the gaps, in
-;; nanoseconds by the monotonic clock (W), and of processor time of the thread (C; 0 where WASI has no such clock):
+;; replaced: a new value lives for a moment, and a number of it is written into the old one. Where KEEPS is 2, nothing is
+;; allocated: the number is written without a new value, and whatever gaps there are, no collector causes them. Prints
+;; the number of steps and the sum of what was read. With SECONDS it ends then, if not after STEPS (0: no such end), and
+;; tells the gaps, in nanoseconds by the monotonic clock (W), and of processor time of the thread (C; 0 where WASI has no
+;; such clock):
 ;;
 ;;   time W C               all of them
 ;;   largest W C
@@ -49,11 +51,13 @@
             (i64.mul (i64.shr_u (local.get $x) (i64.const 32)) (i64.extend_i32_u (array.len (global.get $table))))
             (i64.const 32))))))
 
+  ;; What a value consists of.
+  (func $number_of (param $key i32) (param $version i32) (result i64)
+    (i64.add (i64.mul (i64.extend_i32_u (local.get $key)) (i64.const 1000003)) (i64.extend_i32_u (local.get $version))))
+
   ;; 128 bytes in Legato, with its header.
   (func $new (param $key i32) (param $version i32) (result (ref $value))
-    (array.new $value
-      (i64.add (i64.mul (i64.extend_i32_u (local.get $key)) (i64.const 1000003)) (i64.extend_i32_u (local.get $version)))
-      (i32.const 14)))
+    (array.new $value (call $number_of (local.get $key) (local.get $version)) (i32.const 14)))
 
   (func $fill (param $entries i32)
     (local $key i32)
@@ -72,13 +76,18 @@
       (local.set $version (i32.add (struct.get $entry $version (local.get $entry)) (i32.const 1)))
       (struct.set $entry $version (local.get $entry) (local.get $version))
       (local.set $at (i32.and (local.get $version) (i32.const 7)))
-      (local.set $value (call $new (struct.get $entry $key (local.get $entry)) (local.get $version)))
-      (if (local.get $keeps)
+      (if (i32.eq (local.get $keeps) (i32.const 2))
         (then
-          (global.set $latest (local.get $value))
           (array.set $value (struct.get $entry $value (local.get $entry)) (local.get $at)
-            (array.get $value (ref.as_non_null (global.get $latest)) (local.get $at))))
-        (else (struct.set $entry $value (local.get $entry) (local.get $value))))
+            (call $number_of (struct.get $entry $key (local.get $entry)) (local.get $version))))
+        (else
+          (local.set $value (call $new (struct.get $entry $key (local.get $entry)) (local.get $version)))
+          (if (local.get $keeps)
+            (then
+              (global.set $latest (local.get $value))
+              (array.set $value (struct.get $entry $value (local.get $entry)) (local.get $at)
+                (array.get $value (ref.as_non_null (global.get $latest)) (local.get $at))))
+            (else (struct.set $entry $value (local.get $entry) (local.get $value))))))
       (global.set $sum
         (i64.add (i64.rotl (global.get $sum) (i64.const 1))
           (array.get $value (struct.get $entry $value (call $any)) (local.get $at))))

@@ -92,8 +92,10 @@ impl MarkBits {
         Done::Yes
     }
 
-    /// Sets the bits of all cells of `bytes` from `start` to `end`, as [`set_shared`](Self::set_shared) does.
-    pub(crate) fn set_cells(&mut self, start: u32, end: u32, bytes: u32) {
+    /// Sets the bits of all cells of `bytes` from `start` to `end`; where they are shared, as
+    /// [`set_shared`](Self::set_shared) does. Otherwise without an atomic operation: that waits for every store before
+    /// it, and what is stored into new objects is seldom cached.
+    pub(crate) fn set_cells(&mut self, start: u32, end: u32, bytes: u32, is_shared: bool) {
         let mut cell = start;
         while cell < end {
             let ((index, first), mut bits) = (place(cell), 0);
@@ -102,7 +104,12 @@ impl MarkBits {
                 cell += bytes;
             }
             debug_assert!(bits & first != 0);
-            self.words()[index].fetch_or(bits, Ordering::Relaxed);
+            let word = &self.words()[index];
+            if is_shared {
+                word.fetch_or(bits, Ordering::Relaxed);
+            } else {
+                word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+            }
         }
         fence(Ordering::Release);
     }
@@ -266,7 +273,8 @@ mod tests {
             let is_set = |object: u32| object.is_multiple_of(16) || object.is_multiple_of(24);
             (0..END).step_by(8).all(|object| marks.get(object) == is_set(object))
         };
-        let cells = |marks: &mut MarkBits| (0..END).step_by(120).for_each(|run| marks.set_cells(run, run + 120, 24));
+        let cells =
+            |marks: &mut MarkBits| (0..END).step_by(120).for_each(|run| marks.set_cells(run, run + 120, 24, true));
         assert_eq!(race(helper, cells, check), 0);
         let one_by_one = |marks: &mut MarkBits| (0..END).step_by(24).for_each(|object| marks.set_shared(object));
         assert_eq!(race(helper, one_by_one, check), 0);

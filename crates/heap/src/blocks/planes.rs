@@ -22,6 +22,8 @@ pub(crate) struct Planes {
     is_marking: bool,
     /// Whether what is handed out meanwhile is born marked. Otherwise it is marked when it becomes old.
     marks_births: bool,
+    /// Whether another thread may be marking.
+    is_shared: bool,
 }
 
 impl Planes {
@@ -30,9 +32,15 @@ impl Planes {
         self.next.as_mut().map_or(Ok(()), |next| next.cover(blocks))
     }
 
-    /// The plane of marking in slices, for a thread that marks beside the mutator.
-    pub(crate) fn to_be_shared(&self) -> SharedMarks {
+    /// The plane of marking in slices, for a thread that marks beside the mutator until [`is_back`](Self::is_back).
+    pub(crate) fn share(&mut self) -> SharedMarks {
+        self.is_shared = true;
         self.next.as_ref().expect("marking in slices has a plane of its own").to_be_shared()
+    }
+
+    /// No other thread marks any more.
+    pub(crate) fn is_back(&mut self) {
+        self.is_shared = false;
     }
 }
 
@@ -102,7 +110,7 @@ impl BlockPool {
         if self.planes.marks_births
             && let Some(next) = &mut self.planes.next
         {
-            next.set_shared(object);
+            if self.planes.is_shared { next.set_shared(object) } else { _ = next.set(object) }
         }
     }
 
@@ -111,7 +119,7 @@ impl BlockPool {
         if self.planes.marks_births
             && let Some(next) = &mut self.planes.next
         {
-            next.set_cells(start, end, bytes);
+            next.set_cells(start, end, bytes, self.planes.is_shared);
         }
     }
 

@@ -80,6 +80,9 @@ const FIRST_COST: f64 = 1.0;
 const MARGIN: f64 = 1.25;
 /// The least part of the room between what is live and the limit that is used between two cycles.
 const LEAST_GAP: u64 = 4;
+/// What a slice costs the program beside its own time, by emptying caches: measured with the cache of
+/// `legato-lab pauses`, whose steps take so much longer behind a slice.
+const COLD: Duration = Duration::from_micros(40);
 /// `work`: units of a slice, and bytes of heap that are expected to cost one.
 const SLICE_UNITS: u64 = 2048;
 const BYTES_PER_UNIT: u64 = 64;
@@ -101,7 +104,7 @@ pub(crate) struct Fill {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     params: CycleParams,
-    /// The slices of the last window: when each ended, and how long it took.
+    /// The slices of the last window: when each ended, and how long it took, with what it costs besides.
     recent: VecDeque<(Instant, Duration)>,
     /// When the last cycle ended, and what had been allocated then.
     ended: Instant,
@@ -271,7 +274,7 @@ impl Scheduler {
         self.spent += took;
         if let Schedule::Time(time) = self.params.schedule {
             self.forget_before(time, end);
-            self.recent.push_back((end, took));
+            self.recent.push_back((end, took + COLD));
         }
     }
 
@@ -320,13 +323,14 @@ mod tests {
                 stops.push((start, now));
             }
         }
-        assert!(stops.len() > 80, "{} slices", stops.len());
+        assert!(stops.len() > 70, "{} slices", stops.len());
         assert!(scheduler.recent.len() <= 11);
         for &(first, _) in &stops {
             let end = first + 10 * MILLISECOND;
             let within = stops.iter().filter(|&&(start, _)| first <= start && start < end);
             let used: Duration = within.map(|&(start, stop)| stop.min(end) - start).sum();
-            assert!(used <= Duration::from_micros(3100), "{used:?} of 10 ms");
+            let cold = COLD * stops.iter().filter(|&&(start, _)| first <= start && start < end).count() as u32;
+            assert!(used + cold <= Duration::from_micros(3100), "{used:?} and {cold:?} of 10 ms");
         }
     }
 

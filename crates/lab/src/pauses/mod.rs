@@ -87,6 +87,8 @@ pub enum Program {
     Cache,
     /// A number of it is written into the old one, which stays.
     Kept,
+    /// There is none: the number is written into the old one.
+    Still,
 }
 
 impl Program {
@@ -94,12 +96,17 @@ impl Program {
         match self {
             Program::Cache => "cache",
             Program::Kept => "cache, nothing replaced",
+            Program::Still => "cache, nothing allocated",
         }
     }
 
     /// The program's command line, its name first.
     fn command_line(self, options: &Options) -> Vec<String> {
-        let keeps = u64::from(self == Program::Kept);
+        let keeps = match self {
+            Program::Cache => 0,
+            Program::Kept => 1,
+            Program::Still => 2,
+        };
         let seconds = options.seconds.unwrap_or(60);
         let numbers = [u64::from(options.entries), options.steps, keeps, u64::from(seconds)];
         std::iter::once("cache".to_string()).chain(numbers.map(|number| number.to_string())).collect()
@@ -111,6 +118,7 @@ impl Options {
         match (self.program, self.no_replacement) {
             (Some(Program::Cache), _) => &[Program::Cache],
             (Some(Program::Kept), _) | (None, true) => &[Program::Kept],
+            (Some(Program::Still), _) => &[Program::Still],
             (None, false) => &[Program::Cache, Program::Kept],
         }
     }

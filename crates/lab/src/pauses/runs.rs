@@ -27,9 +27,20 @@ struct Subject {
     name: String,
     /// What is demanded of it.
     targets: Option<Targets>,
-    is_v8: bool,
+    kind: Kind,
     /// What runs the program, compiled; or why there is none.
     ready: anyhow::Result<(Contestant, Prepared)>,
+}
+
+/// What stands for what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An engine among others.
+    Engine,
+    /// The one whose speed is the measure.
+    V8,
+    /// The machine: the program without allocation, so that no collector has anything to do. Its gaps are others'.
+    Machine,
 }
 
 /// Runs every program, and adds its tables and verdicts.
@@ -50,30 +61,40 @@ pub(super) fn compare(options: &Options, report: &mut Report) -> anyhow::Result<
 /// Legato under each heap, then the peers.
 fn subjects(options: &Options, built: &Built, folder: &Path) -> anyhow::Result<Vec<Subject>> {
     let mut subjects = Vec::new();
-    let mut add = |name: &str, targets: Option<Targets>, is_v8: bool, contestant: anyhow::Result<Contestant>| {
+    let mut add = |name: &str, targets: Option<Targets>, kind: Kind, contestant: anyhow::Result<Contestant>| {
         // A folder serves one contestant of a kind.
         let own = folder.join(subjects.len().to_string());
         std::fs::create_dir(&own).with_context(|| format!("cannot make {}", own.display()))?;
-        let name = contestant.as_ref().map_or_else(|_| name.to_string(), Contestant::name);
+        let name = match (&contestant, kind) {
+            (_, Kind::Machine) | (Err(_), _) => name.to_string(),
+            (Ok(contestant), _) => contestant.name(),
+        };
         eprintln!("pauses: {name} is compiled and checked ...");
         let ready = contestant.and_then(|contestant| {
             let prepared = contestant.prepare(&built.wasm, &own)?;
             contestant.check(&prepared, built, &["cache".into()])?;
             Ok((contestant, prepared))
         });
-        subjects.push(Subject { name, targets, is_v8, ready });
+        subjects.push(Subject { name, targets, kind, ready });
         anyhow::Ok(())
     };
     for heap in options.heaps() {
         let name = format!("legato ({})", heap.join(","));
-        add(&name, Targets::of(&heap), false, Contestant::legato(&heap))?;
+        add(&name, Targets::of(&heap), Kind::Engine, Contestant::legato(&heap))?;
     }
+    // This collector has no thread, and the heap is below its limit.
+    add(
+        "the machine (nothing is allocated)",
+        None,
+        Kind::Machine,
+        Contestant::legato(&["collector=mark-sweep".into()]),
+    )?;
     #[cfg(feature = "peers")]
     if !options.legato_only {
         for heap in ["collector=copying", "collector=reference-counting"] {
-            add(heap, None, false, Contestant::wasmtime(&[heap.to_string()]))?;
+            add(heap, None, Kind::Engine, Contestant::wasmtime(&[heap.to_string()]))?;
         }
-        add("V8", None, true, Contestant::v8(options.node.as_deref(), folder))?;
+        add("V8", None, Kind::V8, Contestant::v8(options.node.as_deref(), folder))?;
     }
     Ok(subjects)
 }
@@ -83,11 +104,12 @@ fn in_turns(program: Program, options: &Options, subjects: &[Subject]) -> Vec<an
     let mut runs: Vec<anyhow::Result<Vec<Run>>> = subjects.iter().map(|_| Ok(Vec::new())).collect();
     for round in 0..options.runs.unwrap_or(RUNS) {
         for index in turn(round, subjects.len()) {
-            let Subject { name, ready, .. } = &subjects[index];
+            let Subject { name, kind, ready, .. } = &subjects[index];
             let Ok(done) = &mut runs[index] else { continue };
             eprintln!("pauses: {}, run {} of {name} ...", program.title(), round + 1);
             match ready.as_ref().map_err(|error| anyhow::Error::msg(reason(error))).and_then(|ready| {
                 let (contestant, prepared) = ready;
+                let program = if *kind == Kind::Machine { Program::Still } else { program };
                 run(contestant, prepared, program, options)
             }) {
                 Ok(run) => done.push(run),
@@ -169,11 +191,19 @@ fn row(name: &str, runs: &[Run], figures: &[Figure]) -> Row {
 
 /// Adds the verdicts, and a note of what is not judged.
 fn judge(program: Program, options: &Options, rows: &[(&Subject, &anyhow::Result<Vec<Run>>)], report: &mut Report) {
-    let v8 = rows.iter().find_map(|(subject, runs)| runs.as_ref().ok().filter(|_| subject.is_v8));
+    let v8 = rows.iter().find_map(|(subject, runs)| runs.as_ref().ok().filter(|_| subject.kind == Kind::V8));
     if v8.is_none() {
         report.notes.push(format!("{}: steps per second are not judged, for V8 was not measured", program.title()));
     }
     for (subject, runs) in rows {
+        if let (Kind::Machine, Ok(runs)) = (subject.kind, runs) {
+            let gaps: Vec<f64> = runs.iter().map(|run| largest(&run.gaps.wall) * 1e3).collect();
+            report.notes.push(format!(
+                "{}: where nothing is allocated, the machine's own largest gap is {:.1} ms; up to that, a gap may be nobody's fault here",
+                program.title(),
+                most(&gaps)
+            ));
+        }
         let (Some(targets), Ok(runs)) = (subject.targets, runs) else { continue };
         report.verdicts.extend(targets.judge(&subject.name, program, runs));
         report.verdicts.extend(v8.map(|v8| targets::throughput(&subject.name, program, runs, v8)));

@@ -64,7 +64,7 @@ impl Targets {
             let below = |value: f64, bound: f64| value < bound;
             let (largest, p9999) = match program {
                 Program::Cache => (self.largest, Some(self.p9999)),
-                Program::Kept => (LARGEST_KEPT, None),
+                Program::Kept | Program::Still => (LARGEST_KEPT, None),
             };
             let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e3);
             let value = all(|times| Some(times.largest.as_secs_f64()), f64::max);

@@ -48,7 +48,7 @@ impl<M: ReferenceModel> Core<M> {
             return;
         }
         let place = Place {
-            heap: Beside { memory: self.pool.cage.memory(), marks: self.pool.planes.to_be_shared() },
+            heap: Beside { memory: self.pool.cage.memory(), marks: self.pool.planes.share() },
             types: self.types.clone(),
             spines: self.spines,
             ages: ages.map(Ages::to_be_read),
@@ -60,5 +60,6 @@ impl<M: ReferenceModel> Core<M> {
     /// Takes back what the helper has left to be marked, if it has anything: nobody but the mutator marks from now on.
     pub(crate) fn take_marking(&mut self) {
         self.helper.take(&mut self.marking, &mut self.overwritten);
+        self.pool.planes.is_back();
     }
 }

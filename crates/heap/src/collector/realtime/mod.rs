@@ -36,7 +36,13 @@ pub(crate) struct Realtime<M> {
     mark_sweep: MarkSweep<M>,
     cycle: Cycle,
     scheduler: Scheduler,
+    /// What will have been handed out when a run refill looks at the schedule again, in bytes.
+    next_look: u64,
 }
+
+/// Run refills look at the schedule once for so many bytes. A look at the clock waits for every load before it: in a
+/// heap in pieces, where each object is a run of its own, the program's cache misses would no longer overlap.
+const LOOK_BYTES: u64 = 4096;
 
 /// What is not written here is mark-sweep's.
 impl<M> Deref for Realtime<M> {
@@ -62,7 +68,7 @@ impl<M: ReferenceModel> Realtime<M> {
         core.overwritten = Overwritten::new(&mut core.context);
         core.pool.add_plane()?;
         core.helper = MarkingHelper::new(params.helpers, config.stress.is_some());
-        Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params) })
+        Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params), next_look: 0 })
     }
 
     fn fill(&self) -> Fill {
@@ -212,8 +218,9 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
         self.core.toggle_poll();
         self.tick(roots);
         let class = self.core.small.classes.of(bytes);
-        if self.needs_memory(class) {
+        if class.is_none() || self.needs_memory(class) && self.core.pacer.allocated_total() >= self.next_look {
             self.keep_schedule(roots);
+            self.next_look = self.core.pacer.allocated_total() + LOOK_BYTES;
         }
         let Some(object) = self.with_memory(roots, |heap| heap.try_take(class, bytes, contents)) else {
             return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
