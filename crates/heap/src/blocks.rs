@@ -190,6 +190,11 @@ impl BlockPool {
         self.maximum.saturating_sub(self.counted() + self.reserve)
     }
 
+    /// Addresses of blocks that nobody has, in bytes, whatever memory there is for them.
+    pub(crate) fn addresses_left(&self) -> u64 {
+        MAX_HEAP_BYTES - u64::from(self.used) * u64::from(BLOCK_BYTES)
+    }
+
     /// Taken blocks, but for those without memory.
     fn counted(&self) -> u32 {
         self.used.saturating_sub(self.without_memory)

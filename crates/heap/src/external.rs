@@ -29,8 +29,8 @@ struct Slot {
     cycle: u32,
 }
 
-/// The most values dropped in a step.
-const DROPPED: usize = 32;
+/// What dropping a value counts: 32 of them from one look at the clock to the next, as nobody knows how long they take.
+const DROP_UNITS: u64 = 2;
 
 /// What a nursery collection did to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,16 +119,16 @@ impl Externals {
         self.dead.len()
     }
 
-    /// Drops values of dead objects: in one step, so many as [`DROPPED`] says. Their destructors are foreign code: the
-    /// collection is over.
+    /// Drops values of dead objects. Their destructors are foreign code: the collection is over.
     pub(crate) fn drop_dead(&mut self, budget: &mut Budget) -> Done {
-        let most = if budget.is_limited() { DROPPED } else { usize::MAX };
-        for _ in 0..most {
-            let Some(value) = self.dead.pop() else { break };
+        while let Some(value) = self.dead.pop() {
             drop(value);
-            budget.spend(1);
+            budget.spend(DROP_UNITS);
+            if budget.is_exhausted() {
+                return if self.dead.is_empty() { Done::Yes } else { Done::No };
+            }
         }
-        if self.dead.is_empty() { Done::Yes } else { Done::No }
+        Done::Yes
     }
 
     /// Each occupied slot with its object.

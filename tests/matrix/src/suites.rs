@@ -15,8 +15,9 @@ use crate::{
 pub struct Suite {
     /// The nursery where its size is fixed.
     pub nursery: &'static str,
-    /// Sizing by a maximum, with one that it comes to.
-    pub fixed: &'static str,
+    /// The maximum where the heap grows to it, or may: one that the programs come to. (Verification walks the whole
+    /// nursery, which may be half of the heap.)
+    pub max: &'static str,
     /// Axes, and values of axes, that make no difference to what the suite can see, or take more time than they are
     /// worth there.
     pub without: &'static [&'static str],
@@ -34,8 +35,7 @@ pub struct Suite {
 /// The official suite: many modules that allocate little.
 pub const OFFICIAL: Suite = Suite {
     nursery: "nursery=64K",
-    // Verification walks the whole nursery, which may be half of the heap.
-    fixed: "sizing=fixed,max=4M",
+    max: "max=4M",
     without: &[],
     settings: "min=256K",
     modes: &["verify=on,stress=7", "verify=on,stress=5,stress-polls=on", "verify=on"],
@@ -48,7 +48,7 @@ pub const OFFICIAL: Suite = Suite {
 /// fall in step with a program's loops.
 pub const PROGRAMS: Suite = Suite {
     nursery: "nursery=8M",
-    fixed: "sizing=fixed,max=64M",
+    max: "max=64M",
     // No host looks at their arrays, and leaves of whole pages would be most of their memory. The snapshot collector
     // traces the heap again and again. Slices come by time in most rows.
     without: &["native-views", "view-creation", "count-accesses", "collector=snapshot", "schedule"],
@@ -68,7 +68,7 @@ pub const PROGRAMS: Suite = Suite {
 /// went wrong.
 pub const FUZZ_COLLECTIONS: Suite = Suite {
     nursery: "nursery=64K",
-    fixed: "sizing=fixed,max=16M",
+    max: "max=16M",
     without: &[],
     settings: "min=256K",
     modes: &["", "stress=1", "stress=3", "stress=7", "stress=5,stress-polls=on", "verify=on", "verify=on,stress=29"],
@@ -79,7 +79,7 @@ pub const FUZZ_COLLECTIONS: Suite = Suite {
 /// Generated modules that another engine runs, too.
 pub const FUZZ: Suite = Suite {
     nursery: "nursery=64K",
-    fixed: "sizing=fixed,max=16M",
+    max: "max=16M",
     without: &[],
     settings: "min=256K",
     modes: &["verify=on,stress=5", "verify=on"],
@@ -104,17 +104,19 @@ impl Suite {
         !self.without.contains(&what)
     }
 
+    /// The settings of a value of the axis `sizing`, with the maximum where one is wanted.
+    pub(crate) fn sized(&self, value: &Value) -> &'static str {
+        match value.settings.split(',').next() {
+            Some("sizing=fixed" | "sizing=isla-vista") => format!("{},{}", value.settings, self.max).leak(),
+            _ => value.settings,
+        }
+    }
+
     /// Makes the rows from the axes.
     pub(crate) fn made(&self) -> Vec<Row> {
         let sized = |axis: &Axis| match axis.name {
             "nursery" => own("nursery", &[self.nursery, "nursery=appel"]),
-            "sizing" => {
-                let of_the_suite = |value: &Value| match value.settings {
-                    "sizing=fixed" => self.fixed,
-                    settings => settings,
-                };
-                own("sizing", &axis.values.iter().map(of_the_suite).collect::<Vec<_>>())
-            }
+            "sizing" => own("sizing", &axis.values.iter().map(|value| self.sized(value)).collect::<Vec<_>>()),
             _ => {
                 Axis { values: axis.values.iter().copied().filter(|value| self.has(value.settings)).collect(), ..*axis }
             }

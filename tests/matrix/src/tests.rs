@@ -52,8 +52,7 @@ fn every_value_that_the_heap_knows_is_in_every_suite() {
         for value in axes.flat_map(|axis| axis.values.iter()).filter(|value| suite.has(value.settings)) {
             let own = match value.settings {
                 "nursery=64K" => suite.nursery,
-                "sizing=fixed" => suite.fixed,
-                settings => settings,
+                _ => suite.sized(value),
             };
             assert!(rows.iter().any(|row| split(own).all(|setting| row.contains(&setting))), "{own}");
         }

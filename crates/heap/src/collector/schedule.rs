@@ -96,8 +96,17 @@ pub(crate) struct Fill {
     pub(crate) live: u64,
     pub(crate) limit: u64,
     pub(crate) maximum: u64,
+    /// Addresses that are left, whatever memory there is: mapped arrays take more of these than of that.
+    pub(crate) addresses: u64,
     /// Handed out since the heap was made.
     pub(crate) allocated: u64,
+}
+
+impl Fill {
+    /// What can still be handed out without a collection.
+    fn room(self) -> u64 {
+        self.maximum.saturating_sub(self.size).min(self.addresses)
+    }
 }
 
 /// A schedule at work.
@@ -150,6 +159,7 @@ impl Scheduler {
             Trigger::Predicted => {
                 let growth = self.rate_since(fill, now) * self.duration(fill).as_nanos() as f64 * MARGIN;
                 since >= room / LEAST_GAP && fill.size as f64 + growth >= fill.limit as f64
+                    || since >= fill.room() / LEAST_GAP && growth >= fill.room() as f64
             }
         }
     }
@@ -183,7 +193,7 @@ impl Scheduler {
         self.taxed = fill.allocated;
         // Beyond the limit, the heap grows by a part of its size at most.
         let room = fill.limit.saturating_sub(fill.size).max(fill.size / LEAST_GAP);
-        let room = room.min(fill.maximum.saturating_sub(fill.size)).max(1);
+        let room = room.min(fill.room()).max(1);
         self.tax = MARGIN * (fill.size / BYTES_PER_UNIT) as f64 / room as f64;
     }
 
@@ -264,7 +274,7 @@ impl Scheduler {
     fn shrinking(&self, fill: Fill, share: f64, helped: Duration) -> Option<f64> {
         let left = self.expected.saturating_sub(self.spent + helped);
         let wanted = left.as_nanos() as f64 / share * self.rate;
-        let room = fill.maximum.saturating_sub(fill.size) as f64;
+        let room = fill.room() as f64;
         (wanted > room).then(|| room / wanted / 2.0)
     }
 
@@ -303,7 +313,7 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     fn fill(size: u64, limit: u64, allocated: u64) -> Fill {
-        Fill { size, live: 1 << 20, limit, maximum: 64 << 20, allocated }
+        Fill { size, live: 1 << 20, limit, maximum: 64 << 20, addresses: 4 << 30, allocated }
     }
 
     #[test]
@@ -346,6 +356,10 @@ mod tests {
         };
         assert!(due(&mut scheduler, 61 << 20, 100).is_some_and(|(_, is_early)| is_early));
         assert!(due(&mut scheduler, 2 << 20, 0).is_none());
+        // As much memory as anybody wants, and addresses for one mebibyte.
+        let few = Fill { maximum: 4 << 30, addresses: 1 << 20, ..fill(8 << 20, 4 << 20, 16 << 20) };
+        let at = now + MILLISECOND + Duration::from_micros(100);
+        assert!(scheduler.slice(few, at).is_some_and(|(_, is_early)| is_early));
     }
 
     #[test]
@@ -374,5 +388,8 @@ mod tests {
         assert!(scheduler.is_cycle_due(fill(16 << 20, 32 << 20, 15 << 20), now), "so fast, it will be reached");
         let later = now + Duration::from_secs(1000);
         assert!(!scheduler.is_cycle_due(fill(16 << 20, 32 << 20, 15 << 20), later), "slowly");
+        let few = Fill { addresses: 1 << 20, ..fill(4 << 20, 1 << 30, 3 << 20) };
+        assert!(scheduler.is_cycle_due(few, now), "no addresses are left for what comes");
+        assert!(!scheduler.is_cycle_due(few, later), "slowly");
     }
 }

@@ -71,6 +71,7 @@ impl Generational {
             live: core.pacer.live,
             limit: core.pacer.limit(),
             maximum: core.pacer.ceiling(),
+            addresses: core.pool.addresses_left(),
             allocated: core.pacer.allocated_total(),
         }
     }

@@ -79,6 +79,7 @@ impl<M: ReferenceModel> Realtime<M> {
             live: core.pacer.live,
             limit: core.pacer.limit(),
             maximum: core.pacer.ceiling(),
+            addresses: core.pool.addresses_left(),
             allocated: core.pacer.allocated_total() + leaves,
         }
     }

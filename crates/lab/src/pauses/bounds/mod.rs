@@ -48,7 +48,8 @@ fn table(heap: &[String], cases: &[&Case], options: &Options) -> Table {
         ("largest slice", Unit::Milliseconds),
         ("largest slice, CPU", Unit::Milliseconds),
         ("slices", Unit::Count),
-        ("full collections", Unit::Count),
+        ("of them early", Unit::Count),
+        ("collected at once", Unit::Count),
     ];
     let columns = columns.map(|(name, unit)| (name.to_string(), unit)).to_vec();
     let caption = "gaps are the program's own, slices the collector's word; the phase of the longest slice, by CPU time, is in brackets";
@@ -74,7 +75,8 @@ fn row(title: &str, stops: &Stops) -> Row {
         seconds(stops.slice),
         seconds(stops.slice_cpu),
         stops.slices as f64,
-        stops.full as f64,
+        stops.early as f64,
+        stops.at_once as f64,
     ];
     let phase = stops.phase.map_or(String::new(), |phase| format!(" ({phase:?})"));
     Row {

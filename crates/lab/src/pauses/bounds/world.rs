@@ -6,8 +6,8 @@ use crate::engines::legato_config;
 use crate::wasi::processor_time;
 use anyhow::Context;
 use legato::{
-    AnyRef, Caller, CollectionKind, Engine, ExternRef, GcEvent, GcObserver, GcSlice, Linker, Module, Phase, Result,
-    Rooted, Store, Trap, TypedFunc,
+    AnyRef, Caller, Engine, ExternRef, GcEvent, GcObserver, GcSlice, GcStop, Linker, Module, Phase, Result, Rooted,
+    StopKind, Store, Trap, TypedFunc,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +27,10 @@ pub(super) struct Stops {
     pub(super) phase: Option<Phase>,
     /// Slices that the collector has told of.
     pub(super) slices: u64,
-    /// Full collections that have ended.
-    pub(super) full: u64,
+    /// Slices that came earlier than the schedule says, as memory was short.
+    pub(super) early: u64,
+    /// Cycles and full collections that were made in one stop.
+    pub(super) at_once: u64,
 }
 
 /// The collector's view.
@@ -36,9 +38,12 @@ pub(super) struct Stops {
 struct Watcher(Arc<Mutex<Stops>>);
 
 impl GcObserver for Watcher {
-    fn event(&mut self, event: &GcEvent) {
+    fn event(&mut self, _event: &GcEvent) {}
+
+    fn stop(&mut self, stop: &GcStop) {
         let mut stops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stops.full += u64::from(event.kind == CollectionKind::Full);
+        stops.early += u64::from(stop.kind == StopKind::ShrunkGap);
+        stops.at_once += u64::from(matches!(stop.kind, StopKind::MissedDeadline | StopKind::Full));
     }
 
     fn slice(&mut self, slice: &GcSlice) {
