@@ -63,8 +63,8 @@ struct Host {
     end: Option<Instant>,
     /// Steps until it ends all the same.
     left: u64,
-    last: Instant,
-    last_cpu: u64,
+    /// The end of the last step; `None` before the first: the way down into a recursion is no gap between two steps.
+    last: Option<(Instant, u64)>,
 }
 
 fn cpu() -> u64 {
@@ -76,13 +76,12 @@ fn tick(mut caller: Caller<'_, Host>) -> i32 {
     let (now, now_cpu) = (Instant::now(), cpu());
     let host = caller.data_mut();
     let Some(end) = host.end else { return 0 };
-    let (gap, gap_cpu) = (now - host.last, Duration::from_nanos(now_cpu - host.last_cpu));
-    let mut stops = host.stops.lock().unwrap_or_else(PoisonError::into_inner);
-    stops.largest = stops.largest.max(gap);
-    stops.largest_cpu = stops.largest_cpu.max(gap_cpu);
-    drop(stops);
+    if let Some((last, last_cpu)) = host.last.replace((now, now_cpu)) {
+        let mut stops = host.stops.lock().unwrap_or_else(PoisonError::into_inner);
+        stops.largest = stops.largest.max(now - last);
+        stops.largest_cpu = stops.largest_cpu.max(Duration::from_nanos(now_cpu - last_cpu));
+    }
     host.left -= 1;
-    (host.last, host.last_cpu) = (now, now_cpu);
     i32::from(now < end && host.left > 0)
 }
 
@@ -122,7 +121,7 @@ pub(super) fn run(
     linker.func_wrap("lab", "view", view)?;
 
     let stops = Arc::new(Mutex::new(Stops::default()));
-    let host = Host { stops: stops.clone(), end: None, left: 0, last: Instant::now(), last_cpu: 0 };
+    let host = Host { stops: stops.clone(), end: None, left: 0, last: None };
     let mut store = Store::try_new(&engine, host)?;
     let instance = linker.instantiate(&mut store, &module)?;
     instance.get_typed_func::<i32, ()>(&mut store, "prepare")?.call(&mut store, ring as i32).context("prepare")?;
@@ -131,8 +130,7 @@ pub(super) fn run(
 
     store.set_gc_observer(Box::new(Watcher(stops.clone())));
     let left = if steps == 0 { u64::MAX } else { steps };
-    let now = Instant::now();
-    *store.data_mut() = Host { stops: stops.clone(), end: Some(now + time), left, last: now, last_cpu: cpu() };
+    *store.data_mut() = Host { stops: stops.clone(), end: Some(Instant::now() + time), left, last: None };
     run.call(&mut store, depth).context("run")?;
     drop(store);
     let stops = *stops.lock().unwrap_or_else(PoisonError::into_inner);
