@@ -207,6 +207,13 @@ impl Heap {
         dispatch!(&mut self.0, heap => heap.collect_some(budget, roots))
     }
 
+    /// Collects now, at once, and gives all memory that is free then back to the system, which the heap otherwise keeps
+    /// for what is allocated next. Returns how many bytes of memory the heap has fewer. For embedders that will not
+    /// use the heap for a while.
+    pub fn trim(&mut self, roots: &mut dyn Roots) -> u64 {
+        dispatch!(&mut self.0, heap => heap.trim(roots))
+    }
+
     /// The heap's share of a safepoint poll: counts it under `stress`, and may collect.
     pub fn poll(&mut self, roots: &mut dyn Roots) {
         dispatch!(&mut self.0, heap => heap.poll(roots))

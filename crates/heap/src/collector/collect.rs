@@ -1,7 +1,8 @@
 //! What a heap asks of its collector.
 
 use crate::barrier::WriteBarrier;
-use crate::budget::{Budget, Done};
+use crate::blocks::Release;
+use crate::budget::{Budget, Done, finish};
 use crate::core::Core;
 use crate::error::AllocationError;
 use crate::external::HostValue;
@@ -55,6 +56,20 @@ pub(crate) trait Collect {
 
     /// Collects the whole heap.
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots);
+
+    /// As [`Heap::trim`](crate::Heap::trim).
+    fn trim(&mut self, roots: &mut dyn Roots) -> u64 {
+        let before = self.core().pool.committed_bytes();
+        self.collect(Cause::Requested, roots);
+        self.release_nursery();
+        let (core, mut release) = (self.core_mut(), Release::new(0));
+        finish(|budget| core.pool.release_to_system(&mut release, budget));
+        finish(|budget| core.marking.trim(budget));
+        before.saturating_sub(core.pool.committed_bytes())
+    }
+
+    /// Gives the pool what the nursery, if there is one, holds and has not allocated in.
+    fn release_nursery(&mut self) {}
 
     /// Collects because so much has been handed out in leaves, as much as that takes.
     fn collect_leaves(&mut self, roots: &mut dyn Roots) {

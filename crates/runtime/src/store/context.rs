@@ -75,6 +75,11 @@ impl<T: 'static> StoreContextMut<'_, T> {
         self.0.opaque.collect_some(time)
     }
 
+    /// As [`Store::trim`](crate::Store::trim).
+    pub fn trim(&mut self) -> u64 {
+        self.0.opaque.trim()
+    }
+
     /// Throws an exception from a host function: return the result as its error. It is pending until then; a host
     /// function that returns without that error forgets it.
     ///

@@ -157,6 +157,13 @@ impl<T: 'static> Store<T> {
         self.inner_mut().opaque.collect_some(time)
     }
 
+    /// Collects garbage now, at once, and gives all memory of the heap that is free then back to the system. Otherwise
+    /// it keeps some for what is allocated next. Returns how many bytes of memory the heap has fewer. For hosts whose
+    /// guest will be idle for a while: other processes on the machine can have the memory.
+    pub fn trim(&mut self) -> u64 {
+        self.inner_mut().opaque.trim()
+    }
+
     /// The heap's running totals.
     pub fn heap_stats(&self) -> HeapStats {
         self.inner().opaque.heap.stats()

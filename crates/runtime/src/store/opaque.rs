@@ -120,6 +120,11 @@ impl StoreOpaque {
         self.heap.collect_some(&mut budget, &mut self.state) == Done::Yes
     }
 
+    pub(crate) fn trim(&mut self) -> u64 {
+        self.drop_weak();
+        self.heap.trim(&mut self.state)
+    }
+
     pub(crate) fn allocate_struct(&mut self, ty: TypeId) -> Result<Reference> {
         self.heap.allocate_struct(ty, &mut self.state).map_err(allocation_error)
     }

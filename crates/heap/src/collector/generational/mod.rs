@@ -278,6 +278,10 @@ impl Collect for Generational {
         self.run(cause, CollectionKind::Full, 0, roots);
     }
 
+    fn release_nursery(&mut self) {
+        let _ = self.nursery.release_unused(&mut self.core.pool);
+    }
+
     fn collect_leaves(&mut self, roots: &mut dyn Roots) {
         self.collect_young(0, roots);
     }
