@@ -20,6 +20,7 @@ use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::observer::{CountedArrays, GcObserver, HeapStats, Phase, PhaseTimes};
 use crate::os::limits::MachineLimit;
 use crate::pacing::Pacer;
+use crate::plan::HeaderWord;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::reporting::CycleStops;
@@ -334,8 +335,13 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Writes the length of a new array.
     pub(crate) fn set_array_length(&self, object: u32, length: u32) {
-        // SAFETY: the array has just been allocated, with room for the length.
-        unsafe { self.pool.cage.write(object + ARRAY_LENGTH_OFFSET, length) };
+        // SAFETY: the array has just been allocated, with room for the length, and with its identity.
+        unsafe {
+            self.pool.cage.write(object + ARRAY_LENGTH_OFFSET, length);
+            if let (Some(_), HeaderWord::AtReference { offset }) = (M::PLAN.handles, M::PLAN.array_length) {
+                self.pool.cage.write(self.new_reference(object).0 + offset, length);
+            }
+        }
     }
 
     /// Makes a free cell an object of type `id`, by writing its header.
@@ -346,7 +352,8 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: by the contract.
         unsafe {
             self.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
-            self.model.bind(&self.pool.cage, &mut self.context, object);
+            let is_array = self.types.record(id).kind == TypeKind::Array as u32;
+            self.model.bind(&self.pool.cage, &mut self.context, object, is_array);
         }
     }
 

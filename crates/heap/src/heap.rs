@@ -17,7 +17,9 @@ use crate::pressure::PressureSource;
 use crate::reference::Reference;
 use crate::references::References;
 use crate::references::direct::Direct;
+use crate::references::fat_handles::FatHandles;
 use crate::references::thin_handles::ThinHandles;
+use crate::references::uni_handles::UniHandles;
 use crate::roots::Roots;
 use crate::spaces::Contents;
 use crate::type_table::TypeTable;
@@ -74,8 +76,13 @@ macro_rules! heaps {
 heaps! {
     MarkSweepDirect: MarkSweep<Direct> = (Collector::MarkSweep, References::Direct),
     MarkSweepThinHandles: MarkSweep<ThinHandles> = (Collector::MarkSweep, References::ThinHandles),
+    MarkSweepFatHandles: MarkSweep<FatHandles> = (Collector::MarkSweep, References::FatHandles),
+    MarkSweepUniHandles: MarkSweep<UniHandles> = (Collector::MarkSweep, References::UniHandles),
     Generational: Generational = (Collector::Generational(_), References::Direct),
     RealtimeDirect: Realtime<Direct> = (Collector::Realtime(_), References::Direct),
+    RealtimeThinHandles: Realtime<ThinHandles> = (Collector::Realtime(_), References::ThinHandles),
+    RealtimeFatHandles: Realtime<FatHandles> = (Collector::Realtime(_), References::FatHandles),
+    RealtimeUniHandles: Realtime<UniHandles> = (Collector::Realtime(_), References::UniHandles),
     SnapshotDirect: Snapshot<Direct> = (Collector::Snapshot, References::Direct),
     SnapshotThinHandles: Snapshot<ThinHandles> = (Collector::Snapshot, References::ThinHandles),
 }

@@ -5,7 +5,7 @@
 
 mod references;
 
-pub use references::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+pub use references::{CollectorWord, HandlePlan, HandleRun, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 
 use crate::layout::{OBJECT_ALIGNMENT, SpineLayout};
 use crate::size_classes::MAX_SIZE_CLASSES;
@@ -31,6 +31,9 @@ pub struct AccessPlan {
     /// Whether the bits of a reference may change at a safepoint. Where they may not, frames need only be readable by
     /// the collector: references stay in registers across calls.
     pub references_change_at_safepoints: bool,
+    /// Whether an object may lie elsewhere behind a safepoint, whatever becomes of references to it: its address must
+    /// be looked up anew then.
+    pub objects_move_at_safepoints: bool,
     /// An access to an address below this offset of the cage faults: a null check for any field nearer than this costs
     /// no instruction. In bytes.
     pub null_guard_bytes: u32,
@@ -274,6 +277,8 @@ pub struct MutatorContext {
     pub overwritten: BufferWords,
     /// Which of [`runs`](Self::runs) serves which size ([`AllocationPlan::SizeClasses`] only). Constant.
     pub sizes: [SizeRun; TABLE_SIZES],
+    /// Free handles of arrays (models with other handles for arrays only).
+    pub array_handle_run: BumpRun,
 }
 
 impl MutatorContext {
@@ -294,6 +299,8 @@ impl MutatorContext {
     pub const ACCESSES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, accesses) as u32;
     /// Offset of [`handle_run`](Self::handle_run).
     pub const HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, handle_run) as u32;
+    /// Offset of [`array_handle_run`](Self::array_handle_run).
+    pub const ARRAY_HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, array_handle_run) as u32;
     /// Offset of [`runs`](Self::runs).
     pub const RUNS_OFFSET: u32 = std::mem::offset_of!(MutatorContext, runs) as u32;
     /// Offset of [`sizes`](Self::sizes).

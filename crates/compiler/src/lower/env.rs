@@ -132,7 +132,7 @@ impl ModuleEnv<'_> {
                 ArrayPlan::Contiguous => None,
             },
             counts_accesses: self.plan.counting.is_some(),
-            moves_objects: self.plan.references_change_at_safepoints,
+            references_change: self.plan.references_change_at_safepoints,
         }
     }
 

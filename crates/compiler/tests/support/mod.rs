@@ -30,7 +30,17 @@ pub fn plan(references: References) -> AccessPlan {
         fresh_memory_is_zero: true,
         store_barrier: BarrierPlan::NONE,
         references_change_at_safepoints: false,
+        objects_move_at_safepoints: false,
         null_guard_bytes: 4096,
+    }
+}
+
+/// The plan of a heap of cells whose objects move as the reference model lets them.
+pub fn moving(references: References) -> AccessPlan {
+    AccessPlan {
+        references_change_at_safepoints: references.plan().handles.is_none(),
+        objects_move_at_safepoints: true,
+        ..plan(references)
     }
 }
 
@@ -50,6 +60,7 @@ pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> Ac
             }),
         },
         references_change_at_safepoints: true,
+        objects_move_at_safepoints: true,
         ..plan(References::Direct)
     }
 }
@@ -75,10 +86,16 @@ pub const AGES_BELOW: u32 = CARDS_BELOW + (128 << 10);
 pub fn plans() -> [(&'static str, AccessPlan); 4] {
     [
         ("direct", plan(References::Direct)),
-        ("thin handles", plan(References::ThinHandles)),
+        ("thin handles", moving(References::ThinHandles)),
         ("generational, cards", generational(None, false)),
         ("generational, store buffer, zeroed", generational(Some(MutatorContext::STORE_BUFFER_OFFSET), true)),
     ]
+}
+
+/// The same, and the plan of a realtime heap with each of the other reference models.
+pub fn all_plans() -> Vec<(&'static str, AccessPlan)> {
+    let models = References::ALL.iter().filter(|model| !matches!(model, References::Direct | References::ThinHandles));
+    plans().into_iter().chain(models.map(|&model| (model.name(), with_snapshot(moving(model))))).collect()
 }
 
 /// The zero leaf's place in the tests' cages.

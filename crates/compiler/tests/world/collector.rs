@@ -70,6 +70,12 @@ impl World {
         self.grow_at_collection(&marked);
         if self.moving {
             moved = self.move_objects(&mut marked, &slots);
+        } else if self.module.plan.objects_move_at_safepoints {
+            for number in 0..marked.len() {
+                if marked[number] {
+                    self.move_object(self.objects[number].0);
+                }
+            }
         }
         for (number, marked) in marked.into_iter().enumerate() {
             if !marked && std::mem::replace(&mut self.alive[number], false) {

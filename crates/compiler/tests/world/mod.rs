@@ -219,6 +219,7 @@ impl Instance {
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
             sizes: SizeRun::table(&crate::support::CELL_BYTES),
+            array_handle_run: BumpRun::default(),
         });
         // SAFETY: the context is as long as its layout says.
         unsafe {

@@ -14,6 +14,7 @@
 //! | mark | marks what is reached, and what was overwritten | [`Cycle::mark`] |
 //! | terminate | nothing is left to be marked: the planes of mark bits change places | [`Cycle::terminate`] |
 //! | sweep | frees and queues what was not marked | [`Cycle::sweep`] |
+//! | defragment | moves objects out of blocks that are nearly empty | [`Cycle::sweep`] |
 //! | values | drops host values of dead objects | [`Cycle::sweep`] |
 //! | release | gives memory back to the system | [`Cycle::sweep`] |
 //! | clear | clears the stale plane for the next cycle | [`Cycle::sweep`] |
@@ -22,6 +23,7 @@
 //!
 //! The collectors that work in cycles decide when each slice comes, and how long it may be.
 
+use super::defragment::Defragmenting;
 use super::schedule::{Fill, Scheduler};
 use super::sweeping::Sweeping;
 use crate::ages::{Age, Ages};
@@ -48,6 +50,7 @@ enum State {
     /// Everything reachable is marked, for now.
     Marked,
     Sweep(Sweeping),
+    Defragment(Defragmenting),
     Release(Release),
     Values,
     Clear(usize),
@@ -66,6 +69,8 @@ pub(crate) struct Cycle {
     before: u64,
     /// What has been found live.
     objects: u64,
+    /// What has been moved: objects, and bytes of cells.
+    moved: (u64, u64),
     dropped: u64,
     phases: PhaseTimes,
     /// How long it has stopped the mutator.
@@ -85,6 +90,7 @@ impl Cycle {
             allocated_before: 0,
             before: 0,
             objects: 0,
+            moved: (0, 0),
             dropped: 0,
             phases: PhaseTimes::default(),
             work: Duration::ZERO,
@@ -117,6 +123,7 @@ impl Cycle {
             State::Mark => "mark",
             State::Marked => "marked",
             State::Sweep(_) => "sweep",
+            State::Defragment(_) => "defragment",
             State::Release(_) => "release",
             State::Values => "values",
             State::Clear(_) => "clear",
@@ -304,6 +311,7 @@ impl Cycle {
         let phase = match self.state {
             State::Values => Phase::Values,
             State::Release(_) => Phase::Release,
+            State::Defragment(_) => Phase::Defragment,
             _ => Phase::Sweep,
         };
         let slice = core.start_slice(phase);
@@ -325,6 +333,11 @@ impl Cycle {
                     core.leaf_budget = core.pacer.headroom();
                     self.dropped = core.externals.dead_count() as u64;
                 }
+                (done, State::Defragment(Defragmenting::new()))
+            }
+            State::Defragment(state) => {
+                let done = core.defragment(state, budget);
+                self.moved = (state.moved_objects, state.moved_bytes);
                 (done, State::Release(Release::new(core.pacer.headroom())))
             }
             State::Release(release) => (core.pool.release_to_system(release, budget), State::Values),
@@ -361,6 +374,8 @@ impl Cycle {
             concurrent_marking: core.helper.take_time(),
             promoted_bytes: 0,
             promoted_objects: 0,
+            moved_objects: self.moved.0,
+            moved_bytes: self.moved.1,
             aging_bytes: 0,
             marked_objects: self.objects,
             freed_handles: core.model.take_released(),

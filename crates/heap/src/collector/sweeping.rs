@@ -38,7 +38,7 @@ pub(crate) struct Sweeping {
     mapped: MappedSweep,
     views: usize,
     leaves: Sweep,
-    handles: Option<usize>,
+    handles: Option<[usize; 2]>,
 }
 
 impl Sweeping {
@@ -60,13 +60,14 @@ fn is_live(pool: &BlockPool, offset: u32) -> bool {
 impl<M: ReferenceModel> Core<M> {
     /// Begins to sweep. With `thorough`, and where memory has been short, all is looked for that can be given back.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> Sweeping {
+        let candidates = self.candidates(thorough);
         self.pool.start_sweep();
         self.weak.start_sweep();
         self.externals.start_sweep();
         Sweeping {
             finished: 0,
             values: 0,
-            small: self.small.start_sweep(&self.pool),
+            small: self.small.start_sweep(&self.pool, candidates),
             large: Sweep::default(),
             mapped: self.mapped.start_sweep(thorough || self.pacer.is_pressed()),
             views: 0,

@@ -3,6 +3,7 @@
 use super::keys::{AXES, PARAMETERS};
 use super::*;
 use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
+use crate::collector::defragment::Defragment;
 use crate::collector::generational::{Barrier, Full, Nursery};
 use crate::collector::schedule::{CycleParams, Helpers, Schedule, TimeParams, Trigger};
 use crate::pressure::Signal;
@@ -46,6 +47,7 @@ fn unusual() -> [HeapConfig; 6] {
         verify: true,
         stress: Some(7),
         stress_polls: true,
+        stress_move: false,
         given: Given::default(),
     };
     let appel = GenerationalParams { nursery: Nursery::Appel, nursery_pause: 1500, ..GenerationalParams::DEFAULT };
@@ -57,9 +59,19 @@ fn unusual() -> [HeapConfig; 6] {
         ..HeapConfig::default()
     };
     let time = TimeParams { quantum: 2500, utilisation: 55, window: 20_000 };
-    let in_time = CycleParams { schedule: Schedule::Time(time), trigger: Trigger::Half, helpers: Helpers::One };
-    let realtime =
-        HeapConfig { collector: Collector::Realtime(in_time), zeroing: Some(Zeroing::Bulk), ..HeapConfig::default() };
+    let in_time = CycleParams {
+        schedule: Schedule::Time(time),
+        trigger: Trigger::Half,
+        helpers: Helpers::One,
+        defragment: Defragment::Eager,
+    };
+    let realtime = HeapConfig {
+        collector: Collector::Realtime(in_time),
+        references: References::UniHandles,
+        zeroing: Some(Zeroing::Bulk),
+        stress_move: true,
+        ..HeapConfig::default()
+    };
     let streaming = HeapConfig {
         collector: Collector::Generational(GenerationalParams { full: Full::Stop, ..GenerationalParams::DEFAULT }),
         arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 2 << 10, lazy: true }),

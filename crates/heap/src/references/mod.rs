@@ -2,7 +2,10 @@
 //! [`ReferencePlan`] that compiled code goes by, and a row in [`References`].
 
 pub(crate) mod direct;
+pub(crate) mod fat_handles;
+mod handles;
 pub(crate) mod thin_handles;
+pub(crate) mod uni_handles;
 
 use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
@@ -21,6 +24,10 @@ crate::values::values! {
         Direct = "direct",
         /// A reference is the offset of a word that holds the object's offset.
         ThinHandles = "thin-handles",
+        /// A reference is the offset of a copy of the header, with the object's offset.
+        FatHandles = "fat-handles",
+        /// A reference is the offset of the type with the object's offset.
+        UniHandles = "uni-handles",
     }
 }
 
@@ -30,6 +37,8 @@ impl References {
         match self {
             References::Direct => direct::Direct::PLAN,
             References::ThinHandles => thin_handles::ThinHandles::PLAN,
+            References::FatHandles => fat_handles::FatHandles::PLAN,
+            References::UniHandles => uni_handles::UniHandles::PLAN,
         }
     }
 
@@ -105,18 +114,19 @@ pub(crate) trait ReferenceModel: Default + Send {
 
     // What follows is different for models that have handles alone.
 
-    /// Sees to it that [`bind`](Self::bind) can be called once. False where the pool has no memory for it.
+    /// Sees to it that [`bind`](Self::bind) can be called once, for an array or for another object. False where the pool
+    /// has no memory for it.
     #[inline(always)]
-    fn prepare(&mut self, _pool: &mut BlockPool, _context: &mut Context) -> bool {
+    fn prepare(&mut self, _pool: &mut BlockPool, _context: &mut Context, _is_array: bool) -> bool {
         true
     }
 
     /// Gives a new object its identity, and writes its collector word.
     ///
     /// # Safety
-    /// [`prepare`](Self::prepare) has returned true, and `object` is a free cell.
+    /// [`prepare`](Self::prepare) has returned true for such an object, and `object` is a free cell with its type id.
     #[inline(always)]
-    unsafe fn bind(&mut self, cage: &Cage, _context: &mut Context, object: u32) {
+    unsafe fn bind(&mut self, cage: &Cage, _context: &mut Context, object: u32, _is_array: bool) {
         let word = match Self::PLAN.collector_word {
             CollectorWord::Zero => 0,
             CollectorWord::Reference => object,
@@ -134,7 +144,7 @@ pub(crate) trait ReferenceModel: Default + Send {
 
     /// Once the blocks have been swept: gives back the memory of what has no use any more, in steps. `left`, `None` at
     /// first, is how much is to be looked at.
-    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<usize>, _budget: &mut Budget) -> Done {
+    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<[usize; 2]>, _budget: &mut Budget) -> Done {
         Done::Yes
     }
 
@@ -161,7 +171,9 @@ pub(crate) trait ReferenceModel: Default + Send {
 #[cfg(test)]
 mod tests {
     use super::direct::Direct;
+    use super::fat_handles::FatHandles;
     use super::thin_handles::ThinHandles;
+    use super::uni_handles::UniHandles;
     use super::*;
     use crate::collector::Collect;
     use crate::collector::mark_sweep::MarkSweep;
@@ -194,5 +206,7 @@ mod tests {
     fn an_object_that_has_moved_is_found_where_it_is() {
         check_moving::<Direct>();
         check_moving::<ThinHandles>();
+        check_moving::<FatHandles>();
+        check_moving::<UniHandles>();
     }
 }

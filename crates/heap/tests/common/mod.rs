@@ -39,16 +39,20 @@ impl Random {
     }
 }
 
-/// Mark-sweep with both reference models, otherwise as given.
-pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
-    let of = |&references| HeapConfig { collector: Collector::MarkSweep, references, ..config.clone() };
-    References::ALL.iter().map(of).collect()
+/// A collector with each reference model that it takes, otherwise as given.
+fn of_each_model(collector: Collector, config: &HeapConfig) -> Vec<HeapConfig> {
+    let all = References::ALL.iter().map(|&references| HeapConfig { collector, references, ..config.clone() });
+    all.filter(|config| config.validate().is_ok()).collect()
 }
 
-/// What checks the snapshot barrier, with both reference models, otherwise as given.
+/// Mark-sweep with each reference model, otherwise as given.
+pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
+    of_each_model(Collector::MarkSweep, &config)
+}
+
+/// What checks the snapshot barrier, with each reference model that it takes, otherwise as given.
 pub fn snapshot(config: &HeapConfig) -> Vec<HeapConfig> {
-    let of = |&references| HeapConfig { collector: Collector::Snapshot, references, ..config.clone() };
-    References::ALL.iter().map(of).collect()
+    of_each_model(Collector::Snapshot, config)
 }
 
 /// The generational heap with both barriers and every zeroing strategy, in turn with and without aging and with
@@ -170,6 +174,12 @@ pub fn realtime(config: &HeapConfig) -> Vec<HeapConfig> {
     Schedule::ALL.iter().map(of).collect()
 }
 
+/// The realtime heap with each reference model that lets objects move, all of which move in each cycle.
+pub fn moving(config: &HeapConfig) -> Vec<HeapConfig> {
+    let config = HeapConfig { stress_move: true, ..config.clone() };
+    of_each_model(Collector::Realtime(CycleParams::DEFAULT), &config)
+}
+
 /// Every collector. (The schedules of cycles are compared in `cycles.rs`.)
 pub fn all(config: HeapConfig) -> Vec<HeapConfig> {
     [both(config.clone()), generational(&config), realtime(&config)[..1].to_vec()].concat()
@@ -212,7 +222,7 @@ pub fn allocate_inline(heap: &Heap, plan: &AccessPlan, id: TypeId, array_length:
             HeaderWord::AtReference { offset } if plan.references.handles.is_some() => Some(offset),
             _ => None,
         };
-        if let Some(handle) = plan.references.handles {
+        if let Some(handle) = plan.references.handles.map(|plan| plan.run(array_length.is_some())) {
             let handles = &mut *context.add(handle.run_offset as usize).cast::<BumpRun>();
             if handles.limit - handles.cursor < handle.bytes {
                 return None;

@@ -139,7 +139,7 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
         self.b.switch_to_block(fast);
-        let handle = self.prepare_handle(slow);
+        let handle = self.prepare_handle(slow, true);
         self.b.ins().istore32(flags, next, base, run);
         let new = self.name_cell(cursor, handle);
         let address = new.address;

@@ -41,7 +41,7 @@ impl Attributes for GenerationalParams {
         BarrierPlan { before, after: Some(remembered) }
     }
 
-    fn changes_references(&self) -> bool {
+    fn moves_objects(&self, _references: References) -> bool {
         true
     }
 

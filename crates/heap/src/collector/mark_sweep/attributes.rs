@@ -30,7 +30,7 @@ impl Attributes for MarkSweepAttributes {
         BarrierPlan::NONE
     }
 
-    fn changes_references(&self) -> bool {
+    fn moves_objects(&self, _references: References) -> bool {
         false
     }
 

@@ -223,7 +223,7 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
             self.keep_schedule(roots);
             self.next_look = self.core.pacer.allocated_total() + LOOK_BYTES;
         }
-        let Some(object) = self.with_memory(roots, |heap| heap.try_take(class, bytes, contents)) else {
+        let Some(object) = self.with_memory(roots, |heap| heap.try_take(id, class, bytes, contents)) else {
             return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
         };
         let core = &mut self.core;
