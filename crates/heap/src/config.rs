@@ -17,7 +17,7 @@ use crate::collector::defragment::Defragment;
 use crate::collector::generational::params::{GenerationalParams, Nursery};
 use crate::error::HeapError;
 use crate::os::limits::{self, MachineLimit};
-use crate::plan::{AccessPlan, ArrayPlan, CountingPlan, MutatorContext, SpinePlan};
+use crate::plan::{AccessPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, SpinePlan};
 use crate::references::References;
 use crate::sizing::{Bounds, GcRatioParams, Sizing, ceiling};
 use crate::views::NativeViews;
@@ -142,7 +142,7 @@ impl HeapConfig {
         };
         Err(HeapError::invalid(format!(
             "{setting} moves objects, but collector={} with references={} does not: set collector=realtime and \
-             references=thin-handles, fat-handles or uni-handles",
+             references=brooks, thin-handles, fat-handles or uni-handles",
             self.collector.name(),
             self.references.name()
         )))
@@ -189,7 +189,10 @@ impl HeapConfig {
             counting: self.count_accesses.then_some(counting),
             allocation: collector.allocation(),
             fresh_memory_is_zero: self.zeroing() != Zeroing::HotPath,
-            store_barrier: collector.store_barrier(),
+            store_barrier: BarrierPlan {
+                heal: if moves_objects { references.heal() } else { None },
+                ..collector.store_barrier()
+            },
             references_change_at_safepoints: moves_objects && references.handles.is_none(),
             objects_move_at_safepoints: moves_objects,
             null_guard_bytes: NULL_GUARD_BYTES,

@@ -82,8 +82,18 @@ impl Context {
 
     /// Lets stores tell of the references that they overwrite, or no longer.
     pub(crate) fn set_marking(&mut self, on: bool) {
+        self.set_state(MutatorContext::MARKING, on);
+    }
+
+    /// Lets stores heal the references that they store, or no longer.
+    pub(crate) fn set_stale(&mut self, on: bool) {
+        self.set_state(MutatorContext::STALE, on);
+    }
+
+    fn set_state(&mut self, bit: u32, on: bool) {
         // SAFETY: as for `overwritten`.
-        unsafe { (*self.0.as_ptr()).barrier_state = if on { MutatorContext::MARKING } else { 0 } };
+        let state = unsafe { &mut (*self.0.as_ptr()).barrier_state };
+        *state = if on { *state | bit } else { *state & !bit };
     }
 
     /// A copy of the counters of accesses.

@@ -90,6 +90,8 @@ pub(crate) struct Core<M> {
     /// When the heap was made.
     pub(crate) made: Instant,
     pub(crate) marking: MarkStack,
+    /// Whether objects have been moved, and references to old copies of them may be left.
+    pub(crate) has_stale: bool,
     /// Whether a sweep has begun and not ended.
     pub(crate) is_sweeping: bool,
     /// Allocations and polls left until the next collection under `stress`.
@@ -153,6 +155,7 @@ impl<M: ReferenceModel> Core<M> {
             cycle_stops: CycleStops::default(),
             made: Instant::now(),
             marking: MarkStack::new(),
+            has_stale: false,
             is_sweeping: false,
             stress_left: config.stress.unwrap_or(0),
             polls: 1,
@@ -456,6 +459,7 @@ impl<M: ReferenceModel> Core<M> {
             stack: &mut self.marking,
             spines: self.spines,
             ages,
+            heals: M::FORWARDS && self.has_stale,
             model: PhantomData,
         }
     }

@@ -23,6 +23,8 @@ pub struct PhaseTimes {
     pub terminate: Duration,
     /// In a cycle: clearing weak references, and dropping dead host values.
     pub values: Duration,
+    /// In a cycle: having roots lead to objects, not to old copies.
+    pub heal: Duration,
     /// Sweeping, as far as it is not lazy, and freeing large objects.
     pub sweep: Duration,
     /// In a cycle: moving objects out of blocks that are to be emptied.
@@ -33,7 +35,7 @@ pub struct PhaseTimes {
 
 impl PhaseTimes {
     /// Each part with its name.
-    pub fn named(&self) -> [(&'static str, Duration); 11] {
+    pub fn named(&self) -> [(&'static str, Duration); 12] {
         [
             ("roots", self.roots),
             ("remembered", self.remembered),
@@ -43,6 +45,7 @@ impl PhaseTimes {
             ("mark", self.mark),
             ("terminate", self.terminate),
             ("values", self.values),
+            ("heal", self.heal),
             ("sweep", self.sweep),
             ("defragment", self.defragment),
             ("release", self.release),
@@ -59,6 +62,7 @@ impl PhaseTimes {
             Phase::Mark => &mut self.mark,
             Phase::Terminate => &mut self.terminate,
             Phase::Values => &mut self.values,
+            Phase::Heal => &mut self.heal,
             Phase::Sweep => &mut self.sweep,
             Phase::Defragment => &mut self.defragment,
             Phase::Release => &mut self.release,
@@ -85,6 +89,8 @@ pub enum Phase {
     Terminate,
     /// Clearing weak references, and dropping dead host values.
     Values,
+    /// Having roots lead to objects, not to old copies.
+    Heal,
     /// Sweeping, as far as it is not lazy.
     Sweep,
     /// Moving objects out of blocks that are to be emptied.
@@ -103,6 +109,7 @@ impl fmt::Display for Phase {
             Phase::Mark => "mark",
             Phase::Terminate => "terminate",
             Phase::Values => "values",
+            Phase::Heal => "heal",
             Phase::Sweep => "sweep",
             Phase::Defragment => "defragment",
             Phase::Release => "release",

@@ -180,19 +180,33 @@ pub struct InlineRun {
 pub struct BarrierPlan {
     /// Before a reference is overwritten: in objects, tables and globals.
     pub before: Option<SnapshotPlan>,
+    /// What becomes of the reference that is stored, into whatever it is, and however new that is.
+    pub heal: Option<HealPlan>,
     /// After a reference has been stored: into objects and tables.
     pub after: Option<RememberedPlan>,
 }
 
 impl BarrierPlan {
     /// Nothing: the collector stops the mutator and traces everything.
-    pub const NONE: BarrierPlan = BarrierPlan { before: None, after: None };
+    pub const NONE: BarrierPlan = BarrierPlan { before: None, heal: None, after: None };
+}
+
+/// Old copies of objects that have moved (Brooks 1984): while references to them are looked for, none is stored anew.
+///
+/// Where the `u32` at `state_offset` has [`MutatorContext::STALE`] set, and a reference to an object is to be stored,
+/// neither null nor an immediate, the word at `forwarding_offset` from it is stored instead.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct HealPlan {
+    /// Offset of [`MutatorContext::barrier_state`].
+    pub state_offset: u32,
+    /// Where an object, or an old copy, holds its reference.
+    pub forwarding_offset: u32,
 }
 
 /// Snapshot at the beginning (Yuasa 1990): while the collector marks what was reachable at some moment, it is told of
 /// each reference that is overwritten.
 ///
-/// Where the `u32` at `state_offset` is not 0, and the slot holds a reference to an object, neither null nor an
+/// Where the `u32` at `state_offset` has [`MutatorContext::MARKING`] set, and the slot holds a reference to an object, neither null nor an
 /// immediate, pushes that reference to the buffer, and calls
 /// [`Heap::flush_overwritten`](crate::Heap::flush_overwritten) when that is full.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -262,8 +276,8 @@ pub struct MutatorContext {
     pub stack_limit: std::sync::atomic::AtomicUsize,
     /// Loop back-edges call the `poll` builtin when this is not zero.
     pub poll: std::sync::atomic::AtomicU32,
-    /// What stores have to do before ([`SnapshotPlan`] only): 0, or [`MARKING`](Self::MARKING). Changes at safepoints
-    /// alone.
+    /// What stores have to do before ([`SnapshotPlan`] and [`HealPlan`] only): bits, [`MARKING`](Self::MARKING) and
+    /// [`STALE`](Self::STALE). Changes at safepoints alone.
     pub barrier_state: u32,
     /// The store buffer ([`RememberedPlan::store_buffer`] only).
     pub store_buffer: BufferWords,
@@ -284,6 +298,8 @@ pub struct MutatorContext {
 impl MutatorContext {
     /// [`barrier_state`](Self::barrier_state): a snapshot is being marked.
     pub const MARKING: u32 = 1;
+    /// [`barrier_state`](Self::barrier_state): references to old copies are healed.
+    pub const STALE: u32 = 2;
 
     /// Offset of [`stack_limit`](Self::stack_limit), 8 bytes.
     pub const STACK_LIMIT_OFFSET: u32 = std::mem::offset_of!(MutatorContext, stack_limit) as u32;

@@ -93,7 +93,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The word that tells a reference's object from all others; of null and immediates, the reference.
-    fn canonical(&mut self, reference: ir::Value, offset: u32) -> ir::Value {
+    pub(super) fn canonical(&mut self, reference: ir::Value, offset: u32) -> ir::Value {
         let [not_null, object, join] = [(); 3].map(|()| self.b.create_block());
         let canonical = self.b.append_block_param(join, types::I32);
         self.b.ins().brif(reference, not_null, &[], join, &[reference.into()]);

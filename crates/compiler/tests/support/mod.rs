@@ -40,6 +40,7 @@ pub fn moving(references: References) -> AccessPlan {
     AccessPlan {
         references_change_at_safepoints: references.plan().handles.is_none(),
         objects_move_at_safepoints: true,
+        store_barrier: BarrierPlan { heal: references.plan().heal(), ..BarrierPlan::NONE },
         ..plan(references)
     }
 }
@@ -51,6 +52,7 @@ pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> Ac
         fresh_memory_is_zero,
         store_barrier: BarrierPlan {
             before: None,
+            heal: None,
             after: Some(RememberedPlan {
                 ages_below: AGES_BELOW,
                 block_log2: 15,

@@ -2,7 +2,9 @@
 //! aside, one at a time, until their blocks are empty.
 //!
 //! The mutator stands while an object is moved, and finds it by the reference that it has (Handles Revisited,
-//! section 3). Under handles nothing else leads to an object, so its old cell is free at once.
+//! section 3). Under handles nothing else leads to an object, so its old cell is free at once. Where references are
+//! forwarded, the old copy stays until the next cycle has healed all references to it: then nothing in the block is
+//! marked, and it is swept.
 
 use crate::blocks::{BLOCK_BYTES, block_start};
 use crate::budget::{Budget, Done};
@@ -129,22 +131,28 @@ impl<M: ReferenceModel> Core<M> {
             } else if self.move_object(object, cell, state) {
                 budget.spend(u64::from(1 + cell / BYTES_PER_UNIT));
             } else {
-                self.give_up(block, state);
-                return Done::Yes;
+                self.give_up(state);
+                if !M::FORWARDS {
+                    state.cells = 0;
+                    self.small.candidates.emptied();
+                    self.small.requeue(state.class, block);
+                    return Done::Yes;
+                }
             }
             state.cells += 1;
         }
         state.cells = 0;
         self.small.candidates.emptied();
-        self.pool.give_back(block, 1);
+        if M::FORWARDS {
+            self.pool.info_mut(block).swept = cells * cell;
+        } else {
+            self.pool.give_back(block, 1);
+        }
         Done::Yes
     }
 
-    /// Makes the block and the other candidates of its class blocks to allocate in.
-    fn give_up(&mut self, block: u32, state: &mut Defragmenting) {
-        state.cells = 0;
-        self.small.candidates.emptied();
-        self.small.requeue(state.class, block);
+    /// Makes the other candidates of the class blocks to allocate in.
+    fn give_up(&mut self, state: &mut Defragmenting) {
         while let Some(candidate) = self.small.candidates.take_fullest(state.class) {
             self.small.requeue(state.class, candidate);
         }
@@ -164,7 +172,9 @@ impl<M: ReferenceModel> Core<M> {
         unsafe {
             std::ptr::copy_nonoverlapping(cage.address(object), cage.address(to), cell as usize);
             M::retarget(cage, object, to);
-            cage.write(object + TYPE_ID_OFFSET, 0);
+            if !M::FORWARDS {
+                cage.write(object + TYPE_ID_OFFSET, 0);
+            }
         }
         self.pool.marks.clear_cells(object, object + 8);
         self.pool.mark_old(to);

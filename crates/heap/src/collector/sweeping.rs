@@ -90,10 +90,17 @@ impl<M: ReferenceModel> Core<M> {
     fn sweep_part(&mut self, part: Part, sweeping: &mut Sweeping, budget: &mut Budget) -> Done {
         let (pool, model) = (&mut self.pool, &mut self.model);
         // SAFETY: each is a reference to an object up to this collection, and none has been freed since.
-        let is_marked = |reference| pool.marks.get(unsafe { M::object(&pool.cage, reference) });
+        let find_live = |reference| unsafe {
+            pool.marks.get(M::object(&pool.cage, reference)).then(|| M::current(&pool.cage, reference))
+        };
         match part {
-            Part::Weak => self.weak.sweep(is_marked, budget),
-            Part::Values => self.externals.sweep(&mut sweeping.values, is_marked, budget),
+            Part::Weak => self.weak.sweep(find_live, budget),
+            Part::Values => {
+                let done = self.externals.sweep(&mut sweeping.values, find_live, budget);
+                // Whatever the heap knows of old copies has been healed.
+                self.has_stale &= done == Done::No;
+                done
+            }
             Part::Small => self.small.sweep(&mut sweeping.small, pool, model, budget),
             Part::Large => large::sweep(&mut sweeping.large, pool, model, budget),
             Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),

@@ -1,5 +1,6 @@
 //! From a reference to its object, as data: what the models of axis `references` publish.
 
+use super::{HealPlan, MutatorContext};
 use crate::reference::Reference;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +84,7 @@ pub struct HandleRun {
 impl HandlePlan {
     /// Handles of `bytes` for all objects.
     pub const fn of_one_size(bytes: u32) -> HandlePlan {
-        let run = HandleRun { bytes, run_offset: super::MutatorContext::HANDLE_RUN_OFFSET };
+        let run = HandleRun { bytes, run_offset: MutatorContext::HANDLE_RUN_OFFSET };
         HandlePlan { structs: run, arrays: run }
     }
 
@@ -139,6 +140,12 @@ impl ReferencePlan {
                     left.is_object() && right.is_object() && read(left.0 + offset) == read(right.0 + offset)
                 }
             }
+    }
+
+    /// What stores of references do about old copies, where there can be any.
+    pub fn heal(&self) -> Option<HealPlan> {
+        let SameObject::Canonical { offset } = self.same else { return None };
+        Some(HealPlan { state_offset: MutatorContext::BARRIER_STATE_OFFSET, forwarding_offset: offset })
     }
 
     /// Whether an object can be moved while there are references to it that nobody rewrites at once.

@@ -1,6 +1,7 @@
 //! Axis `references`: from a reference to its object, and back. A value is a file here, with the
 //! [`ReferencePlan`] that compiled code goes by, and a row in [`References`].
 
+pub(crate) mod brooks;
 pub(crate) mod direct;
 pub(crate) mod fat_handles;
 mod handles;
@@ -12,7 +13,7 @@ use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::layout::COLLECTOR_WORD_OFFSET;
-use crate::plan::{CollectorWord, ReferencePlan};
+use crate::plan::{CollectorWord, ReferencePlan, SameObject};
 use crate::reference::Reference;
 use crate::types::TypeId;
 
@@ -22,6 +23,8 @@ crate::values::values! {
     pub enum References {
         /// A reference is the object's offset.
         Direct = "direct",
+        /// A reference is the object's offset, or that of an old copy, which holds the new one's.
+        Brooks = "brooks",
         /// A reference is the offset of a word that holds the object's offset.
         ThinHandles = "thin-handles",
         /// A reference is the offset of a copy of the header, with the object's offset.
@@ -36,6 +39,7 @@ impl References {
     pub const fn plan(self) -> ReferencePlan {
         match self {
             References::Direct => direct::Direct::PLAN,
+            References::Brooks => brooks::Brooks::PLAN,
             References::ThinHandles => thin_handles::ThinHandles::PLAN,
             References::FatHandles => fat_handles::FatHandles::PLAN,
             References::UniHandles => uni_handles::UniHandles::PLAN,
@@ -55,6 +59,24 @@ pub(crate) trait ReferenceModel: Default + Send {
 
     /// Whether an object owns a handle that must be released when it dies.
     const HANDLES: bool = Self::PLAN.handles.is_some();
+
+    /// Whether references may lead to old copies, until they are healed.
+    const FORWARDS: bool = matches!(Self::PLAN.same, SameObject::Canonical { .. });
+
+    /// The reference that an object has now, of which old ones may be left.
+    ///
+    /// # Safety
+    /// `reference` is null, an immediate, or names an object of the heap.
+    #[inline(always)]
+    unsafe fn current(cage: &Cage, reference: Reference) -> Reference {
+        match Self::PLAN.same {
+            // SAFETY: the word lies in the header of an object, or of an old copy.
+            SameObject::Canonical { offset } if reference.is_object() => unsafe {
+                Reference(cage.read(reference.0 + offset))
+            },
+            _ => reference,
+        }
+    }
 
     /// The object that a reference names.
     ///
@@ -170,6 +192,7 @@ pub(crate) trait ReferenceModel: Default + Send {
 
 #[cfg(test)]
 mod tests {
+    use super::brooks::Brooks;
     use super::direct::Direct;
     use super::fat_handles::FatHandles;
     use super::thin_handles::ThinHandles;
@@ -205,6 +228,7 @@ mod tests {
     #[test]
     fn an_object_that_has_moved_is_found_where_it_is() {
         check_moving::<Direct>();
+        check_moving::<Brooks>();
         check_moving::<ThinHandles>();
         check_moving::<FatHandles>();
         check_moving::<UniHandles>();

@@ -17,8 +17,8 @@ use legato_heap::layout::{
 use legato_heap::plan::{ArrayPlan, BufferWords, BumpRun, CollectorWord, HeaderWord, ObjectAt, RememberedPlan};
 use legato_heap::views::DoubleMapParams;
 use legato_heap::{
-    AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, NativeViews, Reference, References, TypeId,
-    TypeInfo, TypeShape, TypeTable, ViewCreation, Zeroing,
+    AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, MutatorContext, NativeViews, Reference,
+    References, TypeId, TypeInfo, TypeShape, TypeTable, ViewCreation, Zeroing,
 };
 
 /// SplitMix64.
@@ -265,7 +265,7 @@ pub fn store_inline(heap: &mut Heap, plan: &AccessPlan, object: Reference, offse
     unsafe {
         let slot = address.add(offset as usize).cast::<Reference>();
         before_store(heap, plan, slot);
-        slot.write(value);
+        slot.write(healed(heap, plan, value));
         match plan.store_barrier.after {
             Some(plan) if is_young(heap, plan, value) => match plan.store_buffer {
                 None => mark(heap, plan, object.0),
@@ -289,8 +289,21 @@ unsafe fn before_store(heap: &mut Heap, plan: &AccessPlan, slot: *const Referenc
         (heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read(), slot.read())
     };
     // SAFETY: the offset is that of the buffer's words.
-    if state != 0 && old.is_object() && unsafe { push(heap, plan.buffer_offset, old.0) } {
+    if state & MutatorContext::MARKING != 0 && old.is_object() && unsafe { push(heap, plan.buffer_offset, old.0) } {
         heap.flush_overwritten();
+    }
+}
+
+/// What the plan has stored for a reference.
+unsafe fn healed(heap: &Heap, plan: &AccessPlan, value: Reference) -> Reference {
+    let Some(plan) = plan.store_barrier.heal else { return value };
+    // SAFETY: the offsets are those of a word of the context, and of one in the header of the value's object.
+    unsafe {
+        let state = heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read();
+        match state & MutatorContext::STALE != 0 && value.is_object() {
+            true => heap.cage_base().add((value.0 + plan.forwarding_offset) as usize).cast::<Reference>().read(),
+            false => value,
+        }
     }
 }
 
@@ -366,8 +379,10 @@ pub fn store_element_inline(
             }
             _ => object.add((elements + position) as usize),
         };
+        let mut bits = bits;
         if kind == StorageKind::Ref {
             before_store(heap, plan, address.cast());
+            bits = healed(heap, plan, Reference(bits as u32)).0.into();
         }
         std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize);
         if let Some(remembered) = plan.store_barrier.after

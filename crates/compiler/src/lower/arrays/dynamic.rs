@@ -179,6 +179,7 @@ impl Lowering<'_, '_> {
 
     /// An element repeated to 8 bytes.
     pub(super) fn pattern(&mut self, kind: StorageKind, value: ir::Value) -> ir::Value {
+        let value = if kind == StorageKind::Ref { self.healed(value) } else { value };
         let bits = self.element_bits(value);
         let (mask, copies) = match kind.bytes() {
             1 => (0xff, 0x0101_0101_0101_0101),

@@ -38,7 +38,7 @@ impl Attributes for GenerationalParams {
             Full::Incremental(_) => Some(SnapshotPlan::IN_CONTEXT),
             Full::Stop => None,
         };
-        BarrierPlan { before, after: Some(remembered) }
+        BarrierPlan { before, heal: None, after: Some(remembered) }
     }
 
     fn moves_objects(&self, _references: References) -> bool {

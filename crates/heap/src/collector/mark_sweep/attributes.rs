@@ -11,7 +11,10 @@ pub(crate) struct MarkSweepAttributes;
 
 impl Attributes for MarkSweepAttributes {
     fn references(&self) -> Taken<References> {
-        Taken { values: References::ALL, because: "moves nothing" }
+        Taken {
+            values: &[References::Direct, References::ThinHandles, References::FatHandles, References::UniHandles],
+            because: "moves nothing",
+        }
     }
 
     fn zeroing(&self) -> Taken<Zeroing> {

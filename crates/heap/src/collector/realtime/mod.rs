@@ -113,6 +113,9 @@ impl<M: ReferenceModel> Realtime<M> {
             }
             self.terminate();
         }
+        if self.cycle.heal(&mut self.mark_sweep.core, roots, budget) == Done::No {
+            return Done::No;
+        }
         self.cycle.sweep(&mut self.mark_sweep.core, budget)
     }
 
@@ -205,7 +208,9 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
 
     #[inline]
     fn barrier(&self, _object: u32) -> Record {
-        Record { is_marking: self.cycle.is_marking() }
+        let heals = M::FORWARDS && self.core.has_stale;
+        let heal = if heals { M::PLAN.heal().map(|plan| plan.forwarding_offset) } else { None };
+        Record { is_marking: self.cycle.is_marking(), heal }
     }
 
     fn allocate(

@@ -229,7 +229,7 @@ impl<M: ReferenceModel> Collect for Snapshot<M> {
     }
 
     fn barrier(&self, _object: u32) -> Record {
-        Record { is_marking: self.cycle.is_some() }
+        Record { is_marking: self.cycle.is_some(), heal: None }
     }
 
     fn allocate(
