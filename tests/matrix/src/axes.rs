@@ -78,6 +78,7 @@ pub static AXES: &[Axis] = &[
         "references",
         &[
             value("references=direct"),
+            value("references=brooks"),
             value("references=thin-handles"),
             value("references=fat-handles"),
             value("references=uni-handles"),
