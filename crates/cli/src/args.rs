@@ -14,9 +14,9 @@ use crate::exit::UsageError;
 #[command(
     name = "legato",
     version,
-    about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC",
-    long_about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC, on a memory manager whose \
-                  pauses and footprint you choose.",
+    about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC",
+    long_about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC, on a memory \
+                  manager whose pauses and footprint you choose.",
     after_help = "Run `legato help COMMAND` for a command's options and examples.",
     subcommand_required = true,
     arg_required_else_help = true
@@ -46,8 +46,8 @@ Entry:
   has. `--invoke NAME` calls an exported function instead; ARGS are then its arguments, and its results are printed.
 
 Host:
-  Modules get WASI preview 1 and, when they ask for it, the host of TeaVM. They reach the directories given with --dir and
-  nothing outside them.
+  Modules get WASI preview 1 and, when they ask for it, the host of TeaVM or MoonBit. They reach the directories given with
+  --dir and nothing outside them. Other modules provide what else is imported: --preload.
 
 Exit status:
   the program's own;  1 if it cannot be loaded or linked;  2 for a wrong command line;  124 after --timeout;
@@ -128,6 +128,14 @@ pub struct RunArgs {
     /// Set an environment variable; without =VALUE take it over from this process
     #[arg(long = "env", value_name = "KEY[=VALUE]", value_parser = env)]
     pub env: Vec<(String, Option<String>)>,
+
+    /// Let the module of FILE provide imports from NAME; may be repeated, and each may import from those before it
+    #[arg(long = "preload", value_name = "NAME=FILE", value_parser = preload)]
+    pub preloads: Vec<(String, PathBuf)>,
+
+    /// Run although functions are imported that nobody provides: a call of one traps
+    #[arg(long)]
+    pub stub_unknown_imports: bool,
 
     /// Call this exported function with ARGS, and print its results
     #[arg(long, value_name = "NAME")]
@@ -226,6 +234,13 @@ fn dir(text: &str) -> Result<DirMapping, String> {
         return Err("expected HOST or HOST::GUEST".into());
     }
     Ok(DirMapping { host: host.into(), guest: guest.into() })
+}
+
+fn preload(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !file.is_empty() => Ok((name.into(), file.into())),
+        _ => Err("expected NAME=FILE".into()),
+    }
 }
 
 fn env(text: &str) -> Result<(String, Option<String>), String> {

@@ -4,6 +4,7 @@ mod args;
 mod compile;
 mod exit;
 mod gc;
+mod imports;
 mod inspect;
 mod invoke;
 mod limits;

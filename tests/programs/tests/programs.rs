@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-const LANGUAGES: [&str; 3] = ["wat", "java", "kotlin"];
+const LANGUAGES: [&str; 4] = ["wat", "java", "kotlin", "moonbit"];
 
 /// Runs the programs of a language under a configuration; the number of collections must be at least one in all.
 fn check(language: &str, row: &Row) -> Result<(), Failed> {
