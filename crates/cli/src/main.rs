@@ -1,6 +1,7 @@
 //! The `legato` command. `legato --help` says what it does.
 
 mod args;
+mod cache;
 mod compile;
 mod exit;
 mod gc;
@@ -9,6 +10,7 @@ mod inspect;
 mod invoke;
 mod limits;
 mod load;
+mod logging;
 mod report;
 mod run;
 
@@ -17,10 +19,13 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() {
-    let status = match Cli::parse().command {
+    let cli = Cli::parse();
+    logging::start(cli.verbose);
+    let status = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Compile(args) => report::status(compile::compile(&args)),
         Command::Inspect(args) => report::status(inspect::inspect(&args)),
+        Command::Cache(args) => report::status(cache::command(&args)),
     };
     std::process::exit(status);
 }

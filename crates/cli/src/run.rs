@@ -17,7 +17,7 @@ use crate::args::RunArgs;
 use crate::exit::{self, UsageError};
 use crate::gc::Watch;
 use crate::load::{self, Content};
-use crate::{compile, imports, invoke, limits::MemoryLimit, report};
+use crate::{cache, compile, imports, invoke, limits::MemoryLimit, report};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
@@ -118,7 +118,7 @@ fn guest(args: &RunArgs, events: &Sender<Event>) -> (Result<()>, Option<HeapStat
 /// All that can fail before there is something to run. From here on the time counts.
 fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Module)> {
     let mut config = Config::new();
-    config.max_wasm_stack(args.stack);
+    config.max_wasm_stack(args.stack).cache(cache::for_run(&args.cache));
     let engine = compile::engine(&mut config, &args.engine)?;
     let module = module(args, &engine)?;
     let host = Host {

@@ -4,6 +4,8 @@ use anyhow::Result;
 use legato_compiler::{CompileOptions, Features};
 use legato_heap::HeapConfig;
 
+use crate::Cache;
+
 /// Stack that compiled code may take by default, in bytes.
 const DEFAULT_WASM_STACK: usize = 1 << 20;
 
@@ -24,6 +26,7 @@ pub struct Config {
     pub(crate) verify_compiler: bool,
     pub(crate) max_wasm_stack: usize,
     pub(crate) backtrace: bool,
+    pub(crate) cache: Option<Cache>,
 }
 
 impl Default for Config {
@@ -43,6 +46,7 @@ impl Config {
             verify_compiler: false,
             max_wasm_stack: DEFAULT_WASM_STACK,
             backtrace: true,
+            cache: None,
         }
     }
 
@@ -103,6 +107,14 @@ impl Config {
     /// Whether traps carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
     pub fn wasm_backtrace(&mut self, on: bool) -> &mut Config {
         self.backtrace = on;
+        self
+    }
+
+    /// Compiles modules through a cache: what another engine or another process has compiled with the same
+    /// configuration is taken from there. None by default, nor where [`compiler_verifier`](Self::compiler_verifier) is
+    /// on.
+    pub fn cache(&mut self, cache: Option<Cache>) -> &mut Config {
+        self.cache = cache;
         self
     }
 

@@ -11,6 +11,7 @@ use legato_compiler::module::{ExportKind, ModuleInfo};
 use legato_heap::TypeId;
 use rustc_hash::FxHashMap;
 
+use crate::cache::{Cache, Key};
 use crate::vm::CodeImage;
 use crate::{Engine, ExportType, ExternType, ImportType, serialize};
 
@@ -42,7 +43,25 @@ impl Module {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn from_binary(engine: &Engine, binary: &[u8]) -> Result<Module> {
-        Module::publish(engine, legato_compiler::compile(binary, engine.options())?)
+        match engine.cache() {
+            Some(cache) => Module::through(cache, engine, binary),
+            None => Module::publish(engine, legato_compiler::compile(binary, engine.options())?),
+        }
+    }
+
+    /// The module from the cache; or compiled, and kept there.
+    fn through(cache: &Cache, engine: &Engine, binary: &[u8]) -> Result<Module> {
+        let key = Key::of(binary, engine.options())?;
+        if let Some(contents) = cache.find(&key) {
+            let module = serialize::decode_contents(&contents).and_then(|module| serialize::for_engine(engine, module));
+            match module.and_then(|module| Module::publish(engine, module)) {
+                Ok(module) => return Ok(module),
+                Err(error) => log::info!("cached code is not used: {error:#}"),
+            }
+        }
+        let module = legato_compiler::compile(binary, engine.options())?;
+        cache.keep(&key, &serialize::encode_contents(&module)?);
+        Module::publish(engine, module)
     }
 
     /// Compiles a module from a file in the binary or the text format.
