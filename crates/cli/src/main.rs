@@ -2,6 +2,7 @@
 
 mod args;
 mod compile;
+mod compile_log;
 mod exit;
 mod gc;
 mod inspect;
