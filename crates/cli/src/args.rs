@@ -123,6 +123,15 @@ pub struct GcArgs {
     pub gc_report: Option<PathBuf>,
 }
 
+/// The values of `--compilation`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CompilationTime {
+    /// Each function when it is first called
+    Lazy,
+    /// All functions before the program starts
+    Eager,
+}
+
 /// The forms of `--gc-stats`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum StatsFormat {
@@ -169,6 +178,15 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub cache: CacheArgs,
+
+    /// When functions are compiled: each when it is first called, or all before the program starts
+    #[arg(long, value_name = "WHEN", default_value = "lazy")]
+    pub compilation: CompilationTime,
+
+    /// Write a line for each function that is compiled because it is called, to FILE or else to standard error: when
+    /// (since the start), which, how long it took, how much code it has become
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub compile_log: Option<Option<PathBuf>>,
 
     /// Stop the program after this time: 500ms, 10s, 2m, 1h
     #[arg(long, value_name = "DURATION", value_parser = duration)]

@@ -3,6 +3,7 @@
 mod args;
 mod cache;
 mod compile;
+mod compile_log;
 mod exit;
 mod gc;
 mod imports;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use legato_compiler::OnDemand;
 use legato_compiler::abi::ContextLayout;
 use legato_compiler::artifact::CompiledModule;
 use legato_compiler::module::{ExportKind, ModuleInfo};
@@ -13,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cache::{Cache, Key};
 use crate::vm::CodeImage;
-use crate::{Engine, ExportType, ExternType, ImportType, serialize};
+use crate::{Compilation, Engine, ExportType, ExternType, ImportType, serialize};
 
 /// A compiled module. Cheap to clone.
 #[derive(Clone)]
@@ -43,14 +44,7 @@ impl Module {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn from_binary(engine: &Engine, binary: &[u8]) -> Result<Module> {
-        match engine.cache() {
-            Some(cache) => Module::through(cache, engine, binary),
-            None => Module::publish(engine, legato_compiler::compile(binary, engine.options())?),
-        }
-    }
-
-    /// The module from the cache; or compiled, and kept there.
-    fn through(cache: &Cache, engine: &Engine, binary: &[u8]) -> Result<Module> {
+        let Some(cache) = engine.cache() else { return Module::compiled(engine, binary) };
         let key = Key::of(binary, engine.options())?;
         if let Some(contents) = cache.find(&key) {
             let module = serialize::decode_contents(&contents).and_then(|module| serialize::for_engine(engine, module));
@@ -59,8 +53,26 @@ impl Module {
                 Err(error) => log::info!("cached code is not used: {error:#}"),
             }
         }
+        Module::to_be_kept(engine, binary, cache, &key)
+    }
+
+    /// A module that is compiled as the engine's configuration says.
+    fn compiled(engine: &Engine, binary: &[u8]) -> Result<Module> {
+        let config = engine.config();
+        if config.compilation == Compilation::Lazy && CodeImage::CAN_BE_LAZY {
+            let observer = config.compile_observer.as_ref().map(|observer| Arc::clone(&observer.0));
+            return Module::of_image(engine, CodeImage::lazy(OnDemand::new(binary, engine.options())?, observer)?);
+        }
+        Module::publish(engine, legato_compiler::compile(binary, engine.options())?)
+    }
+
+    /// The same, whose code the cache gets.
+    fn to_be_kept(engine: &Engine, binary: &[u8], cache: &Cache, key: &Key) -> Result<Module> {
+        if engine.config().compilation == Compilation::Lazy && CodeImage::CAN_BE_LAZY {
+            return Module::compiled(engine, binary);
+        }
         let module = legato_compiler::compile(binary, engine.options())?;
-        cache.keep(&key, &serialize::encode_contents(&module)?);
+        cache.keep(key, &serialize::encode_contents(&module)?);
         Module::publish(engine, module)
     }
 
@@ -114,18 +126,23 @@ impl Module {
         serialize::is_precompiled(bytes)
     }
 
-    /// The module as bytes that [`deserialize`](Self::deserialize) loads without compiling.
+    /// The module as bytes that [`deserialize`](Self::deserialize) loads without compiling. If it is
+    /// [lazy](crate::Compilation::Lazy), all of it is compiled now.
     ///
     /// # Errors
-    /// If it cannot be encoded.
+    /// If it cannot be encoded, or its compilation now fails.
     pub fn serialize(&self) -> Result<Vec<u8>> {
-        serialize::encode(&self.inner.image.to_compiled_module())
+        serialize::encode(&self.inner.image.to_compiled_module()?)
     }
 
     fn publish(engine: &Engine, module: CompiledModule) -> Result<Module> {
-        let type_ids = engine.types().register_module(&module.info)?;
-        let exports = module.info.exports.iter().cloned().collect();
-        let image = CodeImage::publish(module)?;
+        Module::of_image(engine, CodeImage::publish(module)?)
+    }
+
+    fn of_image(engine: &Engine, image: Arc<CodeImage>) -> Result<Module> {
+        let info = &image.module().info;
+        let type_ids = engine.types().register_module(info)?;
+        let exports = info.exports.iter().cloned().collect();
         engine.note_trampolines(&image);
         Ok(Module { inner: Arc::new(ModuleInner { engine: engine.clone(), image, type_ids, exports }) })
     }
@@ -172,9 +189,9 @@ impl Module {
         &self.inner.image.module().info
     }
 
-    /// Bytes of machine code.
+    /// Bytes of machine code: of what has been compiled, if it is [lazy](crate::Compilation::Lazy).
     pub fn code_size(&self) -> usize {
-        self.inner.image.code().len()
+        self.inner.image.code_size()
     }
 
     pub(crate) fn export(&self, name: &str) -> Option<ExportKind> {

@@ -34,6 +34,28 @@ pub struct FunctionCode {
     pub(super) listing: Option<String>,
 }
 
+impl FunctionCode {
+    /// Bytes of machine code.
+    pub fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What the offset at which it is placed must be a multiple of, in bytes.
+    pub fn alignment(&self) -> u32 {
+        self.alignment
+    }
+
+    /// Offset of the function's body in the module file.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// What the code calls, in the order of the calls; some perhaps more than once.
+    pub fn symbols(&self) -> impl Iterator<Item = Symbol> + '_ {
+        self.relocations.iter().map(|relocation| relocation.target)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Relocation {
     pub(super) offset: u32,

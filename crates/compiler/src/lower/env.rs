@@ -28,7 +28,7 @@ pub(crate) struct ModuleEnv<'a> {
 
 /// What a relocation refers to. Everything lies in the module's own code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum Symbol {
+pub enum Symbol {
     /// A defined function, by its index in the module.
     Function(u32),
     /// The trampoline of a [`Builtin`], by its discriminant.

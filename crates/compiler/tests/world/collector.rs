@@ -22,7 +22,7 @@ impl World {
     pub(super) fn collect(&mut self, kept: &[u32]) -> FxHashMap<u32, u32> {
         self.collections += 1;
         self.close_run();
-        let maps = &self.module.stack_maps;
+        let maps = &self.module.tables.stack_maps;
         let mut work = Vec::new();
         let mut slots: Vec<*mut u32> = Vec::new();
         // SAFETY: the trampoline that called has just recorded its caller's frame; frames are chained by frame pointers
