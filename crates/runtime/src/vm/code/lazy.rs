@@ -20,6 +20,7 @@ use legato_compiler::artifact::{CodeRange, CompiledFunction};
 use legato_compiler::emit::{FunctionCode, Symbol};
 use rustc_hash::FxHashMap;
 
+use super::kept::KeptCode;
 use super::parts::{Part, Parts};
 use crate::vm::os::{GrowingCode, page_bytes};
 use crate::vm::{Error, Unwind, activation, arch, signals};
@@ -63,6 +64,7 @@ pub(super) struct Lazy {
     /// Some function is no longer being compiled.
     finished: Condvar,
     observer: Option<Arc<CompileObserver>>,
+    pub(super) kept: KeptCode,
 }
 
 struct State {
@@ -96,6 +98,7 @@ impl Lazy {
     pub(super) fn new(
         compiler: OnDemand,
         observer: Option<Arc<CompileObserver>>,
+        kept: KeptCode,
         parts: Arc<Parts>,
     ) -> Result<Arc<Lazy>, Error> {
         let count = compiler.sources().len();
@@ -109,7 +112,7 @@ impl Lazy {
         let state =
             State { end: beginnings.len(), functions: vec![Progress::New; count], trampolines: FxHashMap::default() };
         let finished = Condvar::new();
-        let lazy = Arc::new(Lazy { memory, compiler, parts, state: Mutex::new(state), finished, observer });
+        let lazy = Arc::new(Lazy { memory, compiler, parts, state: Mutex::new(state), finished, observer, kept });
         let head = TableHead { first_call: arch::FIRST_CALL, lazy: &*lazy };
         // SAFETY: the data is writable, long enough, and nobody else knows it yet.
         unsafe { lazy.memory.data().cast::<TableHead>().write(head) };
@@ -187,9 +190,8 @@ impl Lazy {
         let start = Instant::now();
         let index = self.compiler.info().imported_functions + defined as u32;
         let compiled = self
-            .compiler
-            .compile(Symbol::Function(index))
-            .map_err(anyhow::Error::from)
+            .kept
+            .code(Symbol::Function(index), &self.compiler)
             .and_then(|code| Ok((self.publish(Symbol::Function(index), &code)?, code.length())));
         let (progress, result) = match compiled {
             Ok((offset, bytes)) => {
@@ -215,7 +217,7 @@ impl Lazy {
     fn publish(&self, symbol: Symbol, code: &FunctionCode) -> anyhow::Result<u32> {
         for called in code.symbols() {
             if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
-                let trampoline = self.compiler.compile(called)?;
+                let trampoline = self.kept.code(called, &self.compiler)?;
                 self.publish(called, &trampoline)?;
             }
         }
