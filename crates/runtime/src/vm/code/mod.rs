@@ -13,8 +13,8 @@ use legato_compiler::module::FuncIndex;
 use legato_compiler::{CompileError, OnDemand};
 use rustc_hash::FxHashMap;
 
-use self::lazy::Lazy;
 pub(crate) use self::kept::KeptCode;
+use self::lazy::Lazy;
 pub(crate) use self::lazy::first_called;
 pub use self::lazy::{CompileObserver, Compiled};
 use self::parts::{Part, Parts};
