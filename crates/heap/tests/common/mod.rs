@@ -152,11 +152,15 @@ pub fn with_layouts(config: &HeapConfig) -> Vec<HeapConfig> {
     layouts().into_iter().map(with).collect()
 }
 
-/// Every layout with mark-sweep, with thin handles, and with the generational heap: its two barriers in turn.
+/// Every layout with mark-sweep, direct and with the handles in turn; with the generational heap, its two barriers in
+/// turn; with the realtime heap, and with the models under which objects move in turn.
 pub fn all_layouts(config: HeapConfig) -> Vec<HeapConfig> {
     let mut all = Vec::new();
     for (number, base) in with_layouts(&config).into_iter().enumerate() {
-        all.extend(both(base.clone()));
+        let models = both(base.clone());
+        all.extend([&models[0], &models[1 + number % (models.len() - 1)]].map(HeapConfig::clone));
+        let moving = moving(&base);
+        all.push(moving[number % moving.len()].clone());
         let collectors = generational(&base);
         all.push(collectors[number % collectors.len()].clone());
         all.push(collectors[(number + 5) % collectors.len()].clone());
