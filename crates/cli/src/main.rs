@@ -1,7 +1,9 @@
 //! The `legato` command. `legato --help` says what it does.
 
 mod args;
+mod backtrace;
 mod compile;
+mod exception;
 mod exit;
 mod gc;
 mod imports;
