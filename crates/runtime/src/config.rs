@@ -24,6 +24,8 @@ pub struct Config {
     pub(crate) verify_compiler: bool,
     pub(crate) max_wasm_stack: usize,
     pub(crate) backtrace: bool,
+    /// Parts of the language that were to be turned off, and cannot be.
+    pub(crate) refused: Vec<&'static str>,
 }
 
 impl Default for Config {
@@ -43,6 +45,7 @@ impl Config {
             verify_compiler: false,
             max_wasm_stack: DEFAULT_WASM_STACK,
             backtrace: true,
+            refused: Vec::new(),
         }
     }
 
@@ -100,7 +103,7 @@ impl Config {
         self
     }
 
-    /// Whether traps carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
+    /// Whether traps and uncaught exceptions carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
     pub fn wasm_backtrace(&mut self, on: bool) -> &mut Config {
         self.backtrace = on;
         self

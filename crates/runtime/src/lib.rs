@@ -31,6 +31,7 @@ mod func;
 mod gc;
 mod instance;
 mod interrupt;
+mod language;
 mod linker;
 mod module;
 mod precompiled;
@@ -42,7 +43,7 @@ mod values;
 #[allow(dead_code, unused_imports, reason = "a layer complete in itself; its tests use the rest")]
 mod vm;
 
-pub use anyhow::{Error, Result};
+pub use anyhow::{Error, Result, anyhow as format_err, bail, ensure};
 pub use config::Config;
 pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};
