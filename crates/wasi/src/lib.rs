@@ -10,8 +10,8 @@
 //! - [`WasiCtx`] holds a guest's arguments, environment, descriptors, clocks and randomness. The calls are its methods
 //!   (in `calls/`, one file per group), take the guest's memory as [`GuestMemory`] and know nothing of the engine.
 //! - [`add_to_linker`] ties them to an engine.
-//! - Host interfaces of other languages use the same context through plain Rust ([`WasiCtx::read_file`] and what is beside
-//!   it).
+//! - Host interfaces of other languages use the same context through plain Rust ([`WasiCtx::read_file`] and what is
+//!   beside it).
 //! - A call that ends the guest ([`I32Exit`], [`RaisedSignal`]) surfaces as an error of the call into the guest.
 
 mod calls;

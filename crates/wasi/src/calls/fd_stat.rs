@@ -17,8 +17,8 @@ impl WasiCtx {
             Object::File(file) => (file.filetype, os::fd_flags(&file.file)?),
             Object::Dir(_) => (FileType::Directory, FdFlags::empty()),
         };
-        // A guest's library asks for no right that the directory does not pass on. Of a directory for reading it must ask
-        // for the right to write, so that opening fails, and not a write later.
+        // A guest's library asks for no right that the directory does not pass on. Of a directory for reading it must
+        // ask for the right to write, so that opening fails, and not a write later.
         let mut inheriting = descriptor.inheriting;
         if matches!(&descriptor.object, Object::Dir(dir) if dir.read_only) {
             inheriting |= Rights::FD_WRITE;
