@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use legato::HeapConfig;
 
 use crate::exit::UsageError;
@@ -22,6 +22,10 @@ use crate::exit::UsageError;
     arg_required_else_help = true
 )]
 pub struct Cli {
+    /// Say on standard error what is done beside running the program; twice says more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -36,6 +40,8 @@ pub enum Command {
     Compile(CompileArgs),
     /// Show what a module imports, exports and uses
     Inspect(InspectArgs),
+    /// Show or clear the cache of compiled code
+    Cache(CacheCommand),
 }
 
 const RUN_HELP: &str = "\
@@ -88,6 +94,19 @@ pub struct EngineArgs {
     pub verify_code: bool,
 }
 
+/// Where compiled code is kept.
+#[derive(Debug, Args)]
+pub struct CacheArgs {
+    /// Keep compiled code in this directory for later runs, or with `off` nowhere; by default in $XDG_CACHE_HOME/legato
+    /// or ~/.cache/legato. Nobody else may be able to write to it, or it is not used
+    #[arg(long, value_name = "DIR|off", env = "LEGATO_CACHE", hide_env_values = true)]
+    pub cache: Option<PathBuf>,
+
+    /// The most that the cache may hold; what was used least recently goes first
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub cache_size: usize,
+}
+
 /// Options for watching the collector.
 #[derive(Debug, Args)]
 pub struct GcArgs {
@@ -102,6 +121,15 @@ pub struct GcArgs {
     /// Write a page of charts (HTML) about the collections at the end, however the program ends
     #[arg(long, value_name = "FILE")]
     pub gc_report: Option<PathBuf>,
+}
+
+/// The values of `--compilation`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CompilationTime {
+    /// Each function when it is first called
+    Lazy,
+    /// All functions before the program starts
+    Eager,
 }
 
 /// The forms of `--gc-stats`.
@@ -147,6 +175,18 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub engine: EngineArgs,
+
+    #[command(flatten)]
+    pub cache: CacheArgs,
+
+    /// When functions are compiled: each when it is first called, or all before the program starts
+    #[arg(long, value_name = "WHEN", default_value = "lazy")]
+    pub compilation: CompilationTime,
+
+    /// Write a line for each function that is compiled because it is called, to FILE or else to standard error: when
+    /// (since the start), which, how long it took, how much code it has become
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub compile_log: Option<Option<PathBuf>>,
 
     /// Stop the program after this time: 500ms, 10s, 2m, 1h
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -217,6 +257,29 @@ pub struct InspectArgs {
     /// The module: .wasm, .wat, or a file made by `legato compile`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+}
+
+/// `legato cache`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+`legato run` keeps the code that it has compiled, and finds it there when it runs the same module with the same options
+again. A new version of legato compiles anew; what nobody uses any more goes when there is no room.")]
+pub struct CacheCommand {
+    /// What to do with the cache.
+    #[arg(value_name = "size|clear")]
+    pub action: CacheAction,
+
+    #[command(flatten)]
+    pub cache: CacheArgs,
+}
+
+/// What `legato cache` can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CacheAction {
+    /// Say where it is and how large
+    Size,
+    /// Remove all that it holds
+    Clear,
 }
 
 /// A directory of the host and the guest's name for it.

@@ -2,7 +2,9 @@
 
 mod args;
 mod backtrace;
+mod cache;
 mod compile;
+mod compile_log;
 mod exception;
 mod exit;
 mod gc;
@@ -11,6 +13,7 @@ mod inspect;
 mod invoke;
 mod limits;
 mod load;
+mod logging;
 mod report;
 mod run;
 
@@ -19,10 +22,13 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() {
-    let status = match Cli::parse().command {
+    let cli = Cli::parse();
+    logging::start(cli.verbose);
+    let status = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Compile(args) => report::status(compile::compile(&args)),
         Command::Inspect(args) => report::status(inspect::inspect(&args)),
+        Command::Cache(args) => report::status(cache::command(&args)),
     };
     std::process::exit(status);
 }

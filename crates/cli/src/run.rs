@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use legato::{
-    Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, Store, ThrownException, Val,
+    Compilation, Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, Store,
+    ThrownException, Val,
 };
 use legato_moonbit::MoonBitCtx;
 use legato_teavm::TeaVmCtx;
 use legato_wasi::{Access, WasiCtx, WasiCtxBuilder};
 
-use crate::args::RunArgs;
+use crate::args::{CompilationTime, RunArgs};
 use crate::exit::{self, UsageError};
 use crate::gc::Watch;
 use crate::load::{self, Content};
-use crate::{compile, exception, imports, invoke, limits::MemoryLimit, report};
+use crate::{cache, compile, compile_log, exception, imports, invoke, limits::MemoryLimit, report};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
@@ -118,7 +119,14 @@ fn guest(args: &RunArgs, events: &Sender<Event>) -> (Result<()>, Option<HeapStat
 /// All that can fail before there is something to run. From here on the time counts.
 fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Module)> {
     let mut config = Config::new();
-    config.max_wasm_stack(args.stack);
+    config.max_wasm_stack(args.stack).cache(cache::for_run(&args.cache));
+    config.compilation(match args.compilation {
+        CompilationTime::Lazy => Compilation::Lazy,
+        CompilationTime::Eager => Compilation::Eager,
+    });
+    if let Some(file) = &args.compile_log {
+        config.compile_observer(compile_log::observer(file.as_deref())?);
+    }
     let engine = compile::engine(&mut config, &args.engine)?;
     let module = module(args, &engine)?;
     let host = Host {

@@ -24,6 +24,7 @@
 //! ```
 
 mod builtins;
+mod cache;
 mod config;
 mod engine;
 mod externals;
@@ -44,7 +45,8 @@ mod values;
 mod vm;
 
 pub use anyhow::{Error, Result, anyhow as format_err, bail, ensure};
-pub use config::Config;
+pub use cache::{Cache, CacheSize};
+pub use config::{Compilation, Config};
 pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};
 pub use func::{Caller, Func, IntoFunc, TypedFunc, WasmParams, WasmResults, WasmRet, WasmTy};
@@ -72,6 +74,7 @@ pub use types::{
     Mutability, RefType, StorageType, StructType, TableType, TagType, ValType,
 };
 pub use values::{Ref, V128, Val};
+pub use vm::{CompileObserver, Compiled};
 
 /// The programs in `docs/embedding.md`, to be compiled and run.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use legato::{Config, Engine, HeapConfig, Linker, Module, Store};
+use legato::{Compilation, Config, Engine, HeapConfig, Linker, Module, Store};
 use legato_moonbit::MoonBitCtx;
 use legato_teavm::TeaVmCtx;
 use legato_wasi::{Access, I32Exit, Output, OutputPipe, WasiCtx, WasiCtxBuilder};
@@ -50,7 +50,19 @@ fn compiled(path: &Path, heap: HeapConfig) -> Result<Module> {
 /// # Errors
 /// Those of compilation and linking; a trap, an uncaught exception, or an exit code other than 0.
 pub fn run(path: &Path, heap: HeapConfig) -> Result<Ended> {
-    let module = compiled(path, heap)?;
+    start(path, compiled(path, heap)?)
+}
+
+/// As [`run`], on the default heap, with each function compiled when it is first called.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_lazily(path: &Path) -> Result<Ended> {
+    let engine = Engine::new(Config::new().compilation(Compilation::Lazy).compiler_verifier(true))?;
+    start(path, Module::from_file(&engine, path)?)
+}
+
+fn start(path: &Path, module: Module) -> Result<Ended> {
     let engine = module.engine().clone();
 
     let output = OutputPipe::new();
