@@ -35,7 +35,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a program
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Compile a module to machine code ahead of time
     Compile(CompileArgs),
     /// Show what a module imports, exports and uses

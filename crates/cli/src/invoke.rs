@@ -84,7 +84,8 @@ fn integer(text: &str) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-fn show(store: impl AsContext, value: &Val) -> String {
+/// A value as it is printed.
+pub fn show(store: impl AsContext, value: &Val) -> String {
     match *value {
         Val::I32(value) => value.to_string(),
         Val::I64(value) => value.to_string(),

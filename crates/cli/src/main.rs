@@ -1,9 +1,11 @@
 //! The `legato` command. `legato --help` says what it does.
 
 mod args;
+mod backtrace;
 mod cache;
 mod compile;
 mod compile_log;
+mod exception;
 mod exit;
 mod gc;
 mod imports;
@@ -23,7 +25,7 @@ fn main() {
     let cli = Cli::parse();
     logging::start(cli.verbose);
     let status = match cli.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
         Command::Compile(args) => report::status(compile::compile(&args)),
         Command::Inspect(args) => report::status(inspect::inspect(&args)),
         Command::Cache(args) => report::status(cache::command(&args)),

@@ -7,8 +7,9 @@ use anyhow::{Context, Error, Result};
 use legato::{ThrownException, Trap, WasmBacktrace};
 use legato_wasi::{I32Exit, RaisedSignal};
 
-use crate::exit;
+use crate::exception::Uncaught;
 use crate::imports::StubCalled;
+use crate::{backtrace, exit};
 
 /// Prints a line to standard error. If nobody reads it, there is nobody to tell that.
 pub fn complain(line: impl Display) {
@@ -44,9 +45,20 @@ pub fn outcome(result: &Result<()>) -> String {
         Ok(()) => "ended".into(),
         Err(error) => match error.downcast_ref::<I32Exit>() {
             Some(exit) => format!("exited with status {}", exit.process_exit_code()),
-            None => sentence(error),
+            None => match error.downcast_ref::<Uncaught>() {
+                Some(uncaught) => uncaught.to_string(),
+                None => sentence(error),
+            },
         },
     }
+}
+
+/// Whether the guest ended, or its last output was lost, because nobody reads its output any more.
+fn is_broken_pipe(error: &Error) -> bool {
+    error.downcast_ref::<RaisedSignal>() == Some(&RaisedSignal::PIPE)
+        || error.chain().any(|cause| {
+            cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+        })
 }
 
 /// Prints an error that is not the guest's own end, and says what exit status it means. A guest that ended itself only
@@ -54,6 +66,10 @@ pub fn outcome(result: &Result<()>) -> String {
 pub fn failure(error: &Error) -> i32 {
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return exit.process_exit_code();
+    }
+    if is_broken_pipe(error) {
+        // Whoever read has seen enough: as a signal it would end a program of the system without a word.
+        return RaisedSignal::PIPE.process_exit_code();
     }
     if let Some(raised) = error.downcast_ref::<RaisedSignal>() {
         complain(format_args!("legato: {raised}"));
@@ -73,6 +89,11 @@ pub fn failure(error: &Error) -> i32 {
         backtrace(error);
         return exit::TRAP;
     }
+    if let Some(uncaught) = error.downcast_ref::<Uncaught>() {
+        complain(format_args!("legato: {uncaught}"));
+        backtrace(error);
+        return exit::TRAP;
+    }
     if error.downcast_ref::<ThrownException>().is_some() {
         complain(format_args!("legato: uncaught exception"));
         backtrace(error);
@@ -86,9 +107,9 @@ pub fn failure(error: &Error) -> i32 {
 /// Where in the guest it happened, as far as known.
 pub fn backtrace(error: &Error) {
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        let text = backtrace.to_string();
-        if !text.trim().is_empty() {
-            complain(format_args!("{}", text.trim_end()));
+        let text = backtrace::text(backtrace);
+        if !text.is_empty() {
+            complain(text);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::args::{CompilationTime, RunArgs};
 use crate::exit::{self, UsageError};
 use crate::gc::Watch;
 use crate::load::{self, Content};
-use crate::{cache, compile, compile_log, imports, invoke, limits::MemoryLimit, report};
+use crate::{cache, compile, compile_log, exception, imports, invoke, limits::MemoryLimit, report};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
@@ -182,12 +182,14 @@ fn live(args: &RunArgs, store: &mut Store<Host>, module: &Module) -> Result<()> 
 
 /// Instantiates and calls; returns what is to be printed as the results.
 fn start(args: &RunArgs, store: &mut Store<Host>, linker: &Linker<Host>, module: &Module) -> Result<String> {
-    let instance = linker.instantiate(&mut *store, module).map_err(|error| during_instantiation(error, args.file()))?;
+    let instance = linker.instantiate(&mut *store, module);
+    let instance =
+        instance.map_err(|error| during_instantiation(exception::describe(error, store, None), args.file()))?;
     let result = match &args.invoke {
         Some(name) => invoke::invoke(store, &instance, name, &args.args()?),
         None => call_entry(args.file(), store, &instance, module).map(|()| String::new()),
     };
-    result.map_err(|error| describe_exception(error, store, &instance))
+    result.map_err(|error| exception::describe(error, store, Some(&instance)))
 }
 
 /// Says of a failed instantiation what failed, unless it was the guest's start function that ended.
@@ -199,22 +201,9 @@ fn during_instantiation(error: anyhow::Error, file: &Path) -> anyhow::Error {
     if guests_own { error } else { error.context(format!("cannot instantiate {}", file.display())) }
 }
 
-/// Prints what an uncaught exception of a Java program says; any other only has a backtrace.
-fn describe_exception(error: anyhow::Error, store: &mut Store<Host>, instance: &Instance) -> anyhow::Error {
-    if error.downcast_ref::<ThrownException>().is_some()
-        && let Some(exception) = store.take_pending_exception()
-        && let Some(message) = legato_teavm::exception_message(&mut *store, instance, exception)
-    {
-        // What the program has printed before comes first.
-        let _ = store.data_mut().teavm.flush();
-        report::complain(format_args!("legato: exception: {message}"));
-    }
-    error
-}
-
 fn wasi(args: &RunArgs) -> Result<WasiCtx> {
     let mut builder = WasiCtxBuilder::new();
-    builder.inherit_stdio();
+    builder.inherit_stdio().end_by_broken_pipe(true);
     let name = args.file().file_name().unwrap_or(args.file().as_os_str());
     builder.arg(name.to_string_lossy());
     builder.args(args.args()?);

@@ -285,6 +285,28 @@ fn directories_are_a_sandbox() {
     lab.run(&[], &cat("file"), &[]).expect(badf, "", &[]);
 }
 
+/// A guest's library opens for writing with those of the rights it wants that the directory says it passes on.
+#[test]
+fn a_read_only_directory_refuses_writing_at_once() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path().join("inside")).unwrap();
+    lab.file("inside/file", "contents");
+    let text = r#"(module
+      (import "wasi_snapshot_preview1" "fd_fdstat_get" (func $stat (param i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "path_open"
+        (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+      (memory (export "memory") 1)
+      (data (i32.const 1000) "file")
+      (func (export "_start")
+        (if (call $stat (i32.const 3) (i32.const 0)) (then unreachable))
+        (call $exit (call $open (i32.const 3) (i32.const 1) (i32.const 1000) (i32.const 4) (i32.const 0)
+          (i64.and (i64.const 0x42) (i64.load (i32.const 16))) (i64.const 0) (i32.const 0) (i32.const 100)))))"#;
+    lab.run(&["--dir", "inside"], text, &[]).expect(0, "", &[]);
+    let not_capable = 76;
+    lab.run(&["--dir-ro", "inside"], text, &[]).expect(not_capable, "", &[]);
+}
+
 #[test]
 fn precompiled_files() {
     let lab = Lab::new();

@@ -45,6 +45,8 @@ pub struct Config {
     pub(crate) max_wasm_stack: usize,
     pub(crate) backtrace: bool,
     pub(crate) cache: Option<Cache>,
+    /// Parts of the language that were to be turned off, and cannot be.
+    pub(crate) refused: Vec<&'static str>,
 }
 
 /// Told of what is compiled.
@@ -76,6 +78,7 @@ impl Config {
             compile_observer: None,
             max_wasm_stack: DEFAULT_WASM_STACK,
             backtrace: true,
+            refused: Vec::new(),
             cache: None,
         }
     }
@@ -146,7 +149,7 @@ impl Config {
         self
     }
 
-    /// Whether traps carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
+    /// Whether traps and uncaught exceptions carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
     pub fn wasm_backtrace(&mut self, on: bool) -> &mut Config {
         self.backtrace = on;
         self

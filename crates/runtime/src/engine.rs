@@ -35,6 +35,7 @@ impl Engine {
     /// If the heap's configuration is contradictory, or the system refuses address space.
     pub fn new(config: &Config) -> Result<Engine> {
         config.heap.validate()?;
+        config.check_language()?;
         let inner = EngineInner {
             config: config.clone(),
             options: config.compile_options(),

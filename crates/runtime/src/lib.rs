@@ -32,6 +32,7 @@ mod func;
 mod gc;
 mod instance;
 mod interrupt;
+mod language;
 mod linker;
 mod module;
 mod precompiled;
@@ -43,7 +44,7 @@ mod values;
 #[allow(dead_code, unused_imports, reason = "a layer complete in itself; its tests use the rest")]
 mod vm;
 
-pub use anyhow::{Error, Result};
+pub use anyhow::{Error, Result, anyhow as format_err, bail, ensure};
 pub use cache::{Cache, CacheSize};
 pub use config::{Compilation, Config};
 pub use engine::Engine;

@@ -86,7 +86,7 @@ impl From<TrapCode> for Trap {
     }
 }
 
-/// An exception left the outermost function of a call: find it with
+/// An exception left the outermost function of a call, from where the error's [`WasmBacktrace`] says: find it with
 /// [`Store::take_pending_exception`](crate::Store::take_pending_exception). A host function that fails with it throws
 /// the exception that became pending in it; where there is none, this is an error like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -174,9 +174,9 @@ pub(crate) fn error_of(store: &mut StoreOpaque, unwind: Unwind) -> Error {
             }
             with_backtrace(store, error, &frames)
         }
-        Unwind::Exception(reference) => {
+        Unwind::Exception { reference, frames } => {
             store.state.pending_exception = Some(legato_heap::Reference(reference));
-            Error::from(ThrownException)
+            with_backtrace(store, Error::from(ThrownException), &frames)
         }
         Unwind::Error(error) => error,
         Unwind::Panic(payload) => panic::resume_unwind(payload),
@@ -188,7 +188,7 @@ pub(crate) fn unwind_of(store: &mut StoreOpaque, error: Error) -> Unwind {
     if error.is::<ThrownException>()
         && let Some(exception) = store.state.pending_exception.take()
     {
-        return Unwind::Exception(exception.0);
+        return Unwind::Exception { reference: exception.0, frames: Vec::new() };
     }
     Unwind::Error(with_frames_of_now(store, error))
 }

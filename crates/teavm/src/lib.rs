@@ -35,5 +35,5 @@ mod memory;
 mod weak;
 
 pub use console::TeaVmCtx;
-pub use exception::exception_message;
+pub use exception::{exception_message, exception_text};
 pub use imports::{add_to_linker, is_teavm_module};

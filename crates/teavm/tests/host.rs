@@ -290,6 +290,9 @@ fn uncaught_exceptions_have_a_message() {
     let exception = program.store.take_pending_exception().unwrap();
     let message = legato_teavm::exception_message(&mut program.store, &program.instance, exception);
     assert_eq!(message.as_deref(), Some("oö!"));
+    // The object tells no class.
+    let text = legato_teavm::exception_text(&mut program.store, &program.instance, exception);
+    assert_eq!(text.as_deref(), Some("oö!"));
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::io;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 use crate::clocks::{Clocks, HostClocks};
 use crate::dir::OpenDir;
+use crate::plain::components;
 use crate::stdio::{Console, Input, Output, Stream};
 use crate::table::{Descriptor, FdTable, Object};
 use crate::types::Rights;
@@ -38,6 +39,8 @@ pub struct WasiCtx {
     pub(crate) console: Console,
     pub(crate) clocks: Box<dyn Clocks>,
     pub(crate) random: RandomSource,
+    /// A broken pipe ends the guest, as it ends a process on Unix.
+    pub(crate) pipe_ends_guest: bool,
 }
 
 impl WasiCtx {
@@ -67,6 +70,7 @@ pub struct WasiCtxBuilder {
     dirs: Vec<Descriptor>,
     clocks: Box<dyn Clocks>,
     random: RandomSource,
+    pipe_ends_guest: bool,
 }
 
 impl Default for WasiCtxBuilder {
@@ -87,6 +91,7 @@ impl WasiCtxBuilder {
             dirs: Vec::new(),
             clocks: Box::new(HostClocks::new()),
             random: Box::new(|buffer| getrandom::fill(buffer).map_err(io::Error::other)),
+            pipe_ends_guest: false,
         }
     }
 
@@ -100,6 +105,15 @@ impl WasiCtxBuilder {
     pub fn args<A: Into<String>>(&mut self, args: impl IntoIterator<Item = A>) -> &mut Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
+    }
+
+    /// Adds the host process's arguments, its name first.
+    ///
+    /// # Panics
+    ///
+    /// If one is not UTF-8.
+    pub fn inherit_args(&mut self) -> &mut Self {
+        self.args(std::env::args())
     }
 
     /// Adds an environment variable.
@@ -136,14 +150,19 @@ impl WasiCtxBuilder {
     ///
     /// # Errors
     ///
-    /// If `host` cannot be opened as a directory.
+    /// If `host` cannot be opened as a directory, or the guest has a directory of that name.
     pub fn preopened_dir(
         &mut self,
         host: impl AsRef<Path>,
         guest: impl Into<String>,
         access: Access,
     ) -> anyhow::Result<&mut Self> {
-        let host = host.as_ref();
+        let (host, guest) = (host.as_ref(), guest.into());
+        let is_same = |other: &Descriptor| match &other.object {
+            Object::Dir(dir) => dir.preopen.as_deref().is_some_and(|other| components(other) == components(&guest)),
+            _ => false,
+        };
+        ensure!(!self.dirs.iter().any(is_same), "two directories are given as {guest}");
         let dir = Dir::open_ambient_dir(host, ambient_authority())
             .with_context(|| format!("cannot open the directory {}", host.display()))?;
         let denied = match access {
@@ -151,7 +170,7 @@ impl WasiCtxBuilder {
             Access::ReadWrite => Rights::empty(),
         };
         self.dirs.push(Descriptor {
-            object: Object::Dir(OpenDir::new(dir, Some(guest.into()))),
+            object: Object::Dir(OpenDir::new(dir, Some(guest), access == Access::ReadOnly)),
             rights: Rights::DIRECTORY - denied,
             inheriting: (Rights::DIRECTORY | Rights::FILE) - denied,
         });
@@ -170,8 +189,21 @@ impl WasiCtxBuilder {
         self
     }
 
-    /// The context.
-    pub fn build(self) -> WasiCtx {
+    /// Whether a write to standard output or error whose reader is gone ends the guest, with
+    /// [`RaisedSignal`](crate::RaisedSignal) 13, as it ends a process on Unix. By default the guest is told: `EPIPE`.
+    pub fn end_by_broken_pipe(&mut self, end: bool) -> &mut Self {
+        self.pipe_ends_guest = end;
+        self
+    }
+
+    /// As [`build`](Self::build), by the name that users of wasmtime know.
+    pub fn build_p1(&mut self) -> WasiCtx {
+        self.build()
+    }
+
+    /// The context. The builder is as new afterwards.
+    pub fn build(&mut self) -> WasiCtx {
+        let this = std::mem::take(self);
         let stream = |object, right| Descriptor { object, rights: Rights::STREAM | right, inheriting: Rights::empty() };
         let mut table = FdTable::default();
         let standard = [
@@ -179,17 +211,18 @@ impl WasiCtxBuilder {
             stream(Object::Output(Stream::Out), Rights::FD_WRITE),
             stream(Object::Output(Stream::Err), Rights::FD_WRITE),
         ];
-        for descriptor in standard.into_iter().chain(self.dirs) {
+        for descriptor in standard.into_iter().chain(this.dirs) {
             table.insert(descriptor).expect("fewer than 2^31 descriptors are opened here");
         }
         WasiCtx {
-            args: self.args,
-            env: self.env,
+            args: this.args,
+            env: this.env,
             table,
-            input: self.stdin,
-            console: Console::new(self.stdout, self.stderr),
-            clocks: self.clocks,
-            random: self.random,
+            input: this.stdin,
+            console: Console::new(this.stdout, this.stderr),
+            clocks: this.clocks,
+            random: this.random,
+            pipe_ends_guest: this.pipe_ends_guest,
         }
     }
 }

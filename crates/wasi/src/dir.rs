@@ -14,6 +14,8 @@ pub(crate) struct OpenDir {
     pub dir: Dir,
     /// The guest's name of it, if it was opened before the guest began.
     pub preopen: Option<String>,
+    /// The host gave it, or a directory above it, for reading alone.
+    pub read_only: bool,
     /// The entries as they were when the guest last began to read them: cookies index this list, so that they stay
     /// valid while entries come and go.
     listing: Vec<Entry>,
@@ -37,8 +39,8 @@ pub(crate) struct OpenRequest {
 }
 
 impl OpenDir {
-    pub fn new(dir: Dir, preopen: Option<String>) -> Self {
-        OpenDir { dir, preopen, listing: Vec::new() }
+    pub fn new(dir: Dir, preopen: Option<String>, read_only: bool) -> Self {
+        OpenDir { dir, preopen, read_only, listing: Vec::new() }
     }
 
     pub fn stat(&self) -> Result<FileStat, Errno> {

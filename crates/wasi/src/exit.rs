@@ -29,6 +29,9 @@ pub struct RaisedSignal(
 );
 
 impl RaisedSignal {
+    /// A pipe without a reader was written to.
+    pub const PIPE: RaisedSignal = RaisedSignal(13);
+
     /// The status with which a shell reports such an end: 128 plus the signal's number on Linux, which knows one signal
     /// (16) that preview 1 leaves out.
     pub fn process_exit_code(self) -> i32 {

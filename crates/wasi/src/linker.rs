@@ -5,6 +5,7 @@ use legato::{Caller, Extern, Linker};
 
 use crate::ctx::WasiCtx;
 use crate::errno::Errno;
+use crate::exit::RaisedSignal;
 use crate::memory::GuestMemory;
 
 /// The module name under which preview 1 is imported.
@@ -28,7 +29,11 @@ fn with_memory<T: 'static>(
         bail!("a module that uses WASI must export its memory as `{MEMORY}`");
     };
     let (bytes, data) = memory.data_and_store_mut(caller);
-    Ok(raw(call(get(data), &mut GuestMemory::new(bytes))))
+    let ctx = get(data);
+    match call(ctx, &mut GuestMemory::new(bytes)) {
+        Err(Errno::Pipe) if ctx.pipe_ends_guest => Err(RaisedSignal::PIPE.into()),
+        result => Ok(raw(result)),
+    }
 }
 
 /// The type in which an argument crosses: Wasm's integers have no sign.
@@ -142,12 +147,12 @@ pub fn add_to_linker<T: 'static>(
         fd_renumber(from: u32, to: u32);
         fd_sync(fd: u32);
         sched_yield();
+        sock_shutdown(fd: u32, how: u32);
     }
     define! { linker, unsupported:
         sock_accept(fd: u32, flags: u32, result: u32);
         sock_recv(fd: u32, pieces: u32, count: u32, flags: u32, size: u32, out_flags: u32);
         sock_send(fd: u32, pieces: u32, count: u32, flags: u32, size: u32);
-        sock_shutdown(fd: u32, how: u32);
     }
     linker.func_wrap(MODULE, "proc_exit", move |mut caller: Caller<'_, T>, status: i32| -> Result<()> {
         Err(get(caller.data_mut()).proc_exit(status as u32).into())

@@ -154,6 +154,6 @@ impl WasiCtx {
 }
 
 /// The steps of a path from `/`. Steps upwards stay where they are: what they lead to depends on links.
-fn components(path: &str) -> Vec<&str> {
+pub(crate) fn components(path: &str) -> Vec<&str> {
     path.split('/').filter(|step| !step.is_empty() && *step != ".").collect()
 }

@@ -48,7 +48,7 @@ fn output_arguments_and_exit() {
     assert_eq!(out.contents(), b"hello\n");
     assert_eq!(call(&mut store, &instance, "fault").unwrap(), 21);
     assert_eq!(call(&mut store, &instance, "args").unwrap(), 8);
-    assert_eq!(call(&mut store, &instance, "socket").unwrap(), 58);
+    assert_eq!(call(&mut store, &instance, "socket").unwrap(), 57);
     let error = call(&mut store, &instance, "exit").unwrap_err();
     assert_eq!(error.downcast_ref(), Some(&I32Exit(9)), "{error:?}");
     let error = call(&mut store, &instance, "raise").unwrap_err();

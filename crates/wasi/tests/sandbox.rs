@@ -150,6 +150,8 @@ fn a_read_only_directory_stays_as_it_is() {
     }
     let sub = guest.open_dir(3, "sub").unwrap();
     for dir in [3, sub] {
+        // So that a library that masks what it asks for by what is passed on does ask to write, and is refused.
+        assert!(guest.fdstat(dir).unwrap().3.contains(Rights::FD_WRITE));
         assert_eq!(guest.mkdir(dir, "new"), Err(Errno::Notcapable));
         assert_eq!(guest.unlink(dir, "other"), Err(Errno::Notcapable));
         assert_eq!(guest.rmdir(dir, "deep"), Err(Errno::Notcapable));
@@ -159,6 +161,40 @@ fn a_read_only_directory_stays_as_it_is() {
         assert_eq!(guest.link(dir, "other", LookupFlags::empty(), 4, "new"), Err(Errno::Notcapable));
         assert_eq!(guest.set_times(dir, "other", true, 0, 0, 5), Err(Errno::Notcapable));
     }
+}
+
+#[test]
+fn a_directory_is_not_opened_for_writing() {
+    let root = sandbox();
+    let mut guest = Guest::in_dir(&root.path().join("inside"));
+    let mut open = |path, rights| guest.open_as(3, path, true, OFlags::DIRECTORY, rights, 0);
+    assert_eq!(open("sub", Rights::FD_READ | Rights::FD_WRITE), Err(Errno::Isdir));
+    assert_eq!(open("file", Rights::FD_WRITE), Err(Errno::Notdir));
+    assert_eq!(open("absent", Rights::FD_WRITE), Err(Errno::Noent));
+    assert!(open("sub", Rights::FD_READ).is_ok());
+}
+
+#[test]
+fn a_name_is_given_to_one_directory() {
+    let root = sandbox();
+    let mut builder = builder();
+    builder.preopened_dir(root.path().join("inside"), "/data", Access::ReadWrite).unwrap();
+    for same in ["/data", "data", "/data/", "./data"] {
+        let error = builder.preopened_dir(root.path().join("outside"), same, Access::ReadOnly).err().unwrap();
+        assert!(error.to_string().contains("two directories are given as"), "{error:#}");
+    }
+    builder.preopened_dir(root.path().join("outside"), "/data/more", Access::ReadOnly).unwrap();
+}
+
+#[test]
+fn no_descriptor_is_a_socket() {
+    let root = sandbox();
+    let mut guest = Guest::in_dir(&root.path().join("inside"));
+    let file = guest.open(3, "file", NO_FLAGS).unwrap();
+    for open in [0, 3, file] {
+        assert_eq!(guest.ctx.sock_shutdown(open, 1), Err(Errno::Notsock));
+    }
+    assert_eq!(guest.ctx.sock_shutdown(file + 1, 1), Err(Errno::Badf));
 }
 
 #[test]
@@ -180,7 +216,8 @@ fn rights_can_be_given_up_but_not_gained() {
     guest.ctx.fd_fdstat_set_rights(3, Rights::PATH_OPEN.bits(), only_read).unwrap();
     assert_eq!(guest.open(3, "file", NO_FLAGS), Err(Errno::Notcapable));
     assert_eq!(guest.mkdir(3, "new"), Err(Errno::Notcapable));
-    let sub = guest.open_as(3, "sub", true, OFlags::DIRECTORY, Rights::all(), 0).unwrap();
+    let all_but_write = Rights::all() - Rights::FD_WRITE;
+    let sub = guest.open_as(3, "sub", true, OFlags::DIRECTORY, all_but_write, 0).unwrap();
     assert_eq!(guest.open(sub, "other", NO_FLAGS), Err(Errno::Notcapable));
     assert!(guest.open_as(sub, "other", true, NO_FLAGS, Rights::FD_READ, 0).is_ok());
 }

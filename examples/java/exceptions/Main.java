@@ -25,6 +25,16 @@ public final class Main {
         many(200_000);
     }
 
+    /** An exception that nobody catches: for a look at what the host says of it. */
+    @Export(name = "fail")
+    public static void fail(int depth) {
+        if (depth > 0) fail(depth - 1);
+        // Where nothing asks for the name of a class, TeaVM leaves the names out.
+        if (depth < 0) System.out.println(new IllegalStateException("too deep"));
+        System.out.println("about to fail");
+        throw new IllegalStateException("nobody wants me");
+    }
+
     private static String trace() {
         String result = TRACE.toString();
         TRACE.setLength(0);

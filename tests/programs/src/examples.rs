@@ -25,8 +25,8 @@ const COMPILED: [(&str, &[&str]); 3] =
 
 /// The programs of a language: `wat`, `kotlin`, `java` or `moonbit`. Compiles what has changed first.
 ///
-/// Without a JDK and Maven there are none in Kotlin and Java, without Node.js none in MoonBit, and the reason is printed;
-/// where the environment variable `CI` is set, that is a failure.
+/// Without a JDK and Maven there are none in Kotlin and Java, without Node.js none in MoonBit, and the reason is
+/// printed; where the environment variable `CI` is set, that is a failure.
 pub fn programs(language: &str) -> Vec<Program> {
     if language == "wat" {
         return collect(&folder().join("wat"), "wat", "wat");

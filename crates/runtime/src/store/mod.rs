@@ -74,6 +74,13 @@ unsafe impl<T: Send> Send for Store<T> {}
 // SAFETY: a shared borrow of the store only reads what it owns.
 unsafe impl<T: Sync> Sync for Store<T> {}
 
+/// A store of its own engine, with default data.
+impl<T: Default + 'static> Default for Store<T> {
+    fn default() -> Store<T> {
+        Store::new(&Engine::default(), T::default())
+    }
+}
+
 impl<T: 'static> Store<T> {
     /// An empty store.
     ///

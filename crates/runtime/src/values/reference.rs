@@ -55,6 +55,50 @@ impl Ref {
         }
     }
 
+    /// The function; `None` for the null of functions.
+    ///
+    /// # Panics
+    /// If it is a reference of another kind.
+    pub fn unwrap_func(&self) -> Option<&Func> {
+        match self {
+            Ref::Func(func) => func.as_ref(),
+            _ => panic!("a function was expected, not {self:?}"),
+        }
+    }
+
+    /// The host value; `None` for the null of host values.
+    ///
+    /// # Panics
+    /// If it is a reference of another kind.
+    pub fn unwrap_extern(&self) -> Option<&Rooted<ExternRef>> {
+        match self {
+            Ref::Extern(value) => value.as_ref(),
+            _ => panic!("a host value was expected, not {self:?}"),
+        }
+    }
+
+    /// The internal value; `None` for the null of internal values.
+    ///
+    /// # Panics
+    /// If it is a reference of another kind.
+    pub fn unwrap_any(&self) -> Option<&Rooted<AnyRef>> {
+        match self {
+            Ref::Any(value) => value.as_ref(),
+            _ => panic!("an internal value was expected, not {self:?}"),
+        }
+    }
+
+    /// The exception; `None` for the null of exceptions.
+    ///
+    /// # Panics
+    /// If it is a reference of another kind.
+    pub fn unwrap_exn(&self) -> Option<&Rooted<ExnRef>> {
+        match self {
+            Ref::Exn(value) => value.as_ref(),
+            _ => panic!("an exception was expected, not {self:?}"),
+        }
+    }
+
     /// The reference's own type.
     ///
     /// # Errors
@@ -155,5 +199,23 @@ impl From<Rooted<AnyRef>> for Ref {
 impl From<Rooted<ExnRef>> for Ref {
     fn from(value: Rooted<ExnRef>) -> Ref {
         Ref::Exn(Some(value))
+    }
+}
+
+impl From<Option<Rooted<ExternRef>>> for Ref {
+    fn from(value: Option<Rooted<ExternRef>>) -> Ref {
+        Ref::Extern(value)
+    }
+}
+
+impl From<Option<Rooted<AnyRef>>> for Ref {
+    fn from(value: Option<Rooted<AnyRef>>) -> Ref {
+        Ref::Any(value)
+    }
+}
+
+impl From<Option<Rooted<ExnRef>>> for Ref {
+    fn from(value: Option<Rooted<ExnRef>>) -> Ref {
+        Ref::Exn(value)
     }
 }

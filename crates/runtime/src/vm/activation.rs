@@ -24,9 +24,14 @@ pub struct ValueCell(pub [u8; 16]);
 pub enum Unwind {
     /// A trap.
     Trap(TrapRecord),
-    /// An exception that nothing caught: its `exnref`. A root of the collector only while it is pending; whoever takes
-    /// it out must root it before the next safepoint.
-    Exception(u32),
+    /// An exception that nothing caught.
+    Exception {
+        /// Its `exnref`. A root of the collector only while it is pending; whoever takes it out must root it before the
+        /// next safepoint.
+        reference: u32,
+        /// As [`TrapRecord::frames`], of the moment when no handler was found.
+        frames: Vec<usize>,
+    },
     /// An error of a host function.
     Error(anyhow::Error),
     /// A panic of a host function, to be resumed on the host's side.
@@ -133,11 +138,23 @@ impl Activation {
         }
     }
 
+    /// Notes where an exception was raised that leaves this call.
+    ///
+    /// # Safety
+    /// As [`raise`].
+    unsafe fn note_frames(&self) {
+        // SAFETY: only this thread reaches the activation, and the walk does not touch the field.
+        if let Some(Unwind::Exception { frames, .. }) = unsafe { &mut *self.pending.get() } {
+            // SAFETY: the exit was recorded, by the caller's promise.
+            *frames = unsafe { frames::capture(self.store) };
+        }
+    }
+
     /// The reference of the exception that is being raised, if it is one.
     fn pending_exception(&self) -> Option<u32> {
         // SAFETY: as in `set_pending`.
         match unsafe { &*self.pending.get() } {
-            Some(Unwind::Exception(reference)) => Some(*reference),
+            Some(Unwind::Exception { reference, .. }) => Some(*reference),
             Some(_) => None,
             None => abort("a call was to be unwound without a reason"),
         }
@@ -229,7 +246,10 @@ pub unsafe fn raise() -> ! {
                 barriers::resumed(activation, call, handler.fp);
                 handler
             }
-            None => activation.landing(),
+            None => {
+                activation.note_frames();
+                activation.landing()
+            }
         }
     };
     let Continuation { pc, sp, fp, payload } = continuation;
@@ -242,7 +262,7 @@ pub unsafe fn raise() -> ! {
 /// # Safety
 /// As [`raise`]; and the reference is an `exnref` of the innermost activation's store.
 pub unsafe fn throw(exception: u32) -> ! {
-    set_pending(Unwind::Exception(exception));
+    set_pending(Unwind::Exception { reference: exception, frames: Vec::new() });
     // SAFETY: passed on to the caller.
     unsafe { raise() }
 }
@@ -260,7 +280,7 @@ pub fn visit_activation_roots(store: *const StoreContext, visitor: &mut dyn Root
     while let Some(activation) = unsafe { innermost_of(store, next) } {
         // SAFETY: only this thread reaches the activation, and the visitor gets a copy. A visitor that entered compiled
         // code would push activations of its own and leave this one be.
-        if let Some(Unwind::Exception(reference)) = unsafe { &mut *activation.pending.get() } {
+        if let Some(Unwind::Exception { reference, .. }) = unsafe { &mut *activation.pending.get() } {
             let mut root = Reference(*reference);
             visitor.visit(&mut root);
             *reference = root.0;

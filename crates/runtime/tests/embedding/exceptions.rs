@@ -103,6 +103,22 @@ fn what_is_pending_outlasts_the_host_functions_called_meanwhile() -> Result<()> 
 }
 
 #[test]
+fn an_uncaught_exception_tells_where_it_was_thrown() -> Result<()> {
+    let text = r#"(module $m (tag $t) (func $thrower (throw $t)) (func $caught (export "run") (call $thrower)))"#;
+    for (backtrace, expected) in [(true, vec![Some("thrower"), Some("caught")]), (false, vec![])] {
+        let engine = Engine::new(legato::Config::new().optimize(false).wasm_backtrace(backtrace))?;
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &Module::new(&engine, text)?, &[])?;
+        let error = instance.get_typed_func::<(), ()>(&mut store, "run")?.call(&mut store, ()).unwrap_err();
+        assert!(error.is::<ThrownException>(), "{error:?}");
+        let found = error.downcast_ref::<legato::WasmBacktrace>();
+        let names: Vec<_> = found.iter().flat_map(|found| found.frames()).map(legato::FrameInfo::func_name).collect();
+        assert_eq!(names, expected);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_new_call_of_the_embedder_forgets_the_exception_of_the_last() -> Result<()> {
     for (mut store, instance) in stores()? {
         let throw = instance.get_typed_func::<i32, ()>(&mut store, "throw")?;

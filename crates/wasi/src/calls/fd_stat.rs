@@ -17,11 +17,17 @@ impl WasiCtx {
             Object::File(file) => (file.filetype, os::fd_flags(&file.file)?),
             Object::Dir(_) => (FileType::Directory, FdFlags::empty()),
         };
+        // A guest's library asks for no right that the directory does not pass on. Of a directory for reading it must
+        // ask for the right to write, so that opening fails, and not a write later.
+        let mut inheriting = descriptor.inheriting;
+        if matches!(&descriptor.object, Object::Dir(dir) if dir.read_only) {
+            inheriting |= Rights::FD_WRITE;
+        }
         let mut raw = [0; FDSTAT_SIZE as usize];
         raw[0] = filetype as u8;
         raw[2..4].copy_from_slice(&flags.bits().to_le_bytes());
         raw[8..16].copy_from_slice(&descriptor.rights.bits().to_le_bytes());
-        raw[16..24].copy_from_slice(&descriptor.inheriting.bits().to_le_bytes());
+        raw[16..24].copy_from_slice(&inheriting.bits().to_le_bytes());
         memory.write(result, &raw)
     }
 

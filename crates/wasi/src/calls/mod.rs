@@ -12,5 +12,6 @@ mod path;
 mod poll;
 mod proc;
 mod random;
+mod sock;
 
 pub(crate) use fd_stat::{NewTime, Times};

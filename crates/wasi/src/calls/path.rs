@@ -158,7 +158,11 @@ impl WasiCtx {
             if oflags != OFlags::DIRECTORY {
                 return Err(Errno::Inval);
             }
-            Object::Dir(OpenDir::new(dir.open_dir(name, follow)?, None))
+            let opened = dir.open_dir(name, follow)?;
+            if asked.contains(Rights::FD_WRITE) {
+                return Err(Errno::Isdir);
+            }
+            Object::Dir(OpenDir::new(opened, None, dir.read_only))
         } else {
             if asked.contains(Rights::FD_WRITE) && !passed_on.contains(Rights::FD_WRITE) {
                 return Err(Errno::Notcapable);
@@ -173,7 +177,7 @@ impl WasiCtx {
             let file = dir.open(name, &request)?;
             let filetype = os::file_type(Metadata::from_file(&file)?.file_type());
             if filetype == FileType::Directory {
-                Object::Dir(OpenDir::new(cap_std::fs::Dir::from_std_file(file), None))
+                Object::Dir(OpenDir::new(cap_std::fs::Dir::from_std_file(file), None, dir.read_only))
             } else {
                 Object::File(OpenFile { file, filetype })
             }
