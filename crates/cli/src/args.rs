@@ -4,10 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use legato::HeapConfig;
 
 use crate::exit::UsageError;
+
+/// The name of standard input, where a file is read, and of standard error, where a log is written.
+pub const STANDARD: &str = "-";
 
 /// Runs WebAssembly GC programs.
 #[derive(Debug, Parser)]
@@ -17,7 +21,8 @@ use crate::exit::UsageError;
     about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC",
     long_about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC, on a memory manager whose \
                   pauses and footprint you choose.",
-    after_help = "Run `legato help COMMAND` for a command's options and examples.",
+    override_usage = "legato [run] [OPTIONS] FILE [ARGS]...\n       legato COMMAND",
+    after_help = "`legato FILE` is `legato run FILE`. Run `legato help COMMAND` for a command's options and examples.",
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -31,17 +36,48 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// The command line of this process. Ends it where that is wrong, or asks for help.
+    pub fn of_process() -> Cli {
+        Cli::parse_command_line(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Parses a command line. One without a command is that of `run`, if it names a file.
+    fn parse_command_line(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Cli, clap::Error> {
+        let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+        let error = match Cli::try_parse_from(&args) {
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) => error,
+            result => return result,
+        };
+        args.insert(1, "run".into());
+        match Cli::try_parse_from(&args) {
+            Ok(Cli { verbose, command: Command::Run(run) }) if run.names_a_file() => {
+                Ok(Cli { verbose, command: Command::Run(run) })
+            }
+            // An option of `run` with something wrong.
+            Err(of_run) if args.get(2).is_some_and(|first| first.as_encoded_bytes().starts_with(b"-")) => Err(of_run),
+            _ => Err(error),
+        }
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a program
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Compile a module to machine code ahead of time
     Compile(CompileArgs),
     /// Show what a module imports, exports and uses
     Inspect(InspectArgs),
     /// Show or clear the cache of compiled code
     Cache(CacheCommand),
+    /// Run scripts of the WebAssembly specification's tests
+    Wast(WastArgs),
+    /// Print a script that completes command lines in a shell
+    Completions(CompletionsArgs),
+    /// Write the manual's pages
+    Man(ManArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -57,7 +93,8 @@ Host:
 
 Exit status:
   the program's own;  1 if it cannot be loaded or linked;  2 for a wrong command line;  124 after --timeout;
-  134 after a trap or an uncaught exception;  128 + N if it raised signal N
+  134 after a trap or an uncaught exception;  128 + N if it raised signal N, or signal N stopped it
+  (SIGINT or SIGTERM: what was asked about the collector is told all the same; a second signal ends legato at once)
 
 Examples:
   legato run hello.wasm                               a Kotlin or Java program
@@ -75,7 +112,8 @@ fn heap_help() -> String {
 Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
 
 {}
-Defaults stand in brackets. Sizes are bytes, or take K, M, G. Code is compiled for one kind of references and one layout
+Defaults stand in brackets. Sizes are bytes, or take K, M, G, T. The environment variable LEGATO_HEAP is read first, and
+has the same form. Code is compiled for one kind of references and one layout
 of arrays: run a precompiled file with those it was compiled for.",
         HeapConfig::help()
     )
@@ -102,17 +140,17 @@ pub struct CacheArgs {
     #[arg(long, value_name = "DIR|off", env = "LEGATO_CACHE", hide_env_values = true)]
     pub cache: Option<PathBuf>,
 
-    /// The most that the cache may hold; what was used least recently goes first
-    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
-    pub cache_size: usize,
+    /// The most that the cache may hold; what was used least recently goes first [default: 512M]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub cache_size: Option<usize>,
 }
 
 /// Options for watching the collector.
 #[derive(Debug, Args)]
 pub struct GcArgs {
-    /// Print a line to standard error for each garbage collection
-    #[arg(long)]
-    pub gc_log: bool,
+    /// Print a line for each garbage collection, to standard error or to FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD)]
+    pub gc_log: Option<PathBuf>,
 
     /// Print what the collections cost to standard error at the end, however the program ends: json is the last line
     #[arg(long, value_name = "FORMAT")]
@@ -178,7 +216,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub gc: GcArgs,
 
-    /// The module (.wasm, .wat, or with --precompiled made by `legato compile`), then the program's arguments
+    /// The module (.wasm, .wat, or with --precompiled made by `legato compile`; - for standard input), then the
+    /// program's arguments
     // One list, so that what looks like an option after FILE is the program's.
     #[arg(value_names = ["FILE", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     file_and_args: Vec<OsString>,
@@ -188,6 +227,11 @@ impl RunArgs {
     /// The module's file.
     pub fn file(&self) -> &Path {
         self.file_and_args.first().map_or(Path::new(""), Path::new)
+    }
+
+    /// Whether it is likely that a file is meant, and no command written wrong.
+    fn names_a_file(&self) -> bool {
+        self.file() == STANDARD || self.file().extension().is_some() || self.file().exists()
     }
 
     /// The program's arguments.
@@ -216,7 +260,7 @@ pub struct CompileArgs {
     #[command(flatten)]
     pub engine: EngineArgs,
 
-    /// The module: .wasm or .wat
+    /// The module: .wasm or .wat, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
@@ -228,7 +272,7 @@ pub struct CompileArgs {
 /// `legato inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The module: .wasm, .wat, or a file made by `legato compile`
+    /// The module: .wasm, .wat, or a file made by `legato compile`; or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -254,6 +298,40 @@ pub enum CacheAction {
     Size,
     /// Remove all that it holds
     Clear,
+}
+
+/// `legato wast`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints a line for each directive that does not do what the script expects; exit status 1 if there is one.")]
+pub struct WastArgs {
+    #[command(flatten)]
+    pub engine: EngineArgs,
+
+    /// The scripts: .wast, or - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+/// `legato completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  legato completions bash >~/.local/share/bash-completion/completions/legato")]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `legato man`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  legato man ~/.local/share/man/man1 && man legato")]
+pub struct ManArgs {
+    /// The directory to write them to: a page for legato, and one for each command
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }
 
 /// A directory of the host and the guest's name for it.
@@ -284,7 +362,12 @@ fn env(text: &str) -> Result<(String, Option<String>), String> {
     Ok((key.into(), value))
 }
 
-fn heap_option(text: &str) -> Result<(String, String), String> {
+/// An option of the heap, as `--heap` takes it.
+///
+/// # Errors
+///
+/// What it must look like.
+pub fn heap_option(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.into(), value.into())),
         _ => Err("expected KEY=VALUE".into()),
@@ -320,6 +403,7 @@ fn size(text: &str) -> Result<usize, String> {
         "K" | "k" | "KiB" => 1024.0,
         "M" | "m" | "MiB" => 1024.0 * 1024.0,
         "G" | "g" | "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "T" | "t" | "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
         _ => return Err(wrong()),
     };
     let bytes = value * unit;
@@ -348,6 +432,25 @@ mod tests {
         for line in HeapConfig::help().lines() {
             assert!(run.contains(line), "{line} is not in\n{run}");
         }
+    }
+
+    #[test]
+    fn the_run_may_be_left_out() {
+        for args in [
+            &["legato", "x.wasm", "-x"][..],
+            &["legato", "--invoke", "f", "x.wasm", "-x"],
+            &["legato", "-v", "-", "-x"],
+        ] {
+            let cli = Cli::parse_command_line(args).unwrap();
+            let Command::Run(run) = cli.command else { panic!("{args:?} was parsed as something else") };
+            assert_eq!(run.args().unwrap(), ["-x"], "{args:?}");
+            assert_eq!(cli.verbose > 0, args[1] == "-v");
+        }
+        let kind = |args: &[&str]| Cli::parse_command_line(args).unwrap_err().kind();
+        assert_eq!(kind(&["legato", "rum", "x.wasm"]), ErrorKind::InvalidSubcommand);
+        assert_eq!(kind(&["legato", "--frobnicate", "x.wasm"]), ErrorKind::UnknownArgument);
+        assert_eq!(kind(&["legato", "run", "--frobnicate"]), ErrorKind::UnknownArgument);
+        assert_eq!(kind(&["legato"]), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
     }
 
     #[test]

@@ -63,7 +63,10 @@ pub fn failure(error: &Error) -> i32 {
         return exit::USAGE;
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
-        complain(format_args!("legato: {trap}"));
+        match trap {
+            Trap::AllocationFailure | Trap::AllocationTooLarge => complain(exhausted(error)),
+            _ => complain(format_args!("legato: {trap}")),
+        }
         backtrace(error);
         return exit::TRAP;
     }
@@ -75,6 +78,14 @@ pub fn failure(error: &Error) -> i32 {
     complain(format_args!("legato: error: {}", sentence(error)));
     backtrace(error);
     exit::FAILURE
+}
+
+/// What a failed allocation lacked, and who can help.
+fn exhausted(error: &Error) -> String {
+    let mut parts = parts(error);
+    // The trap is what happened, and what stands before it why.
+    parts.reverse();
+    format!("legato: {}; --heap max=SIZE sets the most that it may have, 4G at most", parts.join(": "))
 }
 
 /// Where in the guest it happened, as far as known.
@@ -89,8 +100,10 @@ pub fn backtrace(error: &Error) {
 
 /// The error and its causes, without the backtrace among them.
 fn sentence(error: &Error) -> String {
+    parts(error).join(": ")
+}
+
+fn parts(error: &Error) -> Vec<String> {
     let backtrace = error.downcast_ref::<WasmBacktrace>().map(ToString::to_string);
-    let parts: Vec<_> =
-        error.chain().map(ToString::to_string).filter(|part| Some(part) != backtrace.as_ref()).collect();
-    parts.join(": ")
+    error.chain().map(ToString::to_string).filter(|part| Some(part) != backtrace.as_ref()).collect()
 }

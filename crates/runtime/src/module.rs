@@ -52,12 +52,11 @@ impl Module {
     /// The module from the cache; or compiled, and kept there.
     fn through(cache: &Cache, engine: &Engine, binary: &[u8]) -> Result<Module> {
         let key = Key::of(binary, engine.options())?;
-        if let Some(contents) = cache.find(&key) {
-            let module = serialize::decode_contents(&contents).and_then(|module| serialize::for_engine(engine, module));
-            match module.and_then(|module| Module::publish(engine, module)) {
-                Ok(module) => return Ok(module),
-                Err(error) => log::info!("cached code is not used: {error:#}"),
-            }
+        let decode = |contents: &[u8]| {
+            Module::publish(engine, serialize::for_engine(engine, serialize::decode_contents(contents)?)?)
+        };
+        if let Some(module) = cache.find(&key, decode) {
+            return Ok(module);
         }
         let module = legato_compiler::compile(binary, engine.options())?;
         cache.keep(&key, &serialize::encode_contents(&module)?);
