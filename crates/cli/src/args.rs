@@ -1,5 +1,7 @@
 //! The command line.
 
+mod values;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +11,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use legato::HeapConfig;
 
 use crate::exit::UsageError;
+pub use values::{DirMapping, heap_option};
+use values::{dir, duration, env, preload, size};
 
 /// The name of standard input, where a file is read, and of standard error, where a log is written.
 pub const STANDARD: &str = "-";
@@ -18,9 +22,9 @@ pub const STANDARD: &str = "-";
 #[command(
     name = "legato",
     version,
-    about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC",
-    long_about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC, on a memory manager whose \
-                  pauses and footprint you choose.",
+    about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC",
+    long_about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC, on a memory \
+                  manager whose pauses and footprint you choose.",
     override_usage = "legato [run] [OPTIONS] FILE [ARGS]...\n       legato COMMAND",
     after_help = "`legato FILE` is `legato run FILE`. Run `legato help COMMAND` for a command's options and examples.",
     subcommand_required = true,
@@ -88,8 +92,8 @@ Entry:
   has. `--invoke NAME` calls an exported function instead; ARGS are then its arguments, and its results are printed.
 
 Host:
-  Modules get WASI preview 1 and, when they ask for it, the host of TeaVM. They reach the directories given with --dir and
-  nothing outside them.
+  Modules get WASI preview 1 and, when they ask for it, the host of TeaVM or MoonBit. They reach the directories given with
+  --dir and nothing outside them. Other modules provide what else is imported: --preload.
 
 Exit status:
   the program's own;  1 if it cannot be loaded or linked;  2 for a wrong command line;  124 after --timeout;
@@ -161,6 +165,15 @@ pub struct GcArgs {
     pub gc_report: Option<PathBuf>,
 }
 
+/// The values of `--compilation`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CompilationTime {
+    /// Each function when it is first called
+    Lazy,
+    /// All functions before the program starts
+    Eager,
+}
+
 /// The forms of `--gc-stats`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum StatsFormat {
@@ -186,6 +199,14 @@ pub struct RunArgs {
     #[arg(long = "env", value_name = "KEY[=VALUE]", value_parser = env)]
     pub env: Vec<(String, Option<String>)>,
 
+    /// Let the module of FILE provide imports from NAME; may be repeated, and each may import from those before it
+    #[arg(long = "preload", value_name = "NAME=FILE", value_parser = preload)]
+    pub preloads: Vec<(String, PathBuf)>,
+
+    /// Run although functions are imported that nobody provides: a call of one traps
+    #[arg(long)]
+    pub stub_unknown_imports: bool,
+
     /// Call this exported function with ARGS, and print its results
     #[arg(long, value_name = "NAME")]
     pub invoke: Option<String>,
@@ -199,6 +220,15 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub cache: CacheArgs,
+
+    /// When functions are compiled: each when it is first called, or all before the program starts
+    #[arg(long, value_name = "WHEN", default_value = "lazy")]
+    pub compilation: CompilationTime,
+
+    /// Write a line for each function that is compiled because it is called, to FILE or else to standard error: when
+    /// (since the start), which, how long it took, how much code it has become
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub compile_log: Option<Option<PathBuf>>,
 
     /// Stop the program after this time: 500ms, 10s, 2m, 1h
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -334,86 +364,6 @@ pub struct ManArgs {
     pub directory: PathBuf,
 }
 
-/// A directory of the host and the guest's name for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirMapping {
-    /// The host's path.
-    pub host: PathBuf,
-    /// The guest's name.
-    pub guest: String,
-}
-
-fn dir(text: &str) -> Result<DirMapping, String> {
-    let (host, guest) = text.split_once("::").unwrap_or((text, text));
-    if host.is_empty() || guest.is_empty() {
-        return Err("expected HOST or HOST::GUEST".into());
-    }
-    Ok(DirMapping { host: host.into(), guest: guest.into() })
-}
-
-fn env(text: &str) -> Result<(String, Option<String>), String> {
-    let (key, value) = match text.split_once('=') {
-        Some((key, value)) => (key, Some(value.to_string())),
-        None => (text, None),
-    };
-    if key.is_empty() {
-        return Err("expected KEY or KEY=VALUE".into());
-    }
-    Ok((key.into(), value))
-}
-
-/// An option of the heap, as `--heap` takes it.
-///
-/// # Errors
-///
-/// What it must look like.
-pub fn heap_option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.into(), value.into())),
-        _ => Err("expected KEY=VALUE".into()),
-    }
-}
-
-/// A number and what follows it.
-fn number(text: &str) -> Option<(f64, &str)> {
-    let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
-    let value = text[..end].parse().ok()?;
-    Some((value, &text[end..]))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a number with a unit, such as 500ms, 10s, 2m or 1h".to_string();
-    let (value, unit) = number(text).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())
-}
-
-fn size(text: &str) -> Result<usize, String> {
-    let wrong = || "expected a size in bytes, such as 65536, 512K, 8M or 1.5G".to_string();
-    let (value, unit) = number(text).ok_or_else(wrong)?;
-    let unit = match unit {
-        "" | "B" => 1.0,
-        "K" | "k" | "KiB" => 1024.0,
-        "M" | "m" | "MiB" => 1024.0 * 1024.0,
-        "G" | "g" | "GiB" => 1024.0 * 1024.0 * 1024.0,
-        "T" | "t" | "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = value * unit;
-    // Up to here every whole number is exact.
-    if bytes > (1u64 << 53) as f64 {
-        return Err("too large".into());
-    }
-    Ok(bytes as usize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -451,22 +401,6 @@ mod tests {
         assert_eq!(kind(&["legato", "--frobnicate", "x.wasm"]), ErrorKind::UnknownArgument);
         assert_eq!(kind(&["legato", "run", "--frobnicate"]), ErrorKind::UnknownArgument);
         assert_eq!(kind(&["legato"]), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
-    }
-
-    #[test]
-    fn durations_and_sizes() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "10", "s", "-1s", "1d", "1.2.3s", "99999999999999999999999h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(size("8M"), Ok(8 << 20));
-        assert_eq!(size("1.5k"), Ok(1536));
-        assert_eq!(size("77"), Ok(77));
-        for wrong in ["", "M", "-1", "8X", "9999999999G"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -3,8 +3,10 @@
 mod args;
 mod cache;
 mod compile;
+mod compile_log;
 mod exit;
 mod gc;
+mod imports;
 mod inspect;
 mod invoke;
 mod limits;

@@ -26,6 +26,14 @@ pub struct CompiledModule {
     pub builtins: Vec<CodeRange>,
     /// Trampolines for the signatures of imported, exported and escaping functions.
     pub trampolines: Vec<Trampolines>,
+    /// What the code's addresses mean.
+    pub tables: CodeTables,
+}
+
+/// What the addresses of a piece of code mean: all of a module's, or one function's. Offsets count from where the code
+/// that the module's own offsets count from begins.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CodeTables {
     /// Places that may trap, ascending by code offset.
     pub traps: Vec<TrapSite>,
     /// Stack maps, ascending by code offset (of the return address).

@@ -23,7 +23,7 @@ pub fn compile(wasm: &[u8], options: &CompileOptions) -> Result<CompiledModule, 
 
 /// Calls `work` for every item, with scratch memory that it may keep, in parallel where `options` say so. The results
 /// are in the order of the items. If several fail, the error is that of the first one, so that it is always the same.
-fn each<I: Send, S: Default, T: Send>(
+pub(crate) fn each<I: Send, S: Default, T: Send>(
     items: Vec<I>,
     options: &CompileOptions,
     work: impl Fn(I, &mut S) -> Result<T, CompileError> + Sync,

@@ -49,7 +49,7 @@ fn code_bytes(globals: usize) -> usize {
     options.verify = false;
     options.parallel = true;
     let module = compile(&bytes, &options).expect("compiles");
-    assert!(module.stack_maps.entries.len() > globals);
+    assert!(module.tables.stack_maps.entries.len() > globals);
     println!("{globals} globals, {instructions} instructions: {} bytes", module.code.len());
     module.code.len()
 }
@@ -98,9 +98,9 @@ fn whole_programs() {
                 module.code.len() >> 10,
                 start.elapsed(),
                 module.functions.len(),
-                module.stack_maps.entries.len(),
-                module.stack_maps.slots.len(),
-                module.traps.len(),
+                module.tables.stack_maps.entries.len(),
+                module.tables.stack_maps.slots.len(),
+                module.tables.traps.len(),
             );
         }
     }

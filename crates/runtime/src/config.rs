@@ -1,13 +1,29 @@
 //! What an embedder chooses for an [`Engine`](crate::Engine).
 
+use std::fmt;
+use std::sync::Arc;
+
 use anyhow::Result;
 use legato_compiler::{CompileOptions, Features};
 use legato_heap::HeapConfig;
 
 use crate::Cache;
+use crate::vm::CompileObserver;
 
 /// Stack that compiled code may take by default, in bytes.
 const DEFAULT_WASM_STACK: usize = 1 << 20;
+
+/// When functions are compiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compilation {
+    /// All of them when the module is made, on several threads: a program runs without any delay once it runs.
+    #[default]
+    Eager,
+    /// Each when it is first called, by the thread that calls it: a program runs soon. The module is validated as a
+    /// whole before. A function that the code generator refuses, as it passes one of its limits, ends the first call of
+    /// it with an error. Where a processor offers no such thing (AArch64 at present), this is `Eager`.
+    Lazy,
+}
 
 /// The configuration of an [`Engine`](crate::Engine).
 ///
@@ -24,9 +40,21 @@ pub struct Config {
     pub(crate) optimize: bool,
     pub(crate) parallel: bool,
     pub(crate) verify_compiler: bool,
+    pub(crate) compilation: Compilation,
+    pub(crate) compile_observer: Option<Observer>,
     pub(crate) max_wasm_stack: usize,
     pub(crate) backtrace: bool,
     pub(crate) cache: Option<Cache>,
+}
+
+/// Told of what is compiled.
+#[derive(Clone)]
+pub(crate) struct Observer(pub(crate) Arc<CompileObserver>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 impl Default for Config {
@@ -44,6 +72,8 @@ impl Config {
             optimize: true,
             parallel: true,
             verify_compiler: false,
+            compilation: Compilation::default(),
+            compile_observer: None,
             max_wasm_stack: DEFAULT_WASM_STACK,
             backtrace: true,
             cache: None,
@@ -93,6 +123,18 @@ impl Config {
     /// safepoint at which the collector may have moved its object: slow, for tests and fuzzing. Off by default.
     pub fn compiler_verifier(&mut self, on: bool) -> &mut Config {
         self.verify_compiler = on;
+        self
+    }
+
+    /// When functions are compiled. [`Compilation::Eager`] by default.
+    pub fn compilation(&mut self, compilation: Compilation) -> &mut Config {
+        self.compilation = compilation;
+        self
+    }
+
+    /// Has an observer told of each function that has been compiled because it was called, by the thread that did it.
+    pub fn compile_observer(&mut self, observer: Arc<CompileObserver>) -> &mut Config {
+        self.compile_observer = Some(Observer(observer));
         self
     }
 

@@ -45,7 +45,7 @@ mod vm;
 
 pub use anyhow::{Error, Result};
 pub use cache::{Cache, CacheSize};
-pub use config::Config;
+pub use config::{Compilation, Config};
 pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};
 pub use func::{Caller, Func, IntoFunc, TypedFunc, WasmParams, WasmResults, WasmRet, WasmTy};
@@ -73,6 +73,7 @@ pub use types::{
     Mutability, RefType, StorageType, StructType, TableType, TagType, ValType,
 };
 pub use values::{Ref, V128, Val};
+pub use vm::{CompileObserver, Compiled};
 
 /// The programs in `docs/embedding.md`, to be compiled and run.
 #[cfg(doctest)]

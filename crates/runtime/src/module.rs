@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use legato_compiler::OnDemand;
 use legato_compiler::abi::ContextLayout;
 use legato_compiler::artifact::CompiledModule;
 use legato_compiler::module::{ExportKind, ModuleInfo};
@@ -12,8 +13,8 @@ use legato_heap::TypeId;
 use rustc_hash::FxHashMap;
 
 use crate::cache::{Cache, Key};
-use crate::vm::CodeImage;
-use crate::{Engine, ExportType, ExternType, ImportType, serialize};
+use crate::vm::{CodeImage, KeptCode};
+use crate::{Compilation, Engine, ExportType, ExternType, ImportType, serialize};
 
 /// A compiled module. Cheap to clone.
 #[derive(Clone)]
@@ -26,6 +27,18 @@ struct ModuleInner {
     image: Arc<CodeImage>,
     type_ids: Vec<TypeId>,
     exports: FxHashMap<String, ExportKind>,
+    /// Where functions are kept that are compiled when they are called, and under which key.
+    keeper: Option<(Cache, Key)>,
+}
+
+impl Drop for ModuleInner {
+    fn drop(&mut self) {
+        if let Some((cache, key)) = &self.keeper
+            && let Some(contents) = self.image.code_to_be_kept()
+        {
+            cache.keep(key, &contents);
+        }
+    }
 }
 
 impl Module {
@@ -43,14 +56,7 @@ impl Module {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn from_binary(engine: &Engine, binary: &[u8]) -> Result<Module> {
-        match engine.cache() {
-            Some(cache) => Module::through(cache, engine, binary),
-            None => Module::publish(engine, legato_compiler::compile(binary, engine.options())?),
-        }
-    }
-
-    /// The module from the cache; or compiled, and kept there.
-    fn through(cache: &Cache, engine: &Engine, binary: &[u8]) -> Result<Module> {
+        let Some(cache) = engine.cache() else { return Module::compiled(engine, binary, None) };
         let key = Key::of(binary, engine.options())?;
         let decode = |contents: &[u8]| {
             Module::publish(engine, serialize::for_engine(engine, serialize::decode_contents(contents)?)?)
@@ -58,8 +64,29 @@ impl Module {
         if let Some(module) = cache.find(&key, decode) {
             return Ok(module);
         }
+        Module::compiled(engine, binary, Some((cache, key)))
+    }
+
+    /// A module that is compiled as the engine's configuration says. The cache gets its code under this key: of one
+    /// whose functions are compiled when they are called, once it is dropped, those that have been.
+    fn compiled(engine: &Engine, binary: &[u8], keeper: Option<(&Cache, Key)>) -> Result<Module> {
+        let config = engine.config();
+        if config.compilation == Compilation::Lazy && CodeImage::CAN_BE_LAZY {
+            let observer = config.compile_observer.as_ref().map(|observer| Arc::clone(&observer.0));
+            let keeper = keeper.map(|(cache, key)| (cache.clone(), key.of_functions()));
+            let kept = match &keeper {
+                Some((cache, key)) => cache
+                    .find(key, |contents| Ok(KeptCode::from_contents(Some(contents))))
+                    .unwrap_or_else(|| KeptCode::from_contents(None)),
+                None => KeptCode::default(),
+            };
+            let image = CodeImage::lazy(OnDemand::new(binary, engine.options())?, observer, kept)?;
+            return Module::of_image(engine, image, keeper);
+        }
         let module = legato_compiler::compile(binary, engine.options())?;
-        cache.keep(&key, &serialize::encode_contents(&module)?);
+        if let Some((cache, key)) = keeper {
+            cache.keep(&key, &serialize::encode_contents(&module)?);
+        }
         Module::publish(engine, module)
     }
 
@@ -113,20 +140,25 @@ impl Module {
         serialize::is_precompiled(bytes)
     }
 
-    /// The module as bytes that [`deserialize`](Self::deserialize) loads without compiling.
+    /// The module as bytes that [`deserialize`](Self::deserialize) loads without compiling. If it is
+    /// [lazy](crate::Compilation::Lazy), all of it is compiled now.
     ///
     /// # Errors
-    /// If it cannot be encoded.
+    /// If it cannot be encoded, or its compilation now fails.
     pub fn serialize(&self) -> Result<Vec<u8>> {
-        serialize::encode(&self.inner.image.to_compiled_module())
+        serialize::encode(&self.inner.image.to_compiled_module()?)
     }
 
     fn publish(engine: &Engine, module: CompiledModule) -> Result<Module> {
-        let type_ids = engine.types().register_module(&module.info)?;
-        let exports = module.info.exports.iter().cloned().collect();
-        let image = CodeImage::publish(module)?;
+        Module::of_image(engine, CodeImage::publish(module)?, None)
+    }
+
+    fn of_image(engine: &Engine, image: Arc<CodeImage>, keeper: Option<(Cache, Key)>) -> Result<Module> {
+        let info = &image.module().info;
+        let type_ids = engine.types().register_module(info)?;
+        let exports = info.exports.iter().cloned().collect();
         engine.note_trampolines(&image);
-        Ok(Module { inner: Arc::new(ModuleInner { engine: engine.clone(), image, type_ids, exports }) })
+        Ok(Module { inner: Arc::new(ModuleInner { engine: engine.clone(), image, type_ids, exports, keeper }) })
     }
 
     /// The engine that compiled it.
@@ -171,9 +203,9 @@ impl Module {
         &self.inner.image.module().info
     }
 
-    /// Bytes of machine code.
+    /// Bytes of machine code: of what has been compiled, if it is [lazy](crate::Compilation::Lazy).
     pub fn code_size(&self) -> usize {
-        self.inner.image.code().len()
+        self.inner.image.code_size()
     }
 
     pub(crate) fn export(&self, name: &str) -> Option<ExportKind> {

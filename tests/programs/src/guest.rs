@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use legato::{Config, Engine, HeapConfig, Linker, Module, Store};
+use legato::{Compilation, Config, Engine, HeapConfig, Linker, Module, Store};
+use legato_moonbit::MoonBitCtx;
 use legato_teavm::TeaVmCtx;
 use legato_wasi::{Access, I32Exit, Output, OutputPipe, WasiCtx, WasiCtxBuilder};
 
@@ -13,6 +14,7 @@ use legato_wasi::{Access, I32Exit, Output, OutputPipe, WasiCtx, WasiCtxBuilder};
 struct Host {
     wasi: WasiCtx,
     teavm: TeaVmCtx,
+    moonbit: MoonBitCtx,
 }
 
 /// What a program did.
@@ -48,7 +50,19 @@ fn compiled(path: &Path, heap: HeapConfig) -> Result<Module> {
 /// # Errors
 /// Those of compilation and linking; a trap, an uncaught exception, or an exit code other than 0.
 pub fn run(path: &Path, heap: HeapConfig) -> Result<Ended> {
-    let module = compiled(path, heap)?;
+    start(path, compiled(path, heap)?)
+}
+
+/// As [`run`], on the default heap, with each function compiled when it is first called.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_lazily(path: &Path) -> Result<Ended> {
+    let engine = Engine::new(Config::new().compilation(Compilation::Lazy).compiler_verifier(true))?;
+    start(path, Module::from_file(&engine, path)?)
+}
+
+fn start(path: &Path, module: Module) -> Result<Ended> {
     let engine = module.engine().clone();
 
     let output = OutputPipe::new();
@@ -61,7 +75,7 @@ pub fn run(path: &Path, heap: HeapConfig) -> Result<Ended> {
         wasi.preopened_dir(&data, "/", Access::ReadOnly)?;
     }
     let teavm = TeaVmCtx::new(output.clone(), std::io::stderr());
-    let mut store = Store::new(&engine, Host { wasi: wasi.build(), teavm });
+    let mut store = Store::new(&engine, Host { wasi: wasi.build(), teavm, moonbit: MoonBitCtx::default() });
     let mut linker = Linker::new(&engine);
     legato_wasi::add_to_linker(&mut linker, |host: &mut Host| &mut host.wasi)?;
     let entry = if legato_teavm::is_teavm_module(&module) {
@@ -70,6 +84,9 @@ pub fn run(path: &Path, heap: HeapConfig) -> Result<Ended> {
     } else {
         "_start"
     };
+    if legato_moonbit::is_moonbit_module(&module) {
+        legato_moonbit::add_to_linker(&mut linker, &module, |host: &mut Host| (&mut host.moonbit, &mut host.wasi))?;
+    }
     let instance = linker.instantiate(&mut store, &module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, entry)?;
     if let Err(error) = start.call(&mut store, ()) {

@@ -1,33 +1,39 @@
-//! Every example program prints what it must, under each row of the test matrix: a test for each language and row, so
-//! that `cargo test -p legato-program-tests wat` or `... thin-handles` runs some.
+//! Every example program prints what it must, under each row of the test matrix, and once with functions compiled when
+//! they are called: a test for each language and row, so that `cargo test -p legato-program-tests wat` or `... thin-handles` runs some.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use legato_program_tests::{examples, guest};
-use legato_test_matrix::{PROGRAMS, Row};
+use legato_program_tests::{examples, guest, guest::Ended};
+use legato_test_matrix::PROGRAMS;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() -> ExitCode {
     let trials = PROGRAMS.rows().into_iter().flat_map(|row| {
         LANGUAGES.map(|language| {
             let row = row.clone();
-            Trial::test(format!("{language} under {row}"), move || check(language, &row))
+            Trial::test(format!("{language} under {row}"), move || {
+                check(language, &row.to_string(), |path| guest::run(path, row.heap()))
+            })
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    let lazy = "compilation=lazy";
+    let lazily =
+        |language| Trial::test(format!("{language} under {lazy}"), move || check(language, lazy, guest::run_lazily));
+    libtest_mimic::run(&Arguments::from_args(), trials.chain(LANGUAGES.map(lazily)).collect()).exit_code()
 }
 
-const LANGUAGES: [&str; 3] = ["wat", "java", "kotlin"];
+const LANGUAGES: [&str; 4] = ["wat", "java", "kotlin", "moonbit"];
 
-/// Runs the programs of a language under a configuration; the number of collections must be at least one in all.
-fn check(language: &str, row: &Row) -> Result<(), Failed> {
+/// Runs the programs of a language by `run`; the number of collections must be at least one in all.
+fn check(language: &str, row: &str, run: impl Fn(&Path) -> anyhow::Result<Ended>) -> Result<(), Failed> {
     let start = Instant::now();
     let programs = examples::programs(language);
     let mut collections = 0;
     let mut failures = Vec::new();
     for program in &programs {
-        match guest::run(&program.module, row.heap()) {
+        match run(&program.module) {
             Ok(ended) => {
                 collections += ended.collections;
                 if ended.output != program.expected {

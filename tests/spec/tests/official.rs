@@ -1,22 +1,31 @@
-//! The official suite, every directive, under each row of the test matrix: a test for each, named by its settings, so
-//! that they run side by side and `cargo test -p legato-spec-tests thin-handles` runs some. The environment variable
-//! `LEGATO_SPEC` names a part of the files' names.
+//! The official suite, every directive, under each row of the test matrix, and once with functions compiled when they are
+//! called: a test for each, named by its settings, so that they run side by side and
+//! `cargo test -p legato-spec-tests thin-handles` runs some, `... compilation` the last. The environment variable `LEGATO_SPEC`
+//! names a part of the files' names.
 
 use std::process::ExitCode;
 
-use legato::{Config, Engine};
+use legato::{Compilation, Config, Engine};
 use legato_spec_tests::suite;
 use legato_test_matrix::{OFFICIAL, Row};
 use legato_wast::Counts;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() -> ExitCode {
-    let trial = |row: Row| Trial::test(row.to_string(), move || run_suite(&row));
-    libtest_mimic::run(&Arguments::from_args(), OFFICIAL.rows().into_iter().map(trial).collect()).exit_code()
+    let eager = |row: Row| Trial::test(row.to_string(), move || run_suite(&row.to_string(), &configuration(&row)));
+    let mut trials: Vec<_> = OFFICIAL.rows().into_iter().map(eager).collect();
+    trials.push(Trial::test("compilation=lazy", || {
+        run_suite("compilation=lazy", Config::new().compilation(Compilation::Lazy).compiler_verifier(true))
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn run_suite(row: &Row) -> Result<(), Failed> {
-    let mut config = Config::new().heap(row.heap()).clone();
+fn configuration(row: &Row) -> Config {
+    Config::new().heap(row.heap()).clone()
+}
+
+fn run_suite(row: &str, config: &Config) -> Result<(), Failed> {
+    let mut config = config.clone();
     let engine = Engine::new(&config).expect("an engine");
     let engine_before_multi_memory = Engine::new(config.wasm_multi_memory(false)).expect("an engine");
     let only = std::env::var("LEGATO_SPEC").unwrap_or_default();

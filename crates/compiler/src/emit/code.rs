@@ -8,12 +8,13 @@ use cranelift_codegen::ir::{self, ExternalName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::{Context, ExceptionContextLoc, FinalizedMachExceptionHandler, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
+use serde::{Deserialize, Serialize};
 
 use crate::artifact::TrapCode;
 use crate::lower::env::Symbol;
 
 /// The code of a function or trampoline, with offsets from its own start.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct FunctionCode {
     /// Index in the module; `u32::MAX` for trampolines.
     pub(super) index: u32,
@@ -34,15 +35,38 @@ pub struct FunctionCode {
     pub(super) listing: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy)]
+impl FunctionCode {
+    /// Bytes of machine code.
+    pub fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What the offset at which it is placed must be a multiple of, in bytes.
+    pub fn alignment(&self) -> u32 {
+        self.alignment
+    }
+
+    /// Offset of the function's body in the module file.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// What the code calls, in the order of the calls; some perhaps more than once.
+    pub fn symbols(&self) -> impl Iterator<Item = Symbol> + '_ {
+        self.relocations.iter().map(|relocation| relocation.target)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Relocation {
     pub(super) offset: u32,
+    #[serde(with = "super::kept::relocation")]
     pub(super) kind: Reloc,
     pub(super) target: Symbol,
     pub(super) addend: i64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CodeCallSite {
     pub(super) offset: u32,
     pub(super) sp_distance: u32,

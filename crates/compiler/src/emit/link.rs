@@ -4,17 +4,14 @@ use cranelift_codegen::binemit::Reloc;
 use rustc_hash::FxHashMap;
 
 use super::code::{FunctionCode, Relocation};
-use crate::artifact::{CallSite, CallSites, CodeRange, Handler, StackMapEntry, StackMaps, TrapSite};
+use crate::artifact::{CallSite, CodeRange, CodeTables, Handler, StackMapEntry, TrapSite};
 use crate::lower::env::Symbol;
 
 /// A module's code and tables under construction. Pieces are appended in their final order.
 #[derive(Default)]
 pub(super) struct Linker {
     pub(super) code: Vec<u8>,
-    pub(super) traps: Vec<TrapSite>,
-    pub(super) stack_maps: StackMaps,
-    pub(super) call_sites: CallSites,
-    pub(super) addresses: Vec<(u32, u32)>,
+    pub(super) tables: CodeTables,
     symbols: FxHashMap<Symbol, u32>,
     relocations: Vec<Relocation>,
 }
@@ -35,27 +32,7 @@ impl Linker {
         if let Some(symbol) = symbol {
             self.symbols.insert(symbol, start);
         }
-        self.traps.extend(piece.traps.iter().map(|&(offset, code)| TrapSite { offset: start + offset, code }));
-        for (offset, slots) in piece.stack_maps {
-            let first = self.stack_maps.slots.len() as u32;
-            let entry = StackMapEntry { offset: start + offset, first, count: slots.len() as u32 };
-            self.stack_maps.slots.extend(slots);
-            self.stack_maps.entries.push(entry);
-        }
-        for site in piece.call_sites {
-            let first = self.call_sites.handlers.len() as u32;
-            let count = site.handlers.len() as u32;
-            let handlers = site.handlers.iter().map(|&(tag, landing)| Handler { tag, landing: start + landing });
-            self.call_sites.handlers.extend(handlers);
-            self.call_sites.entries.push(CallSite {
-                offset: start + site.offset,
-                sp_distance: site.sp_distance,
-                context_offset: site.context_offset,
-                first,
-                count,
-            });
-        }
-        self.addresses.extend(piece.addresses.iter().map(|&(offset, source)| (start + offset, source)));
+        append(&mut self.tables, &piece, start);
         let relocations = piece.relocations.iter();
         self.relocations
             .extend(relocations.map(|relocation| Relocation { offset: start + relocation.offset, ..*relocation }));
@@ -82,21 +59,72 @@ impl Linker {
                 .symbols
                 .get(&relocation.target)
                 .ok_or_else(|| format!("{:?} is called but was not compiled", relocation.target))?;
-            let distance = i64::from(*target) + relocation.addend - i64::from(relocation.offset);
-            let place = &mut self.code[relocation.offset as usize..][..4];
-            let word = match relocation.kind {
-                Reloc::X86CallPCRel4 | Reloc::X86PCRel4 => distance as i32 as u32,
-                Reloc::Arm64Call => {
-                    let instruction = u32::from_le_bytes([place[0], place[1], place[2], place[3]]);
-                    if !(-(1 << 27)..1 << 27).contains(&distance) {
-                        return Err("a call reaches farther than 128 MiB".to_owned());
-                    }
-                    instruction & 0xfc00_0000 | (distance >> 2) as u32 & 0x03ff_ffff
-                }
-                other => return Err(format!("a relocation of kind {other:?}")),
-            };
-            place.copy_from_slice(&word.to_le_bytes());
+            patch(&mut self.code[relocation.offset as usize..][..4], relocation, relocation.offset, *target)?;
         }
         Ok(())
+    }
+}
+
+/// Adds what the addresses of a piece mean that begins at `start`.
+fn append(tables: &mut CodeTables, piece: &FunctionCode, start: u32) {
+    tables.traps.extend(piece.traps.iter().map(|&(offset, code)| TrapSite { offset: start + offset, code }));
+    for (offset, slots) in &piece.stack_maps {
+        let first = tables.stack_maps.slots.len() as u32;
+        let entry = StackMapEntry { offset: start + offset, first, count: slots.len() as u32 };
+        tables.stack_maps.slots.extend(slots);
+        tables.stack_maps.entries.push(entry);
+    }
+    for site in &piece.call_sites {
+        let first = tables.call_sites.handlers.len() as u32;
+        let count = site.handlers.len() as u32;
+        let handlers = site.handlers.iter().map(|&(tag, landing)| Handler { tag, landing: start + landing });
+        tables.call_sites.handlers.extend(handlers);
+        tables.call_sites.entries.push(CallSite {
+            offset: start + site.offset,
+            sp_distance: site.sp_distance,
+            context_offset: site.context_offset,
+            first,
+            count,
+        });
+    }
+    tables.addresses.extend(piece.addresses.iter().map(|&(offset, source)| (start + offset, source)));
+}
+
+/// Has the word at `place`, which lies at `offset`, lead to `target`.
+fn patch(place: &mut [u8], relocation: &Relocation, offset: u32, target: u32) -> Result<(), String> {
+    let distance = i64::from(target) + relocation.addend - i64::from(offset);
+    let word = match relocation.kind {
+        Reloc::X86CallPCRel4 | Reloc::X86PCRel4 => distance as i32 as u32,
+        Reloc::Arm64Call => {
+            let instruction = u32::from_le_bytes([place[0], place[1], place[2], place[3]]);
+            if !(-(1 << 27)..1 << 27).contains(&distance) {
+                return Err("a call reaches farther than 128 MiB".to_owned());
+            }
+            instruction & 0xfc00_0000 | (distance >> 2) as u32 & 0x03ff_ffff
+        }
+        other => return Err(format!("a relocation of kind {other:?}")),
+    };
+    place.copy_from_slice(&word.to_le_bytes());
+    Ok(())
+}
+
+impl FunctionCode {
+    /// The code as it is where it begins at offset `start`, a multiple of its [`alignment`](Self::alignment), and what
+    /// its addresses mean. `resolve` gives the offset of each of its [`symbols`](Self::symbols). Errors: one of them is
+    /// too far away.
+    pub fn place(
+        &self,
+        start: u32,
+        resolve: impl Fn(Symbol) -> u32,
+    ) -> Result<(Vec<u8>, CodeTables), crate::CompileError> {
+        let mut bytes = self.bytes.clone();
+        for relocation in &self.relocations {
+            let offset = relocation.offset;
+            patch(&mut bytes[offset as usize..][..4], relocation, start + offset, resolve(relocation.target))
+                .map_err(|message| crate::CompileError::CodeGeneration { function: self.index, message })?;
+        }
+        let mut tables = CodeTables::default();
+        append(&mut tables, self, start);
+        Ok((bytes, tables))
     }
 }

@@ -2,6 +2,7 @@
 //! [`CompiledModule`].
 
 mod code;
+mod kept;
 mod link;
 mod target;
 mod trampolines;
@@ -16,9 +17,12 @@ use self::code::with_scratch;
 use self::link::Linker;
 use self::target::Target;
 use crate::abi::{Builtin, ContextHead, ContextLayout, StoreContext};
-use crate::artifact::{CodeRange, CompiledFunction, CompiledModule, MachineSignature, TargetInfo, Trampolines};
+use crate::artifact::{
+    CodeRange, CodeTables, CompiledFunction, CompiledModule, MachineSignature, TargetInfo, Trampolines,
+};
 use crate::error::CompileError;
-use crate::lower::env::{ModuleEnv, Symbol, exception_layout};
+pub use crate::lower::env::Symbol;
+use crate::lower::env::{ModuleEnv, exception_layout};
 use crate::lower::{is_large, lower};
 use crate::mir;
 use crate::module::{CompositeType, ImportKind, ModuleInfo};
@@ -60,6 +64,27 @@ impl CodeGenerator {
     /// The module's declarations.
     pub fn info(&self) -> &ModuleInfo {
         &self.info
+    }
+
+    /// What the embedder has chosen.
+    pub(crate) fn options(&self) -> &CompileOptions {
+        &self.options
+    }
+
+    /// The module without code.
+    pub(crate) fn declarations(&self) -> CompiledModule {
+        without_code(self.info.clone(), &self.options, &self.target)
+    }
+
+    /// Compiles the trampoline that a symbol stands for, which is no function. Errors: the code generator refuses it.
+    pub(crate) fn compile_builtin(&self, symbol: Symbol) -> Result<FunctionCode, CompileError> {
+        let (number, is_cold) = match symbol {
+            Symbol::Builtin(number) => (number, false),
+            Symbol::Cold(number) => (number, true),
+            Symbol::Function(_) => unreachable!("a function is no trampoline"),
+        };
+        trampolines::builtin(&self.target, &self.options.plan, Builtin::ALL[number as usize], is_cold)
+            .map_err(|message| CompileError::CodeGeneration { function: u32::MAX, message })
     }
 
     /// Compiles one function. May be called from several threads at once. Errors: the function passes a limit of the
@@ -157,10 +182,7 @@ impl CodeGenerator {
             functions: compiled,
             builtins,
             trampolines,
-            traps: linker.traps,
-            stack_maps: linker.stack_maps,
-            call_sites: linker.call_sites,
-            addresses: linker.addresses,
+            tables: linker.tables,
         })
     }
 }
@@ -176,20 +198,22 @@ pub fn compile_trampolines(
     let error = |message: String| CompileError::CodeGeneration { function: u32::MAX, message };
     let mut linker = Linker::default();
     let trampolines = link_trampolines(&target, &mut linker, signatures.to_vec(), false).map_err(error)?;
-    Ok(CompiledModule {
+    Ok(CompiledModule { code: linker.code, trampolines, tables: linker.tables, ..without_code(info, options, &target) })
+}
+
+/// A module with these declarations and nothing else.
+fn without_code(info: ModuleInfo, options: &CompileOptions, target: &Target) -> CompiledModule {
+    CompiledModule {
         context: info.context_layout(),
         info,
         plan: options.plan.clone(),
         target: target.info(),
-        code: linker.code,
+        code: Vec::new(),
         functions: Vec::new(),
         builtins: vec![CodeRange::default(); Builtin::ALL.len()],
-        trampolines,
-        traps: linker.traps,
-        stack_maps: linker.stack_maps,
-        call_sites: linker.call_sites,
-        addresses: linker.addresses,
-    })
+        trampolines: Vec::new(),
+        tables: CodeTables::default(),
+    }
 }
 
 /// Has the prologue trap, before it takes its frame, where the frame would pass the store's stack floor.

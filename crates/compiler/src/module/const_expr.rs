@@ -2,7 +2,7 @@
 
 use wasmparser::Operator;
 
-use super::{ConstExpr, ConstOp, FuncIndex, GlobalIndex, TypeMap, simd_name};
+use super::{ConstExpr, ConstOp, FuncIndex, GlobalIndex, TypeMap, refuse_simd};
 use crate::CompileError;
 use crate::error::invalid;
 
@@ -41,7 +41,8 @@ pub(super) fn read_const_expr(expr: &wasmparser::ConstExpr<'_>, types: TypeMap<'
             Operator::ExternConvertAny => ConstOp::ExternConvertAny,
             Operator::End => break,
             other => {
-                let what = simd_name(&other).unwrap_or_else(|| format!("{other:?} in a constant expression"));
+                refuse_simd(&other, offset)?;
+                let what = format!("{other:?} in a constant expression");
                 return Err(CompileError::Unsupported { what, offset });
             }
         });

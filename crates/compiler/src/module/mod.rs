@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use convert::TypeMap;
 pub use parse::{FunctionSource, ParsedModule};
-pub(crate) use simd::simd_name;
+pub(crate) use simd::refuse_simd;
 
 use crate::abi::{ContextCounts, ContextLayout};
 use legato_heap::layout::StorageKind;
@@ -139,6 +139,13 @@ pub enum CompositeType {
     Struct(Vec<FieldType>),
     /// An array type.
     Array(FieldType),
+}
+
+impl CompositeType {
+    /// How many fields a struct type has; none for other types.
+    pub(crate) fn field_count(&self) -> usize {
+        if let CompositeType::Struct(fields) = self { fields.len() } else { 0 }
+    }
 }
 
 /// A function type.

@@ -2,7 +2,8 @@
 
 use wasmparser as wp;
 use wasmparser::{
-    FuncToValidate, FunctionBody, Parser, Payload, ValidPayload, Validator, ValidatorResources, WasmFeatures,
+    FuncToValidate, FuncValidator, FuncValidatorAllocations, FunctionBody, Parser, Payload, ValidPayload, Validator,
+    ValidatorResources, WasmFeatures,
 };
 
 use super::const_expr::read_const_expr;
@@ -28,6 +29,19 @@ pub struct FunctionSource<'a> {
     pub body: FunctionBody<'a>,
     /// The validator's view of the module.
     pub validation: FuncToValidate<ValidatorResources>,
+}
+
+impl FunctionSource<'_> {
+    /// A validator for the body, with memory of former ones.
+    pub(crate) fn validator(&self, allocations: &mut FuncValidatorAllocations) -> FuncValidator<ValidatorResources> {
+        let validation = FuncToValidate {
+            resources: self.validation.resources.clone(),
+            index: self.validation.index,
+            ty: self.validation.ty,
+            features: self.validation.features,
+        };
+        validation.into_validator(std::mem::take(allocations))
+    }
 }
 
 /// A module whose declarations are valid, and its bodies.

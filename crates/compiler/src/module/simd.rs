@@ -2,6 +2,8 @@
 
 use wasmparser::Operator;
 
+use crate::CompileError;
+
 macro_rules! name_of_simd {
     ($( @$proposal:ident $op:ident $({ $($arg:ident: $ty:ty),* })? => $visit:ident ($($rest:tt)*) )*) => {
         fn visitor_name(operator: &Operator<'_>) -> Option<&'static str> {
@@ -15,7 +17,9 @@ macro_rules! name_of_simd {
 
 wasmparser::for_each_visit_simd_operator!(name_of_simd);
 
-/// The instruction's name in the text format if it is a vector instruction.
-pub(crate) fn simd_name(operator: &Operator<'_>) -> Option<String> {
-    visitor_name(operator).map(|name| name.trim_start_matches("visit_").replacen('_', ".", 1))
+/// Refuses a vector instruction, at this offset of the module file, by its name in the text format.
+pub(crate) fn refuse_simd(operator: &Operator<'_>, offset: usize) -> Result<(), CompileError> {
+    let Some(name) = visitor_name(operator) else { return Ok(()) };
+    let what = name.trim_start_matches("visit_").replacen('_', ".", 1);
+    Err(CompileError::Unsupported { what, offset })
 }

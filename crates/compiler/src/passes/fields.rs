@@ -26,6 +26,15 @@ enum Content {
     Anything,
 }
 
+/// A place in a body that makes structs.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// Their type.
+    pub(crate) ty: TypeIndex,
+    /// What gives each field, if that is a pure operation without operands; `None` where all fields are zero or null.
+    pub(crate) contents: Option<Vec<Option<Op>>>,
+}
+
 /// What the immutable fields of each struct type hold.
 pub(crate) struct Fields {
     /// For each type its fields; empty for types that are no structs.
@@ -35,6 +44,37 @@ pub(crate) struct Fields {
 impl Fields {
     /// Looks at everything that makes structs; `None` where the module is not closed.
     pub(crate) fn new(functions: &[Function], info: &ModuleInfo) -> Option<Fields> {
+        Fields::with(info, |fields| {
+            for function in functions {
+                for &inst in function.blocks.iter().flat_map(|block| &block.insts) {
+                    let data = &function.insts[inst.index()];
+                    let leaf = |&value: &Value| {
+                        let (op, args) = support::origin(function, function.resolve(value))?;
+                        (args.is_empty() && op.properties().is_pure(info)).then(|| op.clone())
+                    };
+                    match data.op {
+                        Op::StructNew(ty) => fields.made(info, ty, data.args.iter().map(leaf)),
+                        Op::StructNewDefault(ty) => fields.made_default(info, ty),
+                        _ => {}
+                    }
+                }
+            }
+        })
+    }
+
+    /// As [`new`](Self::new), of what the bodies make: types, and what is known of their fields.
+    pub(crate) fn of_made<'a>(made: impl Iterator<Item = &'a Made>, info: &ModuleInfo) -> Option<Fields> {
+        Fields::with(info, |fields| {
+            for Made { ty, contents } in made {
+                match contents {
+                    Some(contents) => fields.made(info, *ty, contents.iter().cloned()),
+                    None => fields.made_default(info, *ty),
+                }
+            }
+        })
+    }
+
+    fn with(info: &ModuleInfo, add_bodies: impl FnOnce(&mut Fields)) -> Option<Fields> {
         if !is_closed(info) {
             return None;
         }
@@ -43,20 +83,7 @@ impl Fields {
             _ => Vec::new(),
         });
         let mut fields = Fields { types: types.collect() };
-        for function in functions {
-            for &inst in function.blocks.iter().flat_map(|block| &block.insts) {
-                let data = &function.insts[inst.index()];
-                let leaf = |&value: &Value| {
-                    let (op, args) = support::origin(function, function.resolve(value))?;
-                    (args.is_empty() && op.properties().is_pure(info)).then(|| op.clone())
-                };
-                match data.op {
-                    Op::StructNew(ty) => fields.made(info, ty, data.args.iter().map(leaf)),
-                    Op::StructNewDefault(ty) => fields.made_default(info, ty),
-                    _ => {}
-                }
-            }
-        }
+        add_bodies(&mut fields);
         let elements = info.elements.iter().filter_map(|segment| match &segment.items {
             ElementItems::Expressions(expressions) => Some(expressions),
             ElementItems::Functions(_) => None,

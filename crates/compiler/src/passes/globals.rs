@@ -8,7 +8,7 @@ use crate::module::{CompositeType, ConstOp, GlobalIndex, ModuleInfo, TypeIndex};
 const LENGTH: usize = 4096;
 
 /// The operation that gives the value of an immutable global, if that is simpler than reading it.
-pub(super) fn value(info: &ModuleInfo, global: GlobalIndex) -> Option<Op> {
+pub(crate) fn value(info: &ModuleInfo, global: GlobalIndex) -> Option<Op> {
     match initializer(info, global)? {
         &[op] => operation(op),
         _ => None,

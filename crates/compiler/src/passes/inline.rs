@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::unreachable::unreachable_blocks;
 use crate::mir::{Callee, Cfg, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
-use crate::module::ModuleInfo;
+use crate::module::{FuncIndex, ModuleInfo};
 
 /// The largest body that is inlined, in [`cost`]s.
 const MAX_COST: usize = 30;
@@ -25,8 +25,10 @@ pub(crate) struct Inliner {
     bodies: Vec<Option<Body>>,
 }
 
-struct Body {
-    function: Function,
+/// A body that may be inlined.
+pub(crate) struct Body {
+    /// As the other passes have left it.
+    pub(crate) function: Function,
     cfg: Cfg,
 }
 
@@ -51,45 +53,47 @@ impl Inliner {
         Inliner { bodies }
     }
 
-    fn callee(&self, function: &Function, inst: Inst) -> Option<&Body> {
-        match function.insts[inst.index()].op {
-            Op::Call(Callee::Direct(callee)) if callee != function.index => self.bodies[callee.index()].as_ref(),
-            _ => None,
-        }
-    }
-
     /// Inlines what is worth it; returns whether anything has changed.
     pub(crate) fn inline(&self, function: &mut Function) -> bool {
-        let size = function.insts.len();
-        let mut insts = function.blocks.iter().flat_map(|block| &block.insts);
-        if size > MAX_CALLER || !insts.any(|&inst| self.callee(function, inst).is_some()) {
-            return false;
-        }
-        let most = size + size.max(MIN_GROWTH);
-        for number in 0..function.blocks.len() {
-            let insts = std::mem::take(&mut function.blocks[number].insts);
-            let terminator = function.blocks[number].terminator.take();
-            let terminator_source = function.blocks[number].terminator_source;
-            let mut current = number;
-            for inst in insts {
-                match self.callee(function, inst) {
-                    Some(body) if function.insts.len() + body.function.insts.len() <= most => {
-                        current = splice(function, current, inst, body);
-                    }
-                    _ => function.blocks[current].insts.push(inst),
-                }
-            }
-            function.blocks[current].terminator = terminator;
-            function.blocks[current].terminator_source = terminator_source;
-        }
-        function.resolve_aliases();
-        unreachable_blocks(function);
-        true
+        inline(function, &|callee| self.bodies[callee.index()].as_ref())
     }
 }
 
-/// The body of a function that may be inlined.
-fn body(function: &Function) -> Option<Body> {
+/// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed.
+pub(crate) fn inline<'a>(function: &mut Function, body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>) -> bool {
+    let callee = |function: &Function, inst: Inst| match function.insts[inst.index()].op {
+        Op::Call(Callee::Direct(callee)) if callee != function.index => body_of(callee),
+        _ => None,
+    };
+    let size = function.insts.len();
+    let mut insts = function.blocks.iter().flat_map(|block| &block.insts);
+    if size > MAX_CALLER || !insts.any(|&inst| callee(function, inst).is_some()) {
+        return false;
+    }
+    let most = size + size.max(MIN_GROWTH);
+    for number in 0..function.blocks.len() {
+        let insts = std::mem::take(&mut function.blocks[number].insts);
+        let terminator = function.blocks[number].terminator.take();
+        let terminator_source = function.blocks[number].terminator_source;
+        let mut current = number;
+        for inst in insts {
+            match callee(function, inst) {
+                Some(body) if function.insts.len() + body.function.insts.len() <= most => {
+                    current = splice(function, current, inst, body);
+                }
+                _ => function.blocks[current].insts.push(inst),
+            }
+        }
+        function.blocks[current].terminator = terminator;
+        function.blocks[current].terminator_source = terminator_source;
+    }
+    function.resolve_aliases();
+    unreachable_blocks(function);
+    true
+}
+
+/// The body of a function, if it may be inlined.
+pub(crate) fn body(function: &Function) -> Option<Body> {
     if function.insts.len() > 16 * MAX_COST {
         return None;
     }

@@ -28,9 +28,10 @@ mod unreachable;
 
 pub use block_params::block_params;
 pub(crate) use cold::cold;
-pub(crate) use fields::Fields;
+pub(crate) use fields::{Fields, Made};
+pub(crate) use globals::value as global_value;
 pub(crate) use heap::HeapFacts;
-pub(crate) use inline::Inliner;
+pub(crate) use inline::{Body, Inliner, body, inline};
 pub(crate) use support::{constant, constant_length, definition, root};
 pub use unreachable::unreachable_blocks;
 

@@ -14,19 +14,19 @@ mod ssa;
 mod state;
 mod table;
 
-use wasmparser::{FuncValidatorAllocations, Operator};
+use wasmparser::{FuncValidator, FuncValidatorAllocations, FunctionBody, Operator, ValidatorResources, WasmFeatures};
 
 use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Block, Function};
-use crate::module::{FunctionSource, ModuleInfo, TypeMap, simd_name};
+use crate::module::{FuncIndex, FunctionSource, ModuleInfo, TypeMap, refuse_simd};
 use crate::passes;
 use ssa::{Builder, Limits};
 use state::{Handlers, Translator};
 
 /// The validator's memory, to be used for one function after the other.
 #[derive(Default)]
-pub struct Allocations(FuncValidatorAllocations);
+pub struct Allocations(pub(crate) FuncValidatorAllocations);
 
 /// Validates a function body and translates it. The result has no trivial block parameters and no aliases; every block
 /// has a terminator.
@@ -37,20 +37,35 @@ pub fn translate_function(
     source: &FunctionSource<'_>,
     allocations: &mut Allocations,
 ) -> Result<Function, CompileError> {
-    let range = source.body.range();
-    let validation = wasmparser::FuncToValidate {
-        resources: source.validation.resources.clone(),
-        index: source.validation.index,
-        ty: source.validation.ty,
-        features: source.validation.features,
-    };
-    let mut validator = validation.into_validator(std::mem::take(&mut allocations.0));
-    let mut reader = source.body.get_binary_reader();
-    reader.set_features(source.validation.features);
+    let mut validator = source.validator(&mut allocations.0);
+    let function = translate(info, source.index, &source.body, source.validation.features, Some(&mut validator))?;
+    allocations.0 = validator.into_allocations();
+    Ok(function)
+}
 
-    let ty = info.functions[source.index.index()].ty;
+/// As [`translate_function`], of a body that has been validated.
+pub(crate) fn translate_valid_function(
+    info: &ModuleInfo,
+    index: FuncIndex,
+    body: &FunctionBody<'_>,
+    features: WasmFeatures,
+) -> Result<Function, CompileError> {
+    translate(info, index, body, features, None)
+}
+
+fn translate(
+    info: &ModuleInfo,
+    index: FuncIndex,
+    body: &FunctionBody<'_>,
+    features: WasmFeatures,
+    mut validator: Option<&mut FuncValidator<ValidatorResources>>,
+) -> Result<Function, CompileError> {
+    let range = body.range();
+    let mut reader = body.get_binary_reader();
+    reader.set_features(features);
+    let ty = info.functions[index.index()].ty;
     let signature = info.func_type(ty);
-    let function = Function::new(source.index, ty, range.start as u32);
+    let function = Function::new(index, ty, range.start as u32);
     let mut translator = Translator {
         info,
         types: TypeMap { canonical: &info.canonical_types },
@@ -68,7 +83,9 @@ pub fn translate_function(
         let offset = reader.original_position();
         let count = reader.read_var_u32().map_err(invalid)?;
         let ty: wasmparser::ValType = reader.read().map_err(invalid)?;
-        validator.define_locals(offset, count, ty).map_err(invalid)?;
+        if let Some(validator) = &mut validator {
+            validator.define_locals(offset, count, ty).map_err(invalid)?;
+        }
         translator.builder.add_locals(count, translator.types.value(ty, offset as usize)?);
     }
     let mut operators = wasmparser::OperatorsReader::new(reader);
@@ -76,7 +93,9 @@ pub fn translate_function(
     while !operators.eof() {
         let offset = operators.original_position();
         let operator = operators.read().map_err(invalid)?;
-        validator.op(offset, &operator).map_err(invalid)?;
+        if let Some(validator) = &mut validator {
+            validator.op(offset, &operator).map_err(invalid)?;
+        }
         translator.offset = offset as usize;
         translator.operator(&operator)?;
         if translator.builder.limits.exceeded() {
@@ -85,7 +104,6 @@ pub fn translate_function(
         }
     }
     operators.finish().map_err(invalid)?;
-    allocations.0 = validator.into_allocations();
     let mut function = translator.builder.finish();
     passes::unreachable_blocks(&mut function);
     passes::block_params(&mut function);
@@ -94,9 +112,7 @@ pub fn translate_function(
 
 impl Translator<'_> {
     fn operator(&mut self, operator: &Operator<'_>) -> Result<(), CompileError> {
-        if let Some(what) = simd_name(operator) {
-            return Err(CompileError::Unsupported { what, offset: self.offset });
-        }
+        refuse_simd(operator, self.offset)?;
         if self.reachable { self.dispatch(operator) } else { self.skip(operator) }
     }
 }

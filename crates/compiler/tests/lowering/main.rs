@@ -92,10 +92,10 @@ fn compile(module: Module, functions: Vec<legato_compiler::mir::Function>) {
                 .collect();
             let linked = generator.link(codes).unwrap();
             assert_eq!(linked.functions.len(), functions.len());
-            assert!(linked.traps.is_sorted_by_key(|trap| trap.offset));
-            assert!(linked.stack_maps.entries.is_sorted_by_key(|entry| entry.offset));
-            assert!(linked.call_sites.entries.is_sorted_by_key(|entry| entry.offset));
-            assert!(linked.addresses.is_sorted());
+            assert!(linked.tables.traps.is_sorted_by_key(|trap| trap.offset));
+            assert!(linked.tables.stack_maps.entries.is_sorted_by_key(|entry| entry.offset));
+            assert!(linked.tables.call_sites.entries.is_sorted_by_key(|entry| entry.offset));
+            assert!(linked.tables.addresses.is_sorted());
         }
     }
 }

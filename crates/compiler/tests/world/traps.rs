@@ -40,7 +40,7 @@ unsafe extern "C" fn handler(signal: i32, _: *mut libc::siginfo_t, context: *mut
         let world = world.try_borrow().ok()?;
         let world = world.as_ref()?;
         let offset = pc.checked_sub(world.code as usize)? as u32;
-        let traps = &world.module.traps;
+        let traps = &world.module.tables.traps;
         traps.binary_search_by_key(&offset, |site| site.offset).ok().map(|found| traps[found].code)
     });
     let Some(code) = found else {

@@ -3,7 +3,7 @@
 use super::observation::{Observation, Outcome, observe as carry_out};
 use super::plan::Plan;
 use super::wasmtime::STACK;
-use ::legato::{Instance, Module, Store};
+use ::legato::{Compilation, Instance, Module, Store};
 use legato_test_matrix::{FUZZ, Row};
 use std::sync::LazyLock;
 
@@ -22,11 +22,11 @@ pub fn heap(options: &[String], seed: u64) -> Vec<String> {
 }
 
 /// The engine with a heap of these options, which checks itself unless they say otherwise.
-fn engine(heap: &[String]) -> anyhow::Result<::legato::Engine> {
+fn engine(heap: &[String], compilation: Compilation) -> anyhow::Result<::legato::Engine> {
     let mut options = vec!["verify=on".to_string()];
     options.extend_from_slice(heap);
     let mut config = crate::engines::legato_config(&options)?;
-    config.max_wasm_stack(STACK).parallel_compilation(false).compiler_verifier(true);
+    config.max_wasm_stack(STACK).parallel_compilation(false).compiler_verifier(true).compilation(compilation);
     ::legato::Engine::new(&config)
 }
 
@@ -35,7 +35,7 @@ fn engine(heap: &[String]) -> anyhow::Result<::legato::Engine> {
 /// # Errors
 /// If not.
 pub fn check(heap: &[String]) -> anyhow::Result<()> {
-    engine(heap).map(drop)
+    engine(heap, Compilation::Eager).map(drop)
 }
 
 /// Runs a module in Legato.
@@ -43,7 +43,9 @@ pub fn check(heap: &[String]) -> anyhow::Result<()> {
 /// # Errors
 /// If the engine does not start.
 pub fn observe(wasm: &[u8], plan: &Plan, budget: u32, heap: &[String]) -> anyhow::Result<Observation> {
-    let engine = engine(heap)?;
+    // Every other module lazily, as its length will have it: the same one always in the same way.
+    let compilation = if wasm.len() % 2 == 0 { Compilation::Lazy } else { Compilation::Eager };
+    let engine = engine(heap, compilation)?;
     let module = match Module::new(&engine, wasm) {
         Ok(module) => module,
         Err(error) => return Ok(Observation::not_instantiated(Outcome::Failure(format!("{error:#}")))),

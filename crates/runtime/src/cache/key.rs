@@ -34,6 +34,11 @@ impl Key {
         Ok(Key(hasher.finalize().into()))
     }
 
+    /// The key of what has been compiled of that module so far, function by function.
+    pub(crate) fn of_functions(&self) -> Key {
+        Key(blake3::derive_key("legato 2026 code cache: functions", &self.0))
+    }
+
     #[cfg(test)]
     pub(super) fn of_bytes(bytes: &[u8]) -> Key {
         Key(blake3::hash(bytes).into())

@@ -39,7 +39,8 @@ pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};
 pub use barriers::StoreFrames;
-pub use code::CodeImage;
+pub(crate) use code::KeptCode;
+pub use code::{CodeImage, CompileObserver, Compiled};
 pub use frames::{BacktraceFrame, Frame};
 pub use interrupt::{InterruptState, PollOutcome};
 pub use memory::LinearMemory;

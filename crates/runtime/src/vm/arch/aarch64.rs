@@ -16,6 +16,20 @@ pub(crate) unsafe extern "C" fn resume(landing: usize, sp: usize, fp: usize, pay
 /// None yet: collections visit all frames at once.
 pub(crate) const RETURN_BARRIER: Option<unsafe extern "C" fn()> = None;
 
+/// None yet: modules are compiled as a whole.
+pub(crate) const FIRST_CALL: Option<unsafe extern "C" fn()> = None;
+
+/// Bytes of the beginning of a function that is not compiled.
+pub(crate) const SLOT_BYTES: usize = 16;
+
+/// Where such a beginning goes on while its function is not compiled, in bytes from its start.
+pub(crate) const SLOT_UNCOMPILED: usize = 0;
+
+/// None, as [`FIRST_CALL`].
+pub(crate) fn lazy_beginnings(_slots: usize, _table: usize, _entries: usize, _count: usize) -> Vec<u8> {
+    Vec::new()
+}
+
 /// The caller's stack pointer.
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {

@@ -2,6 +2,8 @@
 //!
 //! * `resume(landing, sp, fp, payload) -> !`: continues compiled code at a landing pad;
 //! * `RETURN_BARRIER`: the code that stands in for a replaced return address, where there is such;
+//! * `FIRST_CALL`, `lazy_beginnings`, `SLOT_BYTES`, `SLOT_UNCOMPILED`: what stands where functions are yet to be
+//!   compiled, where there is such;
 //! * `stack_pointer() -> usize`: about where the stack is;
 //! * `synchronize_code(start, bytes)`: makes freshly written code visible to instruction fetch.
 

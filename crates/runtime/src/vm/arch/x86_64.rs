@@ -94,6 +94,90 @@ unsafe extern "C" fn return_barrier() {
     )
 }
 
+/// What a function that is not compiled yet begins with, 16 bytes each: see [`code::lazy`](crate::vm::code). The first
+/// instruction jumps to what the function's entry says, at first to the second: that pushes the function's number and
+/// jumps to the code behind the last such beginning, which jumps to the table's first word with its address in `r11`.
+/// `table`, `entry` and `slot` are addresses; all lie within 2 GiB of each other.
+pub(crate) fn lazy_beginnings(slots: usize, table: usize, entries: usize, count: usize) -> Vec<u8> {
+    let mut code = Vec::with_capacity(SLOT_BYTES * (count + 1));
+    let end = slots + SLOT_BYTES * count;
+    let distance = |from: usize, to: usize| (to.wrapping_sub(from) as u32).to_le_bytes();
+    for number in 0..count {
+        let slot = slots + SLOT_BYTES * number;
+        // jmp [rip + distance]; push number; jmp end
+        code.extend([0xff, 0x25]);
+        code.extend(distance(slot + 6, entries + 8 * number));
+        code.push(0x68);
+        code.extend((number as u32).to_le_bytes());
+        code.push(0xe9);
+        code.extend(distance(slot + 16, end));
+    }
+    // lea r11, [rip + distance]; jmp [r11]
+    code.extend([0x4c, 0x8d, 0x1d]);
+    code.extend(distance(end + 7, table));
+    code.extend([0x41, 0xff, 0x23]);
+    code
+}
+
+/// Bytes from one [beginning](lazy_beginnings) to the next.
+pub(crate) const SLOT_BYTES: usize = 16;
+
+/// Where a beginning goes on while its function is not compiled, in bytes from its start.
+pub(crate) const SLOT_UNCOMPILED: usize = 6;
+
+/// What the beginnings of functions that are not compiled lead to.
+pub(crate) const FIRST_CALL: Option<unsafe extern "C" fn()> = Some(first_call);
+
+/// Keeps every register that may hold an argument, asks for the function's code, and goes on there.
+#[unsafe(naked)]
+unsafe extern "C" fn first_call() {
+    naked_asm!(
+        // The function's number gives way to the frame pointer: a frame as any other.
+        "xchg rbp, [rsp]",
+        "mov r10, rbp",
+        "mov rbp, rsp",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "sub rsp, 128",
+        "movups [rsp + 0], xmm0",
+        "movups [rsp + 16], xmm1",
+        "movups [rsp + 32], xmm2",
+        "movups [rsp + 48], xmm3",
+        "movups [rsp + 64], xmm4",
+        "movups [rsp + 80], xmm5",
+        "movups [rsp + 96], xmm6",
+        "movups [rsp + 112], xmm7",
+        "mov rdi, r11",
+        "mov esi, r10d",
+        "mov rdx, rbp",
+        "and rsp, -16",
+        "call {called}",
+        "lea rsp, [rbp - 176]",
+        "movups xmm0, [rsp + 0]",
+        "movups xmm1, [rsp + 16]",
+        "movups xmm2, [rsp + 32]",
+        "movups xmm3, [rsp + 48]",
+        "movups xmm4, [rsp + 64]",
+        "movups xmm5, [rsp + 80]",
+        "movups xmm6, [rsp + 96]",
+        "movups xmm7, [rsp + 112]",
+        "add rsp, 128",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "pop rbp",
+        "jmp rax",
+        called = sym crate::vm::code::first_called,
+    )
+}
+
 /// The caller's stack pointer.
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {

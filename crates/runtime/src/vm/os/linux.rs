@@ -1,6 +1,9 @@
-//! Linux: mappings by `mmap`, moved by `mremap`; stack bounds from the thread library.
+//! Linux: mappings by `mmap`, moved by `mremap`, growing code by `memfd_create`; stack bounds from the thread library.
 
+use std::fs::File;
 use std::ops::Range;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
@@ -133,6 +136,63 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nothing refers to it any more.
         unsafe { libc::munmap(self.base().cast(), self.bytes) };
+    }
+}
+
+/// Address space whose first part is readable and writable, and whose rest is executable and grows as it is written:
+/// never by its own address, but through the file in memory that it shows.
+#[derive(Debug)]
+pub(crate) struct GrowingCode {
+    mapping: Mapping,
+    data_bytes: usize,
+    file: File,
+}
+
+impl GrowingCode {
+    /// Room for `data_bytes`, whole pages, of zeros and for `code_bytes` of code. Neither takes memory yet.
+    pub(crate) fn reserve(data_bytes: usize, code_bytes: usize) -> Result<GrowingCode, Error> {
+        let code_bytes = code_bytes.next_multiple_of(page_bytes());
+        let mapping = Mapping::reserve(data_bytes + code_bytes)?;
+        mapping.make_writable(0..data_bytes)?;
+        // SAFETY: the name is a string that ends with 0.
+        let descriptor = unsafe { libc::memfd_create(c"legato-code".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(Error::last_os("making a file in memory"));
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        let access = libc::PROT_READ | libc::PROT_EXEC;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        // SAFETY: the range lies in the mapping, which is ours, and holds nothing yet.
+        let mapped = unsafe { mmap(mapping.base().add(data_bytes).cast(), code_bytes, access, flags, descriptor, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(Error::last_os("mapping code"));
+        }
+        Ok(GrowingCode { mapping, data_bytes, file })
+    }
+
+    /// The first byte of data.
+    pub(crate) fn data(&self) -> *mut u8 {
+        self.mapping.base()
+    }
+
+    /// The first byte of code.
+    pub(crate) fn code(&self) -> *const u8 {
+        self.mapping.base().wrapping_add(self.data_bytes)
+    }
+
+    /// Bytes of code that there is room for.
+    pub(crate) fn code_bytes(&self) -> usize {
+        self.mapping.bytes() - self.data_bytes
+    }
+
+    /// Writes code at an offset where there is none yet.
+    ///
+    /// # Panics
+    /// If there is no room for it.
+    pub(crate) fn write(&self, offset: usize, code: &[u8]) -> Result<(), Error> {
+        assert!(offset + code.len() <= self.code_bytes(), "code within the mapping");
+        self.file.write_all_at(code, offset as u64).map_err(|source| Error::System { what: "writing code", source })
     }
 }
 

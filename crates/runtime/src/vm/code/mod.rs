@@ -1,32 +1,47 @@
 //! A compiled module in executable memory, and the tables that say what its addresses mean.
 
+mod kept;
+mod lazy;
+mod parts;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use legato_compiler::artifact::{
     CallSite, CodeRange, CompiledModule, Handler, MachineSignature, Trampolines, TrapCode,
 };
 use legato_compiler::module::FuncIndex;
+use legato_compiler::{CompileError, OnDemand};
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::kept::KeptCode;
+use self::lazy::Lazy;
+pub(crate) use self::lazy::first_called;
+pub use self::lazy::{CompileObserver, Compiled};
+use self::parts::{Part, Parts};
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
 
 /// A published module: code that can run, until the last reference to the image is dropped.
 #[derive(Debug)]
 pub struct CodeImage {
-    mapping: Mapping,
-    code_bytes: usize,
-    /// Its `code` is empty: the mapping holds it.
+    memory: Memory,
+    /// Without code, functions and tables: the memory and the parts hold them.
     module: CompiledModule,
+    parts: Arc<Parts>,
+    /// Where the bodies of the defined functions lie in the module file, in order.
+    sources: Vec<u32>,
     /// Index in `module.trampolines`.
     trampolines: FxHashMap<MachineSignature, usize>,
-    /// For the return addresses looked up last, how many stack maps lie before each.
-    stack_maps_before: [AtomicU32; FOUND],
 }
 
-/// How many places of stack maps an image remembers. A power of two.
-const FOUND: usize = 256;
+/// Where code lies.
+#[derive(Debug)]
+enum Memory {
+    /// All of it, compiled before: its memory and bytes.
+    Whole(Mapping, usize),
+    /// Compiled when it is called.
+    Lazy(Arc<Lazy>),
+}
 
 impl CodeImage {
     /// Makes a module's code executable and known to the signal handlers.
@@ -45,47 +60,100 @@ impl CodeImage {
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), mapping.base(), code.len()) };
         arch::synchronize_code(mapping.base(), code.len());
         mapping.make_executable(0..code.len())?;
-        let trampolines = module
-            .trampolines
-            .iter()
-            .enumerate()
-            .map(|(index, trampolines)| (trampolines.signature.clone(), index))
-            .collect();
-        let image = Arc::new(CodeImage {
-            mapping,
-            code_bytes: code.len(),
-            module,
-            trampolines,
-            stack_maps_before: [const { AtomicU32::new(0) }; FOUND],
-        });
-        registry::register(&image);
-        Ok(image)
+        let functions = std::mem::take(&mut module.functions);
+        let sources = functions.iter().map(|function| function.source).collect();
+        let parts = Arc::new(Parts::new(1));
+        let tables = std::mem::take(&mut module.tables);
+        parts.add(Part { start: 0, end: code.len() as u32, functions, tables });
+        Ok(CodeImage::register(Memory::Whole(mapping, code.len()), module, parts, sources))
     }
 
-    /// The module's declarations and tables. Its `code` is empty: see [`code`](Self::code).
+    /// Whether functions can be compiled when they are called, on this processor.
+    pub(crate) const CAN_BE_LAZY: bool = arch::FIRST_CALL.is_some();
+
+    /// Makes a module ready whose functions are compiled when they are called, and told to the observer, unless their
+    /// code is kept.
+    ///
+    /// # Errors
+    /// If the system refuses memory.
+    pub(crate) fn lazy(
+        compiler: OnDemand,
+        observer: Option<Arc<CompileObserver>>,
+        kept: KeptCode,
+    ) -> Result<Arc<CodeImage>, Error> {
+        signals::install()?;
+        let module = compiler.declarations();
+        let sources: Vec<u32> = compiler.sources().collect();
+        // Each function, and two trampolines for each builtin.
+        let parts = Arc::new(Parts::new(sources.len() + 2 * module.builtins.len()));
+        let lazy = Lazy::new(compiler, observer, kept, Arc::clone(&parts))?;
+        Ok(CodeImage::register(Memory::Lazy(lazy), module, parts, sources))
+    }
+
+    fn register(memory: Memory, module: CompiledModule, parts: Arc<Parts>, sources: Vec<u32>) -> Arc<CodeImage> {
+        let trampolines = module.trampolines.iter().enumerate();
+        let trampolines = trampolines.map(|(index, trampolines)| (trampolines.signature.clone(), index)).collect();
+        let image = Arc::new(CodeImage { memory, module, parts, sources, trampolines });
+        registry::register(&image);
+        image
+    }
+
+    /// What has been compiled function by function, where that is to be kept and something has been added.
+    pub(crate) fn code_to_be_kept(&self) -> Option<Vec<u8>> {
+        match &self.memory {
+            Memory::Whole(..) => None,
+            Memory::Lazy(lazy) => lazy.kept.contents(),
+        }
+    }
+
+    /// The module's declarations. Its code, functions and tables are empty: the image answers for them.
     pub fn module(&self) -> &CompiledModule {
         &self.module
     }
 
-    /// The machine code.
-    pub fn code(&self) -> &[u8] {
-        // SAFETY: readable for the image's life, and never written again.
-        unsafe { std::slice::from_raw_parts(self.mapping.base(), self.code_bytes) }
+    /// Bytes of machine code so far.
+    pub fn code_size(&self) -> usize {
+        match &self.memory {
+            Memory::Whole(_, bytes) => *bytes,
+            Memory::Lazy(_) => self.parts.iter().map(|part| (part.end - part.start) as usize).sum(),
+        }
     }
 
     /// The module as it was before publication, code included: what a precompiled file holds.
-    pub fn to_compiled_module(&self) -> CompiledModule {
-        CompiledModule { code: self.code().to_vec(), ..self.module.clone() }
+    ///
+    /// # Errors
+    /// If not all of it was compiled before, and the compiler refuses it now.
+    pub fn to_compiled_module(&self) -> Result<CompiledModule, CompileError> {
+        let (mapping, bytes) = match &self.memory {
+            Memory::Whole(mapping, bytes) => (mapping, *bytes),
+            Memory::Lazy(lazy) => return lazy.compiler().whole(),
+        };
+        let whole = self.parts.iter().next().expect("a published module is one piece");
+        // SAFETY: readable for the image's life, and never written again.
+        let code = unsafe { std::slice::from_raw_parts(mapping.base(), bytes) }.to_vec();
+        let (functions, tables) = (whole.functions.clone(), whole.tables.clone());
+        Ok(CompiledModule { code, functions, tables, ..self.module.clone() })
     }
 
     /// The address of the first byte of code.
     pub(crate) fn start(&self) -> usize {
-        self.mapping.base() as usize
+        match &self.memory {
+            Memory::Whole(mapping, _) => mapping.base() as usize,
+            Memory::Lazy(lazy) => lazy.code() as usize,
+        }
+    }
+
+    /// Bytes of address space in which code is, or may come to be.
+    fn reach(&self) -> usize {
+        match &self.memory {
+            Memory::Whole(_, bytes) => *bytes,
+            Memory::Lazy(lazy) => lazy.code_bytes(),
+        }
     }
 
     /// Whether `address` lies in this image's code. The end counts too: a call may be the last instruction.
     pub fn contains(&self, address: usize) -> bool {
-        (self.start()..=self.start() + self.code_bytes).contains(&address)
+        (self.start()..=self.start() + self.reach()).contains(&address)
     }
 
     /// Offset of an address in the code; `None` where it lies elsewhere.
@@ -93,8 +161,8 @@ impl CodeImage {
         self.contains(address).then(|| (address - self.start()) as u32)
     }
 
-    fn address(&self, range: CodeRange) -> *const u8 {
-        self.mapping.base().wrapping_add(range.start as usize)
+    fn address(&self, offset: u32) -> *const u8 {
+        (self.start() as *const u8).wrapping_add(offset as usize)
     }
 
     /// Entry address of the function `index` of the module's function index space (imports counted), for calls with the
@@ -104,8 +172,14 @@ impl CodeImage {
     /// If the function is imported.
     pub fn function_code(&self, index: FuncIndex) -> *const u8 {
         let defined = index.0.checked_sub(self.module.info.imported_functions);
-        let defined = defined.expect("an imported function has no code here");
-        self.address(self.module.functions[defined as usize].range)
+        let defined = defined.expect("an imported function has no code here") as usize;
+        self.address(
+            match &self.memory {
+                Memory::Whole(..) => self.parts.iter().next().map(|whole| whole.functions[defined].range.start),
+                Memory::Lazy(lazy) => Some(lazy.beginning(defined)),
+            }
+            .expect("a published module is one piece"),
+        )
     }
 
     fn trampolines(&self, signature: &MachineSignature) -> Option<&Trampolines> {
@@ -114,45 +188,28 @@ impl CodeImage {
 
     /// The trampoline from the host into functions of this signature, if the module carries one.
     pub fn entry_trampoline(&self, signature: &MachineSignature) -> Option<*const u8> {
-        self.trampolines(signature).map(|trampolines| self.address(trampolines.entry))
+        self.trampolines(signature).map(|trampolines| self.address(trampolines.entry.start))
     }
 
     /// The trampoline from compiled code to host functions of this signature, if the module carries one.
     pub fn exit_trampoline(&self, signature: &MachineSignature) -> Option<*const u8> {
-        self.trampolines(signature).map(|trampolines| self.address(trampolines.exit))
+        self.trampolines(signature).map(|trampolines| self.address(trampolines.exit.start))
     }
 
     /// The trap that a fault of the instruction at `pc` means; `None` where it may not fault.
     pub fn trap_at(&self, pc: usize) -> Option<TrapCode> {
-        let offset = self.offset(pc)?;
-        let traps = &self.module.traps;
-        traps.binary_search_by_key(&offset, |site| site.offset).ok().map(|found| traps[found].code)
+        self.parts.trap_at(self.offset(pc)?)
     }
 
     /// The live references of a frame that waits for a call to return to `return_address`: distances in bytes below the
     /// frame pointer. `None` where there are none.
     pub fn stack_map(&self, return_address: usize) -> Option<&[u32]> {
-        let offset = self.offset(return_address)?;
-        let maps = &self.module.stack_maps;
-        // Deep stacks have few return addresses: the search is for the first of them, if no other has taken its place.
-        let remembered = &self.stack_maps_before[(offset.wrapping_mul(0x9e37_79b1) >> 24) as usize % FOUND];
-        let mut before = remembered.load(Ordering::Relaxed) as usize;
-        let is_before = |index: usize| maps.entries.get(index).is_some_and(|entry| entry.offset < offset);
-        if is_before(before) || before > 0 && !is_before(before - 1) {
-            before = maps.entries.partition_point(|entry| entry.offset < offset);
-            remembered.store(before as u32, Ordering::Relaxed);
-        }
-        let entry = maps.entries.get(before).filter(|entry| entry.offset == offset)?;
-        Some(&maps.slots[entry.first as usize..][..entry.count as usize])
+        self.parts.stack_map(self.offset(return_address)?)
     }
 
     /// The call that returns to `return_address` and its exception handlers, in order of precedence, if it has any.
     pub fn call_site(&self, return_address: usize) -> Option<(&CallSite, &[Handler])> {
-        let offset = self.offset(return_address)?;
-        let sites = &self.module.call_sites;
-        let found = sites.entries.binary_search_by_key(&offset, |site| site.offset).ok()?;
-        let site = &sites.entries[found];
-        Some((site, &sites.handlers[site.first as usize..][..site.count as usize]))
+        self.parts.call_site(self.offset(return_address)?)
     }
 
     /// The address of a handler's landing pad.
@@ -162,34 +219,18 @@ impl CodeImage {
 
     /// Byte offset in the module file of the instruction that the machine instruction at `pc` belongs to.
     pub fn wasm_offset(&self, pc: usize) -> Option<u32> {
-        let offset = self.offset(pc)?;
-        let function = self.function_containing(offset)?;
-        let addresses = &self.module.addresses;
-        let after = addresses.partition_point(|&(start, _)| start <= offset);
-        let &(start, wasm) = addresses.get(after.checked_sub(1)?)?;
-        // An entry before the function says nothing about this one.
-        (start >= self.module.functions[function].range.start).then_some(wasm)
+        self.parts.wasm_offset(self.offset(pc)?)
     }
 
     /// Index, in the module's function index space, of the function that contains `pc`; `None` for trampolines.
     pub fn function_at(&self, pc: usize) -> Option<u32> {
-        let function = self.function_containing(self.offset(pc)?)?;
-        Some(self.module.functions[function].index)
+        self.parts.function_at(self.offset(pc)?).map(|function| function.index)
     }
 
     /// Index of the function whose body in the module file contains a Wasm offset.
     pub fn function_of_source(&self, wasm_offset: u32) -> Option<u32> {
-        let functions = &self.module.functions;
-        let after = functions.partition_point(|function| function.source <= wasm_offset);
-        Some(functions[after.checked_sub(1)?].index)
-    }
-
-    fn function_containing(&self, offset: u32) -> Option<usize> {
-        let functions = &self.module.functions;
-        let after = functions.partition_point(|function| function.range.start <= offset);
-        let index = after.checked_sub(1)?;
-        let range = functions[index].range;
-        (offset - range.start < range.length).then_some(index)
+        let after = self.sources.partition_point(|&source| source <= wasm_offset);
+        Some(self.module.info.imported_functions + after.checked_sub(1)? as u32)
     }
 }
 
@@ -219,17 +260,18 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
         module.trampolines.iter().all(|trampolines| inside(trampolines.entry) && inside(trampolines.exit)),
         "a trampoline outside the code",
     )?;
-    check(module.traps.is_sorted_by_key(|site| site.offset), "trap sites out of order")?;
-    check(module.addresses.is_sorted_by_key(|&(offset, _)| offset), "addresses out of order")?;
+    let tables = &module.tables;
+    check(tables.traps.is_sorted_by_key(|site| site.offset), "trap sites out of order")?;
+    check(tables.addresses.is_sorted_by_key(|&(offset, _)| offset), "addresses out of order")?;
 
     let part_of = |first: u32, count: u32, all: usize| first as u64 + count as u64 <= all as u64;
-    let maps = &module.stack_maps;
+    let maps = &tables.stack_maps;
     check(
         maps.entries.is_sorted_by_key(|entry| entry.offset)
             && maps.entries.iter().all(|entry| part_of(entry.first, entry.count, maps.slots.len())),
         "stack maps out of order",
     )?;
-    let sites = &module.call_sites;
+    let sites = &tables.call_sites;
     check(
         sites.entries.is_sorted_by_key(|site| site.offset)
             && sites.entries.iter().all(|site| part_of(site.first, site.count, sites.handlers.len()))
@@ -242,6 +284,7 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
 mod tests {
     use legato_compiler::artifact::StackMapEntry;
 
+    use super::parts::FOUND;
     use super::*;
     use crate::Config;
 
@@ -262,11 +305,11 @@ mod tests {
         let module = module();
         let bytes = module.code.clone();
         let image = CodeImage::publish(module).unwrap();
-        assert_eq!(image.code(), bytes);
-        assert_eq!(image.to_compiled_module().code, bytes);
+        assert_eq!(image.code_size(), bytes.len());
+        assert_eq!(image.to_compiled_module().unwrap().code, bytes);
         let code = image.function_code(FuncIndex(2)) as usize;
         assert_eq!(image.function_at(code), Some(2));
-        let trampoline = image.address(image.module().trampolines[0].entry) as usize;
+        let trampoline = image.address(image.module().trampolines[0].entry.start) as usize;
         assert_eq!(image.function_at(trampoline), None, "a trampoline is no function");
         assert!(registry::find(code).is_some_and(|found| Arc::ptr_eq(&found, &image)));
         assert!(registry::find(0).is_none());
@@ -283,9 +326,9 @@ mod tests {
             assert!(error.contains(expected), "{error}, not {expected}");
         };
         damaged(&|module| module.code.truncate(64), "damaged");
-        damaged(&|module| module.traps.reverse(), "trap sites");
-        damaged(&|module| module.stack_maps.slots.clear(), "stack maps");
-        damaged(&|module| module.call_sites.handlers.clear(), "call sites");
+        damaged(&|module| module.tables.traps.reverse(), "trap sites");
+        damaged(&|module| module.tables.stack_maps.slots.clear(), "stack maps");
+        damaged(&|module| module.tables.call_sites.handlers.clear(), "call sites");
         damaged(&|module| module.functions.truncate(1), "function");
         damaged(&|module| module.trampolines[0].exit.length = u32::MAX, "trampoline");
         damaged(&|module| module.target.triple = "sparc-sun-solaris".into(), "sparc");
@@ -297,9 +340,10 @@ mod tests {
         // More of them than an image remembers.
         let bytes = module.code.len() as u32;
         assert!(bytes as usize > 2 * FOUND);
-        module.stack_maps.slots = (0..bytes).collect();
+        module.tables.stack_maps.slots = (0..bytes).collect();
         let entries = (1..bytes).filter(|offset| offset % 3 != 0);
-        module.stack_maps.entries = entries.map(|offset| StackMapEntry { offset, first: offset, count: 1 }).collect();
+        module.tables.stack_maps.entries =
+            entries.map(|offset| StackMapEntry { offset, first: offset, count: 1 }).collect();
         let image = CodeImage::publish(module).unwrap();
         let check = |offset: u32| {
             let expected = (!offset.is_multiple_of(3) && offset < bytes).then_some(offset);

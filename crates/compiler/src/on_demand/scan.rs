@@ -1,0 +1,121 @@
+//! One pass over each body before any is compiled. It validates, and finds out what passes must know of other bodies:
+//! what structs are made, and which functions may be inlined. Operands are followed on the stack alone, not through
+//! locals or labels: what is not seen to be the same counts as different.
+
+use wasmparser::{Operator, OperatorsReader};
+
+use crate::CompileError;
+use crate::error::invalid;
+use crate::mir::{Constant, Op};
+use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeIndex, TypeMap, refuse_simd};
+use crate::passes::{Made, global_value};
+use crate::translate::{Allocations, translate_function};
+
+/// No longer body is looked at for inlining, in bytes.
+const MAX_INLINED: usize = 256;
+
+/// A longer body may pass the translator's limits, which only translating it tells, in bytes.
+const MIN_TRANSLATED: usize = 16 << 10;
+
+/// What a scan keeps from one body to the next.
+#[derive(Default)]
+pub(super) struct Scratch {
+    allocations: Allocations,
+    stack: Vec<Option<Op>>,
+}
+
+/// What is found in a body.
+#[derive(Debug)]
+pub(super) struct Scanned {
+    pub(super) made: Vec<Made>,
+    /// Whether it is so small, and free of loops and handlers, that it may be inlined.
+    pub(super) is_small: bool,
+}
+
+/// Validates a body and looks through it. Errors: those of [`translate_function`].
+pub(super) fn scan(
+    info: &ModuleInfo,
+    source: &FunctionSource<'_>,
+    scratch: &mut Scratch,
+) -> Result<Scanned, CompileError> {
+    let range = source.body.range();
+    let bytes = (range.end - range.start) as usize;
+    if bytes >= MIN_TRANSLATED {
+        translate_function(info, source, &mut scratch.allocations)?;
+    }
+    let mut validator = source.validator(&mut scratch.allocations.0);
+    let mut reader = source.body.get_binary_reader();
+    reader.set_features(source.validation.features);
+    validator.read_locals(&mut reader).map_err(invalid)?;
+    let mut scanned = Scanned { made: Vec::new(), is_small: bytes <= MAX_INLINED };
+    let types = TypeMap { canonical: &info.canonical_types };
+    let stack = &mut scratch.stack;
+    stack.clear();
+    let mut operators = OperatorsReader::new(reader);
+    while !operators.eof() {
+        let offset = operators.original_position();
+        let operator = operators.read().map_err(invalid)?;
+        // What lies below an operation's operands stays; an operation that leaves a frame leaves nothing of it.
+        let height = validator.operand_stack_height() as usize;
+        let is_reachable = validator.get_control_frame(0).is_some_and(|frame| !frame.unreachable);
+        let kept = match &operator {
+            Operator::StructNew { struct_type_index } if is_reachable => {
+                let ty = TypeIndex(*struct_type_index);
+                let fields = info.types.get(ty.index()).map_or(0, |ty| ty.composite.field_count());
+                let kept = height.saturating_sub(fields);
+                scanned.made.push(Made { ty, contents: stack.get(kept..).map(<[_]>::to_vec) });
+                Some(kept)
+            }
+            Operator::StructNewDefault { struct_type_index } => {
+                scanned.made.push(Made { ty: TypeIndex(*struct_type_index), contents: None });
+                None
+            }
+            Operator::Loop { .. }
+            | Operator::TryTable { .. }
+            | Operator::ReturnCall { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::ReturnCallRef { .. } => {
+                scanned.is_small = false;
+                None
+            }
+            _ => None,
+        };
+        let kept = match kept {
+            Some(kept) => kept,
+            None => match operator.operator_arity(&validator) {
+                Some((operands, _)) => height.saturating_sub(operands as usize),
+                None => 0,
+            },
+        };
+        validator.op(offset, &operator).map_err(invalid)?;
+        refuse_simd(&operator, offset as usize)?;
+        stack.truncate(kept);
+        stack.resize(validator.operand_stack_height() as usize, None);
+        if let (Some(leaf), Some(top)) = (leaf(info, types, &operator, offset as usize), stack.last_mut()) {
+            *top = Some(leaf);
+        }
+    }
+    operators.finish().map_err(invalid)?;
+    scratch.allocations.0 = validator.into_allocations();
+    Ok(scanned)
+}
+
+/// The pure operation without operands that an instruction is.
+fn leaf(info: &ModuleInfo, types: TypeMap<'_>, operator: &Operator<'_>, offset: usize) -> Option<Op> {
+    Some(match *operator {
+        Operator::I32Const { value } => Op::Const(Constant::I32(value)),
+        Operator::I64Const { value } => Op::Const(Constant::I64(value)),
+        Operator::F32Const { value } => Op::Const(Constant::F32(value.bits())),
+        Operator::F64Const { value } => Op::Const(Constant::F64(value.bits())),
+        Operator::RefNull { hty } => Op::Const(Constant::Null(types.heap(hty, offset).ok()?)),
+        Operator::RefFunc { function_index } => Op::RefFunc(FuncIndex(function_index)),
+        Operator::GlobalGet { global_index } => {
+            let global = GlobalIndex(global_index);
+            if info.globals[global.index()].mutable {
+                return None;
+            }
+            global_value(info, global).unwrap_or(Op::GlobalGet(global))
+        }
+        _ => return None,
+    })
+}

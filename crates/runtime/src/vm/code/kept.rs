@@ -1,0 +1,53 @@
+//! Code of single functions that outlives the process.
+
+use std::sync::{Mutex, PoisonError};
+
+use legato_compiler::OnDemand;
+use legato_compiler::emit::{FunctionCode, Symbol};
+use rustc_hash::FxHashMap;
+
+/// What has been compiled of a module so far, by this process and by earlier ones.
+#[derive(Debug, Default)]
+pub(crate) struct KeptCode {
+    /// From earlier ones.
+    found: FxHashMap<Symbol, Vec<u8>>,
+    /// By this one; `None` where nobody is going to ask.
+    compiled: Option<Mutex<Vec<(Symbol, Vec<u8>)>>>,
+}
+
+impl KeptCode {
+    /// Nothing, from contents that cannot be read either; what is compiled now can be had by
+    /// [`contents`](Self::contents). The contents are trusted: they hold machine code.
+    pub(crate) fn from_contents(contents: Option<&[u8]>) -> KeptCode {
+        let found: Option<Vec<(Symbol, Vec<u8>)>> = contents.and_then(|contents| postcard::from_bytes(contents).ok());
+        KeptCode { found: found.unwrap_or_default().into_iter().collect(), compiled: Some(Mutex::default()) }
+    }
+
+    /// The code that a symbol stands for: kept, or compiled now.
+    ///
+    /// # Errors
+    /// The compiler refuses it.
+    pub(super) fn code(&self, symbol: Symbol, compiler: &OnDemand) -> anyhow::Result<FunctionCode> {
+        if let Some(code) = self.found.get(&symbol).and_then(|bytes| FunctionCode::from_bytes(bytes)) {
+            return Ok(code);
+        }
+        let code = compiler.compile(symbol)?;
+        if let Some(compiled) = &self.compiled
+            && let Some(bytes) = code.to_bytes()
+        {
+            compiled.lock().unwrap_or_else(PoisonError::into_inner).push((symbol, bytes));
+        }
+        Ok(code)
+    }
+
+    /// All that there is, for [`from_contents`](Self::from_contents); `None` where nothing has been added.
+    pub(crate) fn contents(&self) -> Option<Vec<u8>> {
+        let compiled = self.compiled.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        if compiled.is_empty() {
+            return None;
+        }
+        let found = self.found.iter().map(|(symbol, bytes)| (symbol, bytes.as_slice()));
+        let added = compiled.iter().map(|(symbol, bytes)| (symbol, bytes.as_slice()));
+        postcard::to_stdvec(&found.chain(added).collect::<Vec<_>>()).ok()
+    }
+}
