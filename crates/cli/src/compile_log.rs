@@ -33,6 +33,7 @@ fn line(start: Instant, compiled: &Compiled<'_>) -> String {
     let took = compiled.time.as_secs_f64() * 1e3;
     let name = compiled.name.map(|name| format!(" {name}")).unwrap_or_default();
     let why = if compiled.called { "called" } else { "ahead" };
+    let how = if compiled.kept { "from the cache" } else { "optimised" };
     let Compiled { function, bytes, .. } = compiled;
-    format!("[compile] {at:.3} ms: function {function}{name}: optimised, {took:.3} ms, {bytes} bytes, {why}\n")
+    format!("[compile] {at:.3} ms: function {function}{name}: {how}, {took:.3} ms, {bytes} bytes, {why}\n")
 }

@@ -262,6 +262,7 @@ fn a_full_disk_leaves_nothing_behind() {
     // A file may have 2 blocks of 512 bytes: writing fails in its middle, as on a full disk.
     let script = "trap '' XFSZ; ulimit -f 2; exec \"$@\"";
     // Code that is compiled when it is called is written to memory that counts as a file.
+    let eager = ["--compilation", "eager"];
     let run = ["-c", script, "sh", LEGATO, "run", "-v", "--compilation", "eager", "--invoke", "add", "m.wat", "41"];
     let outcome = lab.start(lab.command("sh").args(run)).end("");
     assert!(
@@ -269,16 +270,17 @@ fn a_full_disk_leaves_nothing_behind() {
         "{outcome:#?}"
     );
     assert!(files(&lab).is_empty());
-    assert!(!hit(&add(&lab, &[])));
+    assert!(!hit(&add(&lab, &eager)));
     assert!(entry(&lab).metadata().unwrap().len() > 1024, "the entry would not have been too long");
-    assert!(hit(&add(&lab, &[])));
+    assert!(hit(&add(&lab, &eager)));
 }
 
 #[test]
 fn the_least_recently_used_goes_first() {
     let lab = Lab::new();
     let run = |number: i32, size: &str| {
-        let outcome = lab.run(&["-vv", "--invoke", "add", "--cache-size", size], &adder(number), &["0"]);
+        let options = ["-vv", "--invoke", "add", "--cache-size", size, "--compilation", "eager"];
+        let outcome = lab.run(&options, &adder(number), &["0"]);
         assert_eq!((outcome.status, outcome.out), (0, format!("{number}\n")), "{}", outcome.err);
         outcome.err
     };
@@ -344,4 +346,30 @@ fn size_and_clear() {
     lab.legato(&["cache", "size", "--cache", "off"]).expect(2, "", &["--cache is `off`"]);
     lab.legato(&["cache"]).expect(2, "", &["size", "clear"]);
     lab.legato(&["cache", "shrink"]).expect(2, "", &["shrink"]);
+}
+
+/// Where functions are compiled when they are called, each run adds those that no earlier one has called.
+#[test]
+fn what_is_compiled_when_it_is_called_is_kept() {
+    let lab = Lab::new();
+    let module = r#"(module
+        (func $one (result i32) (i32.const 1)) (func $loop (param i32) (result i32)
+            (loop (result i32) (local.set 0 (i32.mul (local.get 0) (i32.const 3)))
+                (br_if 0 (i32.lt_u (local.get 0) (i32.const 1000))) (local.get 0)))
+        (func (export "first") (param i32) (result i32) (call $loop (local.get 0)))
+        (func (export "second") (param i32) (result i32) (i32.add (call $loop (local.get 0)) (call $one))))"#;
+    let run = |name: &str, result: &str| {
+        let outcome = lab.run(&["--compile-log", "--invoke", name], module, &["7"]);
+        assert_eq!((outcome.status, outcome.out.as_str()), (0, result), "{outcome:#?}");
+        let lines = |how: &str| outcome.err.lines().filter(|line| line.contains(how)).count();
+        (lines(": optimised, "), lines(": from the cache, "))
+    };
+    assert_eq!(run("first", "1701\n"), (2, 0));
+    assert_eq!(run("first", "1701\n"), (0, 2));
+    assert_eq!(run("second", "1702\n"), (1, 1), "the loop is there, and the smallest function has been inlined");
+    assert_eq!(run("second", "1702\n"), (0, 2));
+    assert_eq!(run("first", "1701\n"), (0, 2));
+    // What was compiled as a whole comes first.
+    lab.run(&["--compilation", "eager", "--invoke", "first"], module, &["7"]).expect(0, "1701\n", &[]);
+    assert_eq!(run("second", "1702\n"), (0, 0));
 }

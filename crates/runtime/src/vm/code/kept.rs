@@ -25,13 +25,13 @@ impl KeptCode {
         KeptCode { found: found.collect(), compiled: Some(Mutex::default()) }
     }
 
-    /// The code that a symbol stands for: kept, or compiled now.
+    /// The code that a symbol stands for, and whether it was kept; otherwise it is compiled now.
     ///
     /// # Errors
     /// The compiler refuses it.
-    pub(super) fn code(&self, symbol: Symbol, compiler: &OnDemand) -> anyhow::Result<FunctionCode> {
+    pub(super) fn code(&self, symbol: Symbol, compiler: &OnDemand) -> anyhow::Result<(FunctionCode, bool)> {
         if let Some(code) = self.found.get(&symbol).and_then(|bytes| FunctionCode::from_bytes(bytes)) {
-            return Ok(code);
+            return Ok((code, true));
         }
         let code = compiler.compile(symbol)?;
         if let Some(compiled) = &self.compiled
@@ -39,7 +39,7 @@ impl KeptCode {
         {
             compiled.lock().unwrap_or_else(PoisonError::into_inner).push((symbol, bytes));
         }
-        Ok(code)
+        Ok((code, false))
     }
 
     /// All that there is, for [`from_contents`](Self::from_contents); `None` where nothing has been added.

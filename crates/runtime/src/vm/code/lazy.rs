@@ -50,6 +50,8 @@ pub struct Compiled<'a> {
     pub bytes: usize,
     /// Whether a thread that waited for it compiled it, at its first call; else it was compiled ahead.
     pub called: bool,
+    /// Whether its code was kept by an earlier process, and has only been loaded.
+    pub kept: bool,
 }
 
 /// Told of each function that has been compiled, by the thread that did it.
@@ -192,14 +194,14 @@ impl Lazy {
         let compiled = self
             .kept
             .code(Symbol::Function(index), &self.compiler)
-            .and_then(|code| Ok((self.publish(Symbol::Function(index), &code)?, code.length())));
+            .and_then(|(code, kept)| Ok((self.publish(Symbol::Function(index), &code)?, code.length(), kept)));
         let (progress, result) = match compiled {
-            Ok((offset, bytes)) => {
+            Ok((offset, bytes, kept)) => {
                 self.entry(defined).store(self.code() as usize + offset as usize, Ordering::Release);
                 if let Some(observer) = &self.observer {
                     let names = &self.compiler.info().names.functions;
                     let name = names.get(index as usize).map(String::as_str).filter(|name| !name.is_empty());
-                    observer(&Compiled { function: index, name, start, time: start.elapsed(), bytes, called });
+                    observer(&Compiled { function: index, name, start, time: start.elapsed(), bytes, called, kept });
                 }
                 (Progress::Done(offset), Ok(offset))
             }
@@ -217,7 +219,7 @@ impl Lazy {
     fn publish(&self, symbol: Symbol, code: &FunctionCode) -> anyhow::Result<u32> {
         for called in code.symbols() {
             if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
-                let trampoline = self.kept.code(called, &self.compiler)?;
+                let (trampoline, _) = self.kept.code(called, &self.compiler)?;
                 self.publish(called, &trampoline)?;
             }
         }
