@@ -1,13 +1,21 @@
 //! The command line.
 
+mod values;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use legato::HeapConfig;
 
 use crate::exit::UsageError;
+pub use values::{DirMapping, heap_option};
+use values::{dir, duration, env, preload, size};
+
+/// The name of standard input, where a file is read, and of standard error, where a log is written.
+pub const STANDARD: &str = "-";
 
 /// Runs WebAssembly GC programs.
 #[derive(Debug, Parser)]
@@ -17,7 +25,8 @@ use crate::exit::UsageError;
     about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC",
     long_about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC, on a memory \
                   manager whose pauses and footprint you choose.",
-    after_help = "Run `legato help COMMAND` for a command's options and examples.",
+    override_usage = "legato [run] [OPTIONS] FILE [ARGS]...\n       legato COMMAND",
+    after_help = "`legato FILE` is `legato run FILE`. Run `legato help COMMAND` for a command's options and examples.",
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -31,6 +40,31 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// The command line of this process. Ends it where that is wrong, or asks for help.
+    pub fn of_process() -> Cli {
+        Cli::parse_command_line(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Parses a command line. One without a command is that of `run`, if it names a file.
+    fn parse_command_line(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Cli, clap::Error> {
+        let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+        let error = match Cli::try_parse_from(&args) {
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) => error,
+            result => return result,
+        };
+        args.insert(1, "run".into());
+        match Cli::try_parse_from(&args) {
+            Ok(Cli { verbose, command: Command::Run(run) }) if run.names_a_file() => {
+                Ok(Cli { verbose, command: Command::Run(run) })
+            }
+            // An option of `run` with something wrong.
+            Err(of_run) if args.get(2).is_some_and(|first| first.as_encoded_bytes().starts_with(b"-")) => Err(of_run),
+            _ => Err(error),
+        }
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -42,6 +76,12 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Show or clear the cache of compiled code
     Cache(CacheCommand),
+    /// Run scripts of the WebAssembly specification's tests
+    Wast(WastArgs),
+    /// Print a script that completes command lines in a shell
+    Completions(CompletionsArgs),
+    /// Write the manual's pages
+    Man(ManArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -57,7 +97,8 @@ Host:
 
 Exit status:
   the program's own;  1 if it cannot be loaded or linked;  2 for a wrong command line;  124 after --timeout;
-  134 after a trap or an uncaught exception;  128 + N if it raised signal N
+  134 after a trap or an uncaught exception;  128 + N if it raised signal N, or signal N stopped it
+  (SIGINT or SIGTERM: what was asked about the collector is told all the same; a second signal ends legato at once)
 
 Examples:
   legato run hello.wasm                               a Kotlin or Java program
@@ -75,7 +116,8 @@ fn heap_help() -> String {
 Tune the garbage-collected heap: KEY=VALUE,... (may be repeated)
 
 {}
-Defaults stand in brackets. Sizes are bytes, or take K, M, G. Code is compiled for one kind of references and one layout
+Defaults stand in brackets. Sizes are bytes, or take K, M, G, T. The environment variable LEGATO_HEAP is read first, and
+has the same form. Code is compiled for one kind of references and one layout
 of arrays: run a precompiled file with those it was compiled for.",
         HeapConfig::help()
     )
@@ -102,17 +144,17 @@ pub struct CacheArgs {
     #[arg(long, value_name = "DIR|off", env = "LEGATO_CACHE", hide_env_values = true)]
     pub cache: Option<PathBuf>,
 
-    /// The most that the cache may hold; what was used least recently goes first
-    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
-    pub cache_size: usize,
+    /// The most that the cache may hold; what was used least recently goes first [default: 512M]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub cache_size: Option<usize>,
 }
 
 /// Options for watching the collector.
 #[derive(Debug, Args)]
 pub struct GcArgs {
-    /// Print a line to standard error for each garbage collection
-    #[arg(long)]
-    pub gc_log: bool,
+    /// Print a line for each garbage collection, to standard error or to FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STANDARD)]
+    pub gc_log: Option<PathBuf>,
 
     /// Print what the collections cost to standard error at the end, however the program ends: json is the last line
     #[arg(long, value_name = "FORMAT")]
@@ -204,7 +246,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub gc: GcArgs,
 
-    /// The module (.wasm, .wat, or with --precompiled made by `legato compile`), then the program's arguments
+    /// The module (.wasm, .wat, or with --precompiled made by `legato compile`; - for standard input), then the
+    /// program's arguments
     // One list, so that what looks like an option after FILE is the program's.
     #[arg(value_names = ["FILE", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     file_and_args: Vec<OsString>,
@@ -214,6 +257,11 @@ impl RunArgs {
     /// The module's file.
     pub fn file(&self) -> &Path {
         self.file_and_args.first().map_or(Path::new(""), Path::new)
+    }
+
+    /// Whether it is likely that a file is meant, and no command written wrong.
+    fn names_a_file(&self) -> bool {
+        self.file() == STANDARD || self.file().extension().is_some() || self.file().exists()
     }
 
     /// The program's arguments.
@@ -242,7 +290,7 @@ pub struct CompileArgs {
     #[command(flatten)]
     pub engine: EngineArgs,
 
-    /// The module: .wasm or .wat
+    /// The module: .wasm or .wat, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
@@ -254,7 +302,7 @@ pub struct CompileArgs {
 /// `legato inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The module: .wasm, .wat, or a file made by `legato compile`
+    /// The module: .wasm, .wat, or a file made by `legato compile`; or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -282,85 +330,38 @@ pub enum CacheAction {
     Clear,
 }
 
-/// A directory of the host and the guest's name for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirMapping {
-    /// The host's path.
-    pub host: PathBuf,
-    /// The guest's name.
-    pub guest: String,
+/// `legato wast`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints a line for each directive that does not do what the script expects; exit status 1 if there is one.")]
+pub struct WastArgs {
+    #[command(flatten)]
+    pub engine: EngineArgs,
+
+    /// The scripts: .wast, or - for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
 }
 
-fn dir(text: &str) -> Result<DirMapping, String> {
-    let (host, guest) = text.split_once("::").unwrap_or((text, text));
-    if host.is_empty() || guest.is_empty() {
-        return Err("expected HOST or HOST::GUEST".into());
-    }
-    Ok(DirMapping { host: host.into(), guest: guest.into() })
+/// `legato completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  legato completions bash >~/.local/share/bash-completion/completions/legato")]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
 }
 
-fn preload(text: &str) -> Result<(String, PathBuf), String> {
-    match text.split_once('=') {
-        Some((name, file)) if !file.is_empty() => Ok((name.into(), file.into())),
-        _ => Err("expected NAME=FILE".into()),
-    }
-}
-
-fn env(text: &str) -> Result<(String, Option<String>), String> {
-    let (key, value) = match text.split_once('=') {
-        Some((key, value)) => (key, Some(value.to_string())),
-        None => (text, None),
-    };
-    if key.is_empty() {
-        return Err("expected KEY or KEY=VALUE".into());
-    }
-    Ok((key.into(), value))
-}
-
-fn heap_option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.into(), value.into())),
-        _ => Err("expected KEY=VALUE".into()),
-    }
-}
-
-/// A number and what follows it.
-fn number(text: &str) -> Option<(f64, &str)> {
-    let end = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
-    let value = text[..end].parse().ok()?;
-    Some((value, &text[end..]))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a number with a unit, such as 500ms, 10s, 2m or 1h".to_string();
-    let (value, unit) = number(text).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())
-}
-
-fn size(text: &str) -> Result<usize, String> {
-    let wrong = || "expected a size in bytes, such as 65536, 512K, 8M or 1.5G".to_string();
-    let (value, unit) = number(text).ok_or_else(wrong)?;
-    let unit = match unit {
-        "" | "B" => 1.0,
-        "K" | "k" | "KiB" => 1024.0,
-        "M" | "m" | "MiB" => 1024.0 * 1024.0,
-        "G" | "g" | "GiB" => 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = value * unit;
-    // Up to here every whole number is exact.
-    if bytes > (1u64 << 53) as f64 {
-        return Err("too large".into());
-    }
-    Ok(bytes as usize)
+/// `legato man`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  legato man ~/.local/share/man/man1 && man legato")]
+pub struct ManArgs {
+    /// The directory to write them to: a page for legato, and one for each command
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }
 
 #[cfg(test)]
@@ -384,19 +385,22 @@ mod tests {
     }
 
     #[test]
-    fn durations_and_sizes() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "10", "s", "-1s", "1d", "1.2.3s", "99999999999999999999999h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
+    fn the_run_may_be_left_out() {
+        for args in [
+            &["legato", "x.wasm", "-x"][..],
+            &["legato", "--invoke", "f", "x.wasm", "-x"],
+            &["legato", "-v", "-", "-x"],
+        ] {
+            let cli = Cli::parse_command_line(args).unwrap();
+            let Command::Run(run) = cli.command else { panic!("{args:?} was parsed as something else") };
+            assert_eq!(run.args().unwrap(), ["-x"], "{args:?}");
+            assert_eq!(cli.verbose > 0, args[1] == "-v");
         }
-        assert_eq!(size("8M"), Ok(8 << 20));
-        assert_eq!(size("1.5k"), Ok(1536));
-        assert_eq!(size("77"), Ok(77));
-        for wrong in ["", "M", "-1", "8X", "9999999999G"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
+        let kind = |args: &[&str]| Cli::parse_command_line(args).unwrap_err().kind();
+        assert_eq!(kind(&["legato", "rum", "x.wasm"]), ErrorKind::InvalidSubcommand);
+        assert_eq!(kind(&["legato", "--frobnicate", "x.wasm"]), ErrorKind::UnknownArgument);
+        assert_eq!(kind(&["legato", "run", "--frobnicate"]), ErrorKind::UnknownArgument);
+        assert_eq!(kind(&["legato"]), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand);
     }
 
     #[test]

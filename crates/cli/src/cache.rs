@@ -14,19 +14,29 @@ use crate::report;
 /// If its directory cannot be used, or there is no telling where it is.
 fn open(args: &CacheArgs) -> Result<Option<Cache>> {
     let directory = match &args.cache {
+        Some(off) if off == "off" && args.cache_size.is_some() => {
+            return Err(UsageError("--cache-size says nothing where --cache is `off`".into()).into());
+        }
         Some(off) if off == "off" => return Ok(None),
         Some(directory) => directory.clone(),
         None => Cache::default_directory()
             .context("there is no default directory for it: neither XDG_CACHE_HOME nor HOME is an absolute path")?,
     };
-    Cache::open(directory, args.cache_size as u64).map(Some)
+    Cache::open(directory, args.cache_size.map_or(Cache::DEFAULT_LIMIT, |bytes| bytes as u64)).map(Some)
 }
 
 /// The cache for a run. A program runs without one, too.
-pub fn for_run(args: &CacheArgs) -> Option<Cache> {
-    open(args).unwrap_or_else(|error| {
+///
+/// # Errors
+///
+/// A [`UsageError`] if the options contradict each other.
+pub fn for_run(args: &CacheArgs) -> Result<Option<Cache>> {
+    open(args).or_else(|error| {
+        if error.is::<UsageError>() {
+            return Err(error);
+        }
         log::info!("no code is cached: {error:#}");
-        None
+        Ok(None)
     })
 }
 

@@ -8,6 +8,8 @@ pub const USAGE: i32 = 2;
 pub const TIMEOUT: i32 = 124;
 /// The guest trapped or ended in an uncaught exception (as after `abort`).
 pub const TRAP: i32 = 134;
+/// Added to the number of the signal that ended the guest (as in shells).
+pub const SIGNAL: i32 = 128;
 
 /// A mistake in the command line that only shows once the module is known.
 #[derive(Debug)]

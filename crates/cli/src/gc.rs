@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use legato::{GcObserver, HeapConfig, HeapStats};
 use legato_report::{Fanout, GcLog, GcRecorder, Report};
 
-use crate::args::{GcArgs, StatsFormat};
+use crate::args::{GcArgs, STANDARD, StatsFormat};
 use crate::report;
 
 /// What is asked about the collector.
 pub struct Watch {
-    log: bool,
+    log: Option<Box<dyn Write + Send>>,
     stats: Option<StatsFormat>,
     page: Option<Page>,
     /// If anything is to be told at the end.
@@ -42,7 +42,7 @@ impl Watch {
             (None, None) => None,
         };
         Ok(Watch {
-            log: args.gc_log,
+            log: args.gc_log.as_deref().map(log).transpose()?,
             stats: args.gc_stats,
             page,
             recorder,
@@ -51,11 +51,11 @@ impl Watch {
         })
     }
 
-    /// The observer that the heap needs for it, if any.
-    pub fn observer(&self) -> Option<Box<dyn GcObserver>> {
+    /// The observer that the heap needs for it, if any. To be asked for once.
+    pub fn observer(&mut self) -> Option<Box<dyn GcObserver>> {
         let mut observers = Fanout::new();
-        if self.log {
-            observers = observers.with(GcLog::new(io::stderr()));
+        if let Some(log) = self.log.take() {
+            observers = observers.with(GcLog::new(log));
         }
         if let Some(recorder) = &self.recorder {
             observers = observers.with(recorder.clone());
@@ -77,6 +77,15 @@ impl Watch {
         }
         status
     }
+}
+
+/// Where the log goes.
+fn log(path: &Path) -> Result<Box<dyn Write + Send>> {
+    if path == STANDARD {
+        return Ok(Box::new(io::stderr()));
+    }
+    let file = File::create(path).with_context(|| format!("cannot write the log {} (--gc-log)", path.display()))?;
+    Ok(Box::new(file))
 }
 
 impl Page {

@@ -2,6 +2,8 @@
 
 use anyhow::Result;
 use legato::{AsContext, Instance, Store, Val, ValType};
+use wast::parser::{self, Parse, ParseBuffer};
+use wast::token::{F32, F64};
 
 use crate::exit::UsageError;
 
@@ -44,7 +46,7 @@ pub fn invoke<T: 'static>(store: &mut Store<T>, instance: &Instance, name: &str,
     Ok(results.iter().map(|result| show(&*store, result) + "\n").collect())
 }
 
-/// The value that `text` stands for: integers in decimal or, after 0x, in hexadecimal, signed or not; `null` for
+/// The value that `text` stands for: numbers in decimal or, after 0x, in hexadecimal, signed or not; `null` for
 /// references.
 fn parse(ty: &ValType, text: &str) -> Option<Val> {
     Some(match ty {
@@ -56,8 +58,14 @@ fn parse(ty: &ValType, text: &str) -> Option<Val> {
             let value = integer(text)?;
             Val::I64(i64::try_from(value).ok().or_else(|| u64::try_from(value).ok().map(|value| value as i64))?)
         }
-        ValType::F32 => Val::F32(text.parse::<f32>().ok()?.to_bits()),
-        ValType::F64 => Val::F64(text.parse::<f64>().ok()?.to_bits()),
+        ValType::F32 => Val::F32(match text.parse::<f32>() {
+            Ok(value) => value.to_bits(),
+            Err(_) => literal::<F32>(text)?.bits,
+        }),
+        ValType::F64 => Val::F64(match text.parse::<f64>() {
+            Ok(value) => value.to_bits(),
+            Err(_) => literal::<F64>(text)?.bits,
+        }),
         ValType::V128 => {
             let digits = text.strip_prefix("0x")?;
             Val::V128(u128::from_str_radix(&digits.replace('_', ""), 16).ok()?.into())
@@ -65,6 +73,12 @@ fn parse(ty: &ValType, text: &str) -> Option<Val> {
         ValType::Ref(ty) if ty.is_nullable() && text == "null" => Val::null_ref(ty.heap_type()),
         ValType::Ref(_) => return None,
     })
+}
+
+/// A number as the text format writes it: in hexadecimal, too, and `nan:0x...`.
+fn literal<T: for<'a> Parse<'a>>(text: &str) -> Option<T> {
+    let text = ParseBuffer::new(text).ok()?;
+    parser::parse(&text).ok()
 }
 
 fn integer(text: &str) -> Option<i128> {
@@ -122,6 +136,18 @@ mod tests {
         }
         assert_eq!(parse(&ValType::I64, "18446744073709551615").and_then(|value| value.i64()), Some(-1));
         assert_eq!(parse(&ValType::F64, "1e3").and_then(|value| value.f64()), Some(1000.0));
+        let double = |text| parse(&ValType::F64, text).and_then(|value| value.f64());
+        let single = |text| parse(&ValType::F32, text).and_then(|value| value.f32());
+        assert_eq!(double("0x1.8p1"), Some(3.0));
+        assert_eq!(double("-0x1p-1074"), Some(-f64::from_bits(1)));
+        assert_eq!(double("0x1.fffffffffffffp1023"), Some(f64::MAX));
+        assert_eq!(single("0x1.fffffep127"), Some(f32::MAX));
+        assert_eq!(single("0x1.0000008p0"), Some(1.0), "halves are rounded to even");
+        assert_eq!(double("-inf"), Some(f64::NEG_INFINITY));
+        assert_eq!(single("nan:0x200000").map(f32::to_bits), Some(0x7fa0_0000));
+        for wrong in ["", "x", "0x", "0x1.8p", "1e", "0x1p99999 ", "(f64.const 1)", "1 2", "0x1p1024"] {
+            assert_eq!(double(wrong), None, "{wrong}");
+        }
         assert!(matches!(parse(&ValType::ANYREF, "null"), Some(Val::AnyRef(None))));
         assert!(parse(&ValType::ANYREF, "1").is_none());
     }

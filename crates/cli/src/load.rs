@@ -1,10 +1,13 @@
 //! Reading modules, told apart by content.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use legato::{Engine, Module};
+
+use crate::args::STANDARD;
 
 /// What a file holds.
 pub enum Content {
@@ -16,6 +19,11 @@ pub enum Content {
 
 const WASM_MAGIC: &[u8] = b"\0asm";
 
+/// The most bytes that are read of a file.
+const MOST_BYTES: u64 = 1 << 30;
+/// So many bytes tell what a file is. A text has no zeros among them.
+const FIRST_BYTES: u64 = 64;
+
 /// Reads a file and says what it is.
 ///
 /// # Errors
@@ -26,7 +34,7 @@ pub fn read(path: &Path) -> Result<Content> {
     if path.is_dir() {
         bail!("{name} is a directory: name a module in it (.wasm, .wat or a precompiled file)");
     }
-    let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let bytes = bytes(path)?;
     if bytes.is_empty() {
         bail!("{name} is empty: expected a module (.wasm, .wat or a precompiled file)");
     }
@@ -57,6 +65,32 @@ pub fn read(path: &Path) -> Result<Content> {
             )
         }
     }
+}
+
+/// The bytes of a file, or of standard input. If the first say that it is neither a module nor a text, they are all, as
+/// a device may go on for ever.
+///
+/// # Errors
+///
+/// If it cannot be read, or is too long.
+pub fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let name = path.display();
+    let read = || -> io::Result<Vec<u8>> {
+        let file: Box<dyn Read> =
+            if path == STANDARD { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
+        let mut file = file.take(MOST_BYTES + 1);
+        let mut bytes = Vec::new();
+        file.by_ref().take(FIRST_BYTES).read_to_end(&mut bytes)?;
+        if bytes.starts_with(WASM_MAGIC) || Module::is_precompiled(&bytes) || !bytes.contains(&0) {
+            file.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    };
+    let bytes = read().with_context(|| format!("cannot read {name}"))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("{name} is larger than the {} MiB that are read of a file", MOST_BYTES >> 20);
+    }
+    Ok(bytes)
 }
 
 /// Whether the first thing in the text, comments and space apart, is a parenthesis.

@@ -1,11 +1,11 @@
 //! `-v` and `LEGATO_LOG`: what is said beside errors.
 
+use std::env;
 use std::io::Write;
 
-use env_logger::Env;
-
 /// Prints messages of this verbosity to standard error: 0 nothing, 1 what a user may want to know, 2 each step.
-/// `LEGATO_LOG` says it for each module of the program, as `RUST_LOG` does in others, and takes precedence.
+/// `LEGATO_LOG`, unless it is empty, says it for each module of the program, as `RUST_LOG` does in others, and takes
+/// precedence.
 pub fn start(verbosity: u8) {
     let filter = match verbosity {
         0 => "off",
@@ -13,7 +13,9 @@ pub fn start(verbosity: u8) {
         2 => "legato=debug",
         _ => "trace",
     };
-    env_logger::Builder::from_env(Env::new().filter_or("LEGATO_LOG", filter))
+    let wanted = env::var("LEGATO_LOG").unwrap_or_default();
+    env_logger::Builder::new()
+        .parse_filters(if wanted.is_empty() { filter } else { &wanted })
         .format(|out, record| writeln!(out, "legato: {}: {}", record.level().as_str().to_lowercase(), record.args()))
         .init();
 }

@@ -14,21 +14,25 @@ mod invoke;
 mod limits;
 mod load;
 mod logging;
+mod manual;
 mod report;
 mod run;
-
-use clap::Parser;
+mod signals;
+mod wast;
 
 use args::{Cli, Command};
 
 fn main() {
-    let cli = Cli::parse();
+    let cli = Cli::of_process();
     logging::start(cli.verbose);
     let status = match cli.command {
         Command::Run(args) => run::run(*args),
         Command::Compile(args) => report::status(compile::compile(&args)),
         Command::Inspect(args) => report::status(inspect::inspect(&args)),
         Command::Cache(args) => report::status(cache::command(&args)),
+        Command::Wast(args) => report::status(wast::run(&args)),
+        Command::Completions(args) => report::status(manual::completions(&args)),
+        Command::Man(args) => report::status(manual::pages(&args)),
     };
     std::process::exit(status);
 }

@@ -80,7 +80,10 @@ pub fn failure(error: &Error) -> i32 {
         return exit::USAGE;
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
-        complain(format_args!("legato: {trap}"));
+        match trap {
+            Trap::AllocationFailure | Trap::AllocationTooLarge => complain(exhausted(error)),
+            _ => complain(format_args!("legato: {trap}")),
+        }
         backtrace(error);
         return exit::TRAP;
     }
@@ -104,6 +107,14 @@ pub fn failure(error: &Error) -> i32 {
     exit::FAILURE
 }
 
+/// What a failed allocation lacked, and who can help.
+fn exhausted(error: &Error) -> String {
+    let mut parts = parts(error);
+    // The trap is what happened, and what stands before it why.
+    parts.reverse();
+    format!("legato: {}; --heap max=SIZE sets the most that it may have, 4G at most", parts.join(": "))
+}
+
 /// Where in the guest it happened, as far as known.
 pub fn backtrace(error: &Error) {
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
@@ -116,8 +127,10 @@ pub fn backtrace(error: &Error) {
 
 /// The error and its causes, without the backtrace among them.
 fn sentence(error: &Error) -> String {
+    parts(error).join(": ")
+}
+
+fn parts(error: &Error) -> Vec<String> {
     let backtrace = error.downcast_ref::<WasmBacktrace>().map(ToString::to_string);
-    let parts: Vec<_> =
-        error.chain().map(ToString::to_string).filter(|part| Some(part) != backtrace.as_ref()).collect();
-    parts.join(": ")
+    error.chain().map(ToString::to_string).filter(|part| Some(part) != backtrace.as_ref()).collect()
 }

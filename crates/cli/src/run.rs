@@ -1,5 +1,6 @@
 //! `legato run`.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -18,7 +19,7 @@ use crate::args::{CompilationTime, RunArgs};
 use crate::exit::{self, UsageError};
 use crate::gc::Watch;
 use crate::load::{self, Content};
-use crate::{cache, compile, compile_log, exception, imports, invoke, limits::MemoryLimit, report};
+use crate::{cache, compile, compile_log, exception, imports, invoke, limits::MemoryLimit, report, signals};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
@@ -35,12 +36,22 @@ pub struct Host {
     limit: MemoryLimit,
 }
 
-/// What the guest's thread tells.
+/// What the thread that waits for the guest is told.
 enum Event {
     /// The guest begins to run.
     Started(InterruptHandle, Watch),
     /// It has ended, and left the heap so.
     Ended(Result<()>, Option<Box<HeapStats>>),
+    /// Its thread panicked, and has said so on standard error.
+    Panicked,
+    /// This signal asks for its end.
+    Signal(i32),
+}
+
+/// Why a guest is stopped.
+enum Stop {
+    Timeout(Duration),
+    Signal(i32),
 }
 
 /// Runs a program and returns the exit status. Errors have been printed by then.
@@ -48,12 +59,21 @@ pub fn run(args: RunArgs) -> i32 {
     let timeout = args.timeout;
     let file = args.file().display().to_string();
     let (sender, receiver) = mpsc::channel();
+    let signals = sender.clone();
+    // If nobody listens any more, the guest has ended.
+    let listening = signals::listen(move |signal| signals.send(Event::Signal(signal)).unwrap_or_default());
+    if let Err(error) = listening {
+        log::info!("signals end the program without statistics: {error}");
+    }
     let stack = args.stack.saturating_add(HOST_STACK);
     // The guest's calls lie on a stack of a size that we choose.
     let spawned = thread::Builder::new().name("guest".into()).stack_size(stack).spawn(move || {
-        let (result, heap) = guest(&args, &sender);
+        let lived = panic::catch_unwind(AssertUnwindSafe(|| guest(&args, &sender)));
         // If nobody listens any more, the time was over.
-        let _ = sender.send(Event::Ended(result, heap.map(Box::new)));
+        let _ = sender.send(match lived {
+            Ok((result, heap)) => Event::Ended(result, heap.map(Box::new)),
+            Err(_) => Event::Panicked,
+        });
     });
     if let Err(error) = spawned {
         report::complain(format_args!(
@@ -62,7 +82,7 @@ pub fn run(args: RunArgs) -> i32 {
         return exit::FAILURE;
     }
     let mut started: Option<(InterruptHandle, Watch)> = None;
-    loop {
+    let stop = loop {
         let event = match (&started, timeout) {
             (Some(_), Some(timeout)) => receiver.recv_timeout(timeout),
             _ => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -75,27 +95,34 @@ pub fn run(args: RunArgs) -> i32 {
                 let status = report::status(result);
                 return tell(started, &outcome, heap, status);
             }
-            Err(RecvTimeoutError::Timeout) => break,
-            // The thread is gone without a word: it panicked, and has said so on standard error.
-            Err(RecvTimeoutError::Disconnected) => return tell(started, "failed", None, exit::FAILURE),
+            Ok(Event::Signal(signal)) => break Stop::Signal(signal),
+            Err(RecvTimeoutError::Timeout) => break Stop::Timeout(timeout.unwrap_or_default()),
+            Ok(Event::Panicked) | Err(RecvTimeoutError::Disconnected) => {
+                return tell(started, "failed", None, exit::FAILURE);
+            }
         }
-    }
-    if let Some((handle, _)) = &started {
+    };
+    // Before it has begun there is nothing to be told.
+    let last = started.as_ref().and_then(|(handle, _)| {
         handle.interrupt();
-    }
-    let last = receiver.recv_timeout(GRACE);
-    let shown = timeout.unwrap_or_default();
-    report::complain(format_args!("legato: error: {file} did not end within {shown:?} (--timeout)"));
-    let heap = match last {
-        Ok(Event::Ended(result, heap)) => {
+        receiver.recv_timeout(GRACE).ok()
+    });
+    let (result, heap) = match last {
+        Some(Event::Ended(result, heap)) => (result, heap.map(|heap| *heap)),
+        _ => (Ok(()), None),
+    };
+    match stop {
+        Stop::Signal(signal) => {
+            tell(started, &format!("stopped by {}", signals::name(signal)), heap, exit::SIGNAL + signal)
+        }
+        Stop::Timeout(shown) => {
+            report::complain(format_args!("legato: error: {file} did not end within {shown:?} (--timeout)"));
             if let Err(error) = result {
                 report::backtrace(&error);
             }
-            heap.map(|heap| *heap)
+            tell(started, &format!("did not end within {shown:?}"), heap, exit::TIMEOUT)
         }
-        _ => None,
-    };
-    tell(started, &format!("did not end within {shown:?}"), heap, exit::TIMEOUT)
+    }
 }
 
 /// Tells what was asked about the collector, if the program started, and returns the exit status.
@@ -119,7 +146,7 @@ fn guest(args: &RunArgs, events: &Sender<Event>) -> (Result<()>, Option<HeapStat
 /// All that can fail before there is something to run. From here on the time counts.
 fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Module)> {
     let mut config = Config::new();
-    config.max_wasm_stack(args.stack).cache(cache::for_run(&args.cache));
+    config.max_wasm_stack(args.stack).cache(cache::for_run(&args.cache)?);
     config.compilation(match args.compilation {
         CompilationTime::Lazy => Compilation::Lazy,
         CompilationTime::Eager => Compilation::Eager,
@@ -137,7 +164,7 @@ fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Modul
     };
     let mut store = Store::try_new(&engine, host)?;
     store.limiter(|host| &mut host.limit);
-    let watch = Watch::new(&args.gc, args.file(), config.heap_config())?;
+    let mut watch = Watch::new(&args.gc, args.file(), config.heap_config())?;
     if let Some(observer) = watch.observer() {
         store.set_gc_observer(observer);
     }

@@ -18,6 +18,7 @@ pub struct CompiledModule {
     /// Target triple and CPU features the code needs; must be available on the host.
     pub target: TargetInfo,
     /// Machine code of all functions and trampolines.
+    #[serde(with = "serde_bytes")]
     pub code: Vec<u8>,
     /// One entry for each defined function, in module order, ascending by offset.
     pub functions: Vec<CompiledFunction>,

@@ -58,12 +58,11 @@ impl Module {
     pub fn from_binary(engine: &Engine, binary: &[u8]) -> Result<Module> {
         let Some(cache) = engine.cache() else { return Module::compiled(engine, binary, None) };
         let key = Key::of(binary, engine.options())?;
-        if let Some(contents) = cache.find(&key) {
-            let module = serialize::decode_contents(&contents).and_then(|module| serialize::for_engine(engine, module));
-            match module.and_then(|module| Module::publish(engine, module)) {
-                Ok(module) => return Ok(module),
-                Err(error) => log::info!("cached code is not used: {error:#}"),
-            }
+        let decode = |contents: &[u8]| {
+            Module::publish(engine, serialize::for_engine(engine, serialize::decode_contents(contents)?)?)
+        };
+        if let Some(module) = cache.find(&key, decode) {
+            return Ok(module);
         }
         Module::compiled(engine, binary, Some((cache, key)))
     }
@@ -76,7 +75,9 @@ impl Module {
             let observer = config.compile_observer.as_ref().map(|observer| Arc::clone(&observer.0));
             let keeper = keeper.map(|(cache, key)| (cache.clone(), key.of_functions()));
             let kept = match &keeper {
-                Some((cache, key)) => KeptCode::from_contents(cache.find(key).as_deref()),
+                Some((cache, key)) => cache
+                    .find(key, |contents| Ok(KeptCode::from_contents(Some(contents))))
+                    .unwrap_or_else(|| KeptCode::from_contents(None)),
                 None => KeptCode::default(),
             };
             let image = CodeImage::lazy(OnDemand::new(binary, engine.options())?, observer, kept)?;

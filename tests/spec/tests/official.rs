@@ -6,8 +6,9 @@
 use std::process::ExitCode;
 
 use legato::{Compilation, Config, Engine};
-use legato_spec_tests::{Counts, script, suite};
+use legato_spec_tests::suite;
 use legato_test_matrix::{OFFICIAL, Row};
+use legato_wast::Counts;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() -> ExitCode {
@@ -37,7 +38,7 @@ fn run_suite(row: &str, config: &Config) -> Result<(), Failed> {
         files += 1;
         let engine = if file.multi_memory { &engine } else { &engine_before_multi_memory };
         let counts =
-            script::run(engine, file.file.raw(), |line, error| failures.push(format!("{path}:{line}: {error:#}")));
+            legato_wast::run(engine, file.file.raw(), |line, error| failures.push(format!("{path}:{line}: {error:#}")));
         match counts {
             Ok(counts) => total += counts,
             Err(error) => failures.push(format!("{path}: {error:#}")),

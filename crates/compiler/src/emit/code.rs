@@ -20,6 +20,7 @@ pub struct FunctionCode {
     pub(super) index: u32,
     /// Offset of its body in the module file.
     pub(super) source: u32,
+    #[serde(with = "serde_bytes")]
     pub(super) bytes: Vec<u8>,
     pub(super) alignment: u32,
     pub(super) relocations: Vec<Relocation>,

@@ -184,6 +184,7 @@ fn size(text: &str) -> Result<u64, String> {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
         Some((at, 'm' | 'M')) => (&text[..at], 20),
         Some((at, 'g' | 'G')) => (&text[..at], 30),
+        Some((at, 't' | 'T')) => (&text[..at], 40),
         _ => (text, 0),
     };
     if let Ok(whole) = digits.parse::<u64>() {
@@ -219,7 +220,7 @@ fn time_text(micros: u32) -> String {
 
 /// A size with the largest suffix that leaves it whole.
 pub(super) fn size_text(bytes: u64) -> String {
-    let suffixes = [(30, "G"), (20, "M"), (10, "K")];
+    let suffixes = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     match suffixes.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift) {
         Some((shift, suffix)) => format!("{}{suffix}", bytes >> shift),
         None => bytes.to_string(),

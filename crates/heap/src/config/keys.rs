@@ -29,7 +29,7 @@ pub(super) struct Key {
 }
 
 /// An axis, and the names of its values that have a parameter.
-type Owners = (&'static Key, Vec<&'static str>);
+pub(super) type Owners = (&'static Key, Vec<&'static str>);
 
 /// The owners of each parameter that has some.
 static OWNERS: LazyLock<HashMap<&str, Owners>> =
@@ -56,7 +56,7 @@ pub(super) const PARAMETERS: &[Key] = &[
         "nursery",
         |c| Some(Field::Nursery(&mut generational(c)?.nursery)),
         Range::AtLeast(MIN_NURSERY_BYTES),
-        "most size of the nursery; appel: half of what is left",
+        "most size of the nursery, a quarter of max at most; appel: half of what is left",
     ),
     key(
         "nursery-pause",
@@ -182,7 +182,12 @@ pub(super) const PARAMETERS: &[Key] = &[
         Range::Sizes(MIN_MAX_BYTES, MAX_BYTES, "32-bit references reach no further"),
         "most memory for objects, handles and immortal records; auto: what the machine allows, 2G at most",
     ),
-    key("min", |c| Some(Field::Size(&mut c.min_bytes)), Range::Any, "below this size no collection starts by itself"),
+    key(
+        "min",
+        |c| Some(Field::Size(&mut c.min_bytes)),
+        Range::Any,
+        "below this size no collection starts by itself; max at most",
+    ),
     key(
         "growth",
         |c| match &mut c.sizing {

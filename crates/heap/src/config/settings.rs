@@ -1,8 +1,13 @@
 //! Parameters by name, as on a command line, and back.
 
 use super::HeapConfig;
-use super::keys::{AXES, Key, PARAMETERS};
+use super::field::size_text;
+use super::keys::{AXES, Key, Owners, PARAMETERS};
 use crate::error::HeapError;
+use crate::sizing::ceiling;
+
+/// The key of the minimum, which waits for no value, but matters as given.
+const MINIMUM: &str = "min";
 
 /// Every key.
 fn keys() -> impl Iterator<Item = &'static Key> {
@@ -16,7 +21,7 @@ fn key(name: &str) -> Option<&'static Key> {
 
 impl HeapConfig {
     /// Sets one parameter by name, as given on a command line; [`help`](Self::help) lists them. Sizes take the suffixes
-    /// K, M and G. The order does not matter: a parameter of a value that is not chosen waits until it is.
+    /// K, M, G and T. The order does not matter: a parameter of a value that is not chosen waits until it is.
     ///
     /// # Errors
     /// [`HeapError::InvalidConfig`] where the key or value is unknown. Ranges and combinations are left to
@@ -30,7 +35,7 @@ impl HeapConfig {
             found.parse(&mut sample, value)?;
         }
         found.parse(self, value)?;
-        if found.owners().is_some() {
+        if found.owners().is_some() || found.name == MINIMUM {
             self.given.0.retain(|(given, _)| *given != name);
             self.given.0.push((found.name, value.to_string()));
         }
@@ -61,7 +66,7 @@ impl HeapConfig {
     pub(super) fn validate_keys(&self) -> Result<(), HeapError> {
         for (key, value) in self.given.0.iter().filter_map(|(name, value)| Some((key(name)?, value))) {
             if key.text(self).is_none()
-                && let Some((axis, owners)) = key.owners()
+                && let Some((axis, owners)) = key.owners().map(|owners| self.missing(key, owners))
             {
                 let owners: Vec<_> = owners.iter().map(|owner| format!("{}={owner}", axis.name)).collect();
                 let (name, owners, chosen) = (key.name, owners.join(" or "), axis.text(self).unwrap_or_default());
@@ -71,7 +76,36 @@ impl HeapConfig {
                 )));
             }
         }
-        keys().try_for_each(|key| key.validate(self))
+        keys().try_for_each(|key| key.validate(self))?;
+        self.validate_minimum()
+    }
+
+    /// What keeps a parameter from having a say, with the values under which it had one: its axis, or another parameter
+    /// where the axis has one of those values.
+    fn missing(&self, key: &Key, (axis, owners): &Owners) -> (&'static Key, Vec<&'static str>) {
+        if axis.text(self).is_some_and(|chosen| owners.contains(&chosen.as_str())) {
+            for other in PARAMETERS {
+                let has_say = |name: &&str| {
+                    let mut config = self.bare();
+                    other.text(self).is_some() && other.parse(&mut config, name).is_ok() && key.text(&config).is_some()
+                };
+                let names: Vec<_> = other.names().into_iter().filter(has_say).collect();
+                if !names.is_empty() {
+                    return (other, names);
+                }
+            }
+        }
+        (axis, owners.clone())
+    }
+
+    /// Whether a minimum that was asked for can be reached. The default gives way to a small maximum.
+    fn validate_minimum(&self) -> Result<(), HeapError> {
+        let (minimum, maximum) = (self.min_bytes, self.max_bytes.unwrap_or(ceiling::MOST_BYTES));
+        if minimum <= maximum || self.given.0.iter().all(|(name, _)| *name != MINIMUM) {
+            return Ok(());
+        }
+        let (minimum, maximum) = (size_text(minimum), size_text(maximum));
+        Err(HeapError::invalid(format!("min is {minimum}, but must be at most max, which is {maximum}")))
     }
 }
 

@@ -212,6 +212,13 @@ fn wrong_configurations_are_explained() {
     for (settings, says) in [
         ("max=1", "max is 1, but must be at least 256K"),
         ("max=5G", "max is 5G, but must be at most 4G: 32-bit references"),
+        ("max=100T", "max is 100T, but must be at most 4G: 32-bit references"),
+        ("min=2M,max=1M", "min is 2M, but must be at most max, which is 1M"),
+        ("max=1M,min=16M", "min is 16M, but must be at most max, which is 1M"),
+        ("min=3G", "min is 3G, but must be at most max, which is 2G"),
+        ("quantum=1ms,full=stop", "quantum=1ms is a parameter of full=incremental, but full is stop"),
+        ("window=10ms,schedule=work", "window=10ms is a parameter of schedule=time, but schedule is work"),
+        ("trigger=half,collector=mark-sweep", "a parameter of collector=generational or collector=realtime, but"),
         (
             "references=thin-handles",
             "takes references=direct alone: for thin-handles add collector=mark-sweep or realtime",

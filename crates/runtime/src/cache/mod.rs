@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use directory::{Directory, File};
 pub(crate) use key::Key;
@@ -97,23 +97,14 @@ impl Cache {
         Ok(total(&files))
     }
 
-    /// The contents of the entry with this key, if there is one that is whole and trusted.
-    pub(crate) fn find(&self, key: &Key) -> Option<Vec<u8>> {
+    /// What `decode` makes of the contents of the entry with this key, if there is one that is whole and trusted.
+    pub(crate) fn find<T>(&self, key: &Key, decode: impl FnOnce(&[u8]) -> Result<T>) -> Option<T> {
         let name = name(key);
-        let found = match self.inner.directory.read(&name) {
-            Ok(found) => found?,
+        let open = |entry: Vec<u8>| decode(entry::open(key, &entry).map_err(Error::msg)?);
+        match self.inner.directory.read(&name).and_then(|found| found.map(open).transpose()) {
+            Ok(found) => found.inspect(|_| log::debug!("cached code {} is used", self.shown(&name))),
             Err(error) => {
                 log::info!("cached code {} is not used: {error:#}", self.shown(&name));
-                return None;
-            }
-        };
-        match entry::open(key, found) {
-            Ok(contents) => {
-                log::debug!("cached code {} is used", self.shown(&name));
-                Some(contents)
-            }
-            Err(error) => {
-                log::info!("cached code {} is not used: {error}", self.shown(&name));
                 None
             }
         }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use legato_compiler::OnDemand;
 use legato_compiler::emit::{FunctionCode, Symbol};
 use rustc_hash::FxHashMap;
+use serde_bytes::Bytes;
 
 /// What has been compiled of a module so far, by this process and by earlier ones.
 #[derive(Debug, Default)]
@@ -19,8 +20,9 @@ impl KeptCode {
     /// Nothing, from contents that cannot be read either; what is compiled now can be had by
     /// [`contents`](Self::contents). The contents are trusted: they hold machine code.
     pub(crate) fn from_contents(contents: Option<&[u8]>) -> KeptCode {
-        let found: Option<Vec<(Symbol, Vec<u8>)>> = contents.and_then(|contents| postcard::from_bytes(contents).ok());
-        KeptCode { found: found.unwrap_or_default().into_iter().collect(), compiled: Some(Mutex::default()) }
+        let found: Option<Vec<(Symbol, &Bytes)>> = contents.and_then(|contents| postcard::from_bytes(contents).ok());
+        let found = found.unwrap_or_default().into_iter().map(|(symbol, bytes)| (symbol, bytes.to_vec()));
+        KeptCode { found: found.collect(), compiled: Some(Mutex::default()) }
     }
 
     /// The code that a symbol stands for, and whether it was kept; otherwise it is compiled now.
@@ -46,8 +48,8 @@ impl KeptCode {
         if compiled.is_empty() {
             return None;
         }
-        let found = self.found.iter().map(|(symbol, bytes)| (symbol, bytes.as_slice()));
-        let added = compiled.iter().map(|(symbol, bytes)| (symbol, bytes.as_slice()));
+        let found = self.found.iter().map(|(symbol, bytes)| (symbol, Bytes::new(bytes)));
+        let added = compiled.iter().map(|(symbol, bytes)| (symbol, Bytes::new(bytes)));
         postcard::to_stdvec(&found.chain(added).collect::<Vec<_>>()).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments and expected results of the suite, as the engine's values.
+//! Arguments and expected results of scripts, as the engine's values.
 
 use anyhow::{Context, Result, bail, ensure};
 use legato::{AnyRef, AsContext, AsContextMut, ExternRef, Store, Val};

@@ -26,13 +26,16 @@ enum Outcome {
     Failed(anyhow::Error),
 }
 
-/// Runs every directive of the script `text`. Each failure is passed to `report` with its line (from 1).
+/// Runs every directive of the script `text` in one store. Each failure is passed to `report` with its line (from 1).
+///
+/// # Errors
+/// If the text is no script, or the store cannot be made.
 pub fn run(engine: &Engine, text: &str, mut report: impl FnMut(usize, anyhow::Error)) -> Result<Counts> {
     let mut lexer = Lexer::new(text);
     lexer.allow_confusing_unicode(true);
     let buffer = ParseBuffer::new_with_lexer(lexer)?;
     let wast = parser::parse::<Wast<'_>>(&buffer)?;
-    let mut store = Store::new(engine, ());
+    let mut store = Store::try_new(engine, ())?;
     let mut linker = Linker::new(engine);
     spectest::define(&mut linker, &mut store)?;
     let mut script =

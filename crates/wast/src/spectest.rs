@@ -1,4 +1,4 @@
-//! The host module `spectest` that the suite's scripts import.
+//! The host module `spectest` that scripts import.
 
 use anyhow::Result;
 use legato::{

@@ -1,0 +1,114 @@
+//! SIGINT and SIGTERM: the program ends, and what was asked about the collector is told.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use support::{Lab, Running};
+
+const LEGATO: &str = env!("CARGO_BIN_EXE_legato");
+
+/// Allocates for ever.
+const ENDLESS: &str = r#"(module (type $cell (struct (field i64)))
+  (global $last (mut (ref null $cell)) (ref.null $cell))
+  (func (export "_start") (loop $more (global.set $last (struct.new $cell (i64.const 1))) (br $more))))"#;
+
+/// Tells that it has begun, and sits in a call of the host.
+const SLEEPING: &str = r#"(module
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 500) "\fc\01\00\00\06\00\00\00")
+  (data (i32.const 508) "ready\n")
+  (func (export "_start")
+    (drop (call $write (i32.const 2) (i32.const 500) (i32.const 1) (i32.const 600)))
+    (i32.store (i32.const 16) (i32.const 1))
+    (i64.store (i32.const 24) (i64.const 60000000000))
+    (drop (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))))"#;
+
+#[track_caller]
+fn send(signal: &str, child: &Child) {
+    assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Starts a program, waits for its first line on standard error that begins so, and sends the signals. Returns all
+/// that it says there, and its status.
+fn stopped(
+    lab: &Lab,
+    options: &[&str],
+    text: &str,
+    line: &str,
+    signals: &[&str],
+) -> (String, std::process::ExitStatus) {
+    lab.file("module.wat", text);
+    let args = [&["run"], options, &["module.wat"]].concat();
+    let Running(mut child) = lab.start(lab.command(LEGATO).args(args));
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.lines().last().unwrap_or_default().starts_with(line) {
+        assert!(err.read_line(&mut said).unwrap() > 0, "it has ended: {said}");
+    }
+    signals.iter().for_each(|signal| send(signal, &child));
+    err.read_to_string(&mut said).unwrap();
+    assert!(!said.contains("panicked"), "{said}");
+    (said, child.wait().unwrap())
+}
+
+#[test]
+fn statistics_are_complete() {
+    let lab = Lab::new();
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let watch = ["--gc-log", "--gc-stats=json", "--gc-report", "gc.html", "--heap", "min=1M,nursery=1M"];
+        let (said, status) = stopped(&lab, &watch, ENDLESS, "gc #5 ", &[signal]);
+        assert_eq!(status.code(), Some(128 + number), "{said}");
+        let stats = said.lines().last().unwrap();
+        let stats: serde_json::Value = serde_json::from_str(stats).unwrap_or_else(|error| panic!("{error}: {said}"));
+        assert_eq!(stats["outcome"], format!("stopped by SIG{signal}"));
+        // The last line of the log is the last collection.
+        let logged = said.lines().rfind(|line| line.starts_with("gc #")).unwrap();
+        assert!(logged.starts_with(&format!("gc #{} ", stats["collections"]["total"])), "{said}");
+        assert_eq!(stats["heap"]["collections"], stats["collections"]["total"], "{said}");
+        let page = fs::read_to_string(lab.path().join("gc.html")).unwrap();
+        assert!(page.ends_with("</html>") && page.contains(&format!("stopped by SIG{signal}")));
+    }
+}
+
+#[test]
+fn a_program_in_a_call_of_the_host_is_left_there() {
+    let lab = Lab::new();
+    let started = Instant::now();
+    let (said, status) = stopped(&lab, &["--gc-stats=json"], SLEEPING, "ready", &["TERM"]);
+    assert_eq!(status.code(), Some(143), "{said}");
+    assert!(said.contains("stopped by SIGTERM"), "{said}");
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let lab = Lab::new();
+    let (said, status) = stopped(&lab, &["--gc-stats=json"], SLEEPING, "ready", &["INT", "TERM"]);
+    assert!(matches!(status.signal(), Some(2 | 15)), "{status}: {said}");
+    assert_eq!(said, "ready\n");
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let lab = Lab::new();
+    lab.file("module.wat", SLEEPING);
+    // As a shell starts a job in the background.
+    let args = ["-c", "trap '' INT; exec \"$@\"", "sh", LEGATO, "run", "--gc-stats=json", "module.wat"];
+    let Running(mut child) = lab.start(lab.command("sh").args(args));
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    err.read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
+    send("INT", &child);
+    send("TERM", &child);
+    err.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143), "{said}");
+    assert!(said.contains("stopped by SIGTERM"), "{said}");
+}
