@@ -93,7 +93,8 @@ impl Externals {
         self.cycle = self.cycle.wrapping_add(1);
     }
 
-    /// Sets the values aside whose object is not live (`find_live` tells the reference of a live one), from slot `cursor` on, which moves on; 0 at first.
+    /// Sets the values aside whose object is not live (`find_live` tells the reference of a live one), from slot
+    /// `cursor` on, which moves on; 0 at first.
     pub(crate) fn sweep(
         &mut self,
         cursor: &mut usize,

@@ -206,8 +206,8 @@ pub struct HealPlan {
 /// Snapshot at the beginning (Yuasa 1990): while the collector marks what was reachable at some moment, it is told of
 /// each reference that is overwritten.
 ///
-/// Where the `u32` at `state_offset` has [`MutatorContext::MARKING`] set, and the slot holds a reference to an object, neither null nor an
-/// immediate, pushes that reference to the buffer, and calls
+/// Where the `u32` at `state_offset` has [`MutatorContext::MARKING`] set, and the slot holds a reference to an object,
+/// neither null nor an immediate, pushes that reference to the buffer, and calls
 /// [`Heap::flush_overwritten`](crate::Heap::flush_overwritten) when that is full.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct SnapshotPlan {

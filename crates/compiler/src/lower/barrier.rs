@@ -5,7 +5,8 @@
 //! before; where it has become known how to find what was stored into, one of the `after_` functions follows. Nothing
 //! comes before an *initialising* store, into an object that is new: allocated in the same block with no safepoint
 //! since, so that no collection has seen it. Nothing comes after one, either, nor where the value can be no object. A
-//! reference that is stored is *healed* in either case, where it may be one to an old copy. The checker ([`verify`](super::verify)) finds stores of references that are not made here.
+//! reference that is stored is *healed* in either case, where it may be one to an old copy. The checker
+//! ([`verify`](super::verify)) finds stores of references that are not made here.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};

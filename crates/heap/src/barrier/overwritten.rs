@@ -121,7 +121,8 @@ impl Record {
     fn heal(self, cage: &Cage, slots: Range<u32>) {
         let Some(forwarding) = self.heal else { return };
         for slot in slots.step_by(size_of::<Reference>()) {
-            // SAFETY: the slots are those of an object, and lead to objects or old copies, whose headers are accessible.
+            // SAFETY: the slots are those of an object, and lead to objects or old copies, whose headers are
+            // accessible.
             unsafe {
                 let reference = Reference(cage.read(slot));
                 if reference.is_object() {

@@ -1,12 +1,12 @@
-//! The handles of objects: a reference is the offset of a handle, which holds the object's offset; the object's collector
-//! word holds the handle's (Handles Revisited, section 3). A reference never changes, whatever moves. The models differ
-//! in what else a handle holds, and so in its size: their plans say it.
+//! The handles of objects: a reference is the offset of a handle, which holds the object's offset; the object's
+//! collector word holds the handle's (Handles Revisited, section 3). A reference never changes, whatever moves. The
+//! models differ in what else a handle holds, and so in its size: their plans say it.
 //!
-//! Handles live in blocks of their own, taken from the pool as the program needs them. Where the object's offset stands,
-//! a free handle has 0, so that a stale reference leads to the inaccessible start of the cage. Blocks with free handles
-//! stand in a queue; allocation scans the first one for runs of consecutive free handles and bumps through each run,
-//! inline like cells. A handle is released when its object is swept, and a block whose handles are all free returns to
-//! the pool after a collection.
+//! Handles live in blocks of their own, taken from the pool as the program needs them. Where the object's offset
+//! stands, a free handle has 0, so that a stale reference leads to the inaccessible start of the cage. Blocks with free
+//! handles stand in a queue; allocation scans the first one for runs of consecutive free handles and bumps through each
+//! run, inline like cells. A handle is released when its object is swept, and a block whose handles are all free
+//! returns to the pool after a collection.
 //!
 //! Limits: lazy sweeping releases handles late, so the handle space may hold as many handles as the heap has cells.
 

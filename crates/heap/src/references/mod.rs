@@ -136,8 +136,8 @@ pub(crate) trait ReferenceModel: Default + Send {
 
     // What follows is different for models that have handles alone.
 
-    /// Sees to it that [`bind`](Self::bind) can be called once, for an array or for another object. False where the pool
-    /// has no memory for it.
+    /// Sees to it that [`bind`](Self::bind) can be called once, for an array or for another object. False where the
+    /// pool has no memory for it.
     #[inline(always)]
     fn prepare(&mut self, _pool: &mut BlockPool, _context: &mut Context, _is_array: bool) -> bool {
         true

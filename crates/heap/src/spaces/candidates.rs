@@ -1,9 +1,9 @@
 //! Which blocks of cells are to be emptied, so that what lives in them lies closer together.
 //!
-//! A sweep that classifies blocks sets *candidates* aside, by how full they are: out of the allocator's reach, since what
-//! is allocated there would have to be moved too (which Handles Revisited, section 6.3, found its collector to do). When
-//! it is over, so many are kept, the emptiest first, as the free cells of the others can hold the objects of; the rest
-//! is allocated in as ever. Where the pool has no memory, allocation takes candidates as well.
+//! A sweep that classifies blocks sets *candidates* aside, by how full they are: out of the allocator's reach, since
+//! what is allocated there would have to be moved too (which Handles Revisited, section 6.3, found its collector to
+//! do). When it is over, so many are kept, the emptiest first, as the free cells of the others can hold the objects of;
+//! the rest is allocated in as ever. Where the pool has no memory, allocation takes candidates as well.
 
 use crate::size_classes::MAX_SIZE_CLASSES;
 

@@ -47,7 +47,8 @@ fn check_loads(code: &Code) -> Result<(), String> {
     Ok(())
 }
 
-/// Values, and all that is computed from them: of references, and of addresses of objects, the addresses of their parts.
+/// Values, and all that is computed from them: of references, and of addresses of objects, the addresses of their
+/// parts.
 fn derived(code: &Code, from: impl Iterator<Item = ir::Value>) -> FxHashSet<ir::Value> {
     let (function, notes) = (code.function, code.notes);
     let dfg = &function.dfg;

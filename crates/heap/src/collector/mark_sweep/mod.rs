@@ -57,8 +57,8 @@ impl<M: ReferenceModel> MarkSweep<M> {
         }
     }
 
-    /// Takes a free cell for an object of type `id`, with the model prepared; `None` where there is no memory for one of
-    /// them.
+    /// Takes a free cell for an object of type `id`, with the model prepared; `None` where there is no memory for one
+    /// of them.
     pub(crate) fn try_take(&mut self, id: TypeId, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
         let core = &mut self.core;
         let is_array = M::HANDLES && core.types.record(id).kind == TypeKind::Array as u32;
