@@ -1,5 +1,6 @@
 //! A compiled module in executable memory, and the tables that say what its addresses mean.
 
+mod ahead;
 mod lazy;
 mod parts;
 
@@ -14,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use self::lazy::Lazy;
 pub(crate) use self::lazy::first_called;
-pub use self::lazy::{CompileObserver, Compiled};
+pub use self::lazy::{CompileCause, CompileObserver, Compiled};
 use self::parts::{Part, Parts};
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
@@ -77,8 +78,8 @@ impl CodeImage {
         signals::install()?;
         let module = compiler.declarations();
         let sources: Vec<u32> = compiler.sources().collect();
-        // Each function, and two trampolines for each builtin.
-        let parts = Arc::new(Parts::new(sources.len() + 2 * module.builtins.len()));
+        // Each function twice, and two trampolines for each builtin.
+        let parts = Arc::new(Parts::new(2 * sources.len() + 2 * module.builtins.len()));
         let lazy = Lazy::new(compiler, observer, Arc::clone(&parts))?;
         Ok(CodeImage::register(Memory::Lazy(lazy), module, parts, sources))
     }
