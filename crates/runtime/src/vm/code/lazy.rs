@@ -232,7 +232,10 @@ impl Lazy {
                         self.words(defined).entry.store(self.address(offset), Release);
                         drop(state);
                         if !self.compiler.is_parallel() || !ahead::improve(&self.me, defined as u32) {
-                            with_stack(|| Ok(self.improve(defined)))?;
+                            with_stack(|| {
+                                self.improve(defined);
+                                Ok(())
+                            })?;
                         }
                     }
                     return Ok(self.address(offset));
