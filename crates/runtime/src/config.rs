@@ -21,8 +21,9 @@ pub enum Compilation {
     /// Each when it is first called, by the thread that calls it, or a little earlier by another: a program runs soon.
     /// A function without loops is compiled quickly at first, and anew, with all optimisations, when it has been called
     /// often; until then its frames are larger, so that endless recursion ends a little earlier. The module is
-    /// validated as a whole before. A function that the code generator refuses, as it passes one of its limits, ends the
-    /// first call of it with an error. Where a processor offers no such thing (AArch64 at present), this is `Eager`.
+    /// validated as a whole before. A function that the code generator refuses, as it passes one of its limits, ends
+    /// the first call of it with an error. Where a processor offers no such thing (AArch64 at present), this is
+    /// `Eager`.
     Lazy,
 }
 
