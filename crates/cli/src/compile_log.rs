@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use legato::{CompileObserver, Compiled};
+use legato::{CompileCause, CompileObserver, Compiled};
 
 /// Writes a line for each function that is compiled, with the time since now.
 ///
@@ -32,8 +32,16 @@ fn line(start: Instant, compiled: &Compiled<'_>) -> String {
     let at = compiled.start.saturating_duration_since(start).as_secs_f64() * 1e3;
     let took = compiled.time.as_secs_f64() * 1e3;
     let name = compiled.name.map(|name| format!(" {name}")).unwrap_or_default();
-    let why = if compiled.called { "called" } else { "ahead" };
-    let how = if compiled.kept { "from the cache" } else { "optimised" };
+    let tier = match (compiled.kept, compiled.quickly) {
+        (true, _) => "from the cache",
+        (false, true) => "quick",
+        (false, false) => "optimised",
+    };
+    let cause = match compiled.cause {
+        CompileCause::Called => "called",
+        CompileCause::Ahead => "ahead",
+        CompileCause::Often => "called often",
+    };
     let Compiled { function, bytes, .. } = compiled;
-    format!("[compile] {at:.3} ms: function {function}{name}: {how}, {took:.3} ms, {bytes} bytes, {why}\n")
+    format!("[compile] {at:.3} ms: function {function}{name}: {tier}, {took:.3} ms, {bytes} bytes, {cause}\n")
 }

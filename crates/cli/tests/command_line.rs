@@ -19,6 +19,8 @@ fn help_and_version() {
         "--heap",
         "--timeout",
         "--invoke",
+        "--compilation",
+        "--compile-log",
         "--gc-log",
         "--gc-stats",
         "--gc-report",
@@ -52,6 +54,7 @@ fn wrong_arguments() {
         (&["run", "--env", "NO_SUCH_VARIABLE", "ok.wat"], "no such variable"),
         (&["run", "--invoke", "f", "ok.wat"], "exports no function"),
         (&["run", "--unknown", "ok.wat"], "--unknown"),
+        (&["run", "--compilation", "never", "ok.wat"], "lazy, eager"),
         (&["compile", "ok.wat"], "--output"),
     ];
     for (args, says) in wrong {

@@ -16,5 +16,5 @@ pub mod translate;
 pub use driver::{compile, translate_module};
 pub use emit::compile_trampolines;
 pub use error::CompileError;
-pub use on_demand::OnDemand;
+pub use on_demand::{OnDemand, Tier};
 pub use options::{CompileOptions, Features};

@@ -19,9 +19,12 @@ pub enum Compilation {
     /// All of them when the module is made, on several threads: a program runs without any delay once it runs.
     #[default]
     Eager,
-    /// Each when it is first called, by the thread that calls it: a program runs soon. The module is validated as a
-    /// whole before. A function that the code generator refuses, as it passes one of its limits, ends the first call of
-    /// it with an error. Where a processor offers no such thing (AArch64 at present), this is `Eager`.
+    /// Each when it is first called, by the thread that calls it, or a little earlier by another: a program runs soon.
+    /// A function without loops is compiled quickly at first, and anew, with all optimisations, when it has been called
+    /// often; until then its frames are larger, so that endless recursion ends a little earlier. The module is
+    /// validated as a whole before. A function that the code generator refuses, as it passes one of its limits, ends
+    /// the first call of it with an error. Where a processor offers no such thing (AArch64 at present), this is
+    /// `Eager`.
     Lazy,
 }
 
@@ -116,7 +119,9 @@ impl Config {
         self
     }
 
-    /// Whether functions are compiled on several threads. On by default; the code is the same.
+    /// Whether functions are compiled on several threads. On by default; the code is the same. With
+    /// [`Compilation::Lazy`]: whether other threads than the callers' compile functions ahead, and those anew that are
+    /// called often.
     pub fn parallel_compilation(&mut self, on: bool) -> &mut Config {
         self.parallel = on;
         self

@@ -74,7 +74,7 @@ pub use types::{
     Mutability, RefType, StorageType, StructType, TableType, TagType, ValType,
 };
 pub use values::{Ref, V128, Val};
-pub use vm::{CompileObserver, Compiled};
+pub use vm::{CompileCause, CompileObserver, Compiled};
 
 /// The programs in `docs/embedding.md`, to be compiled and run.
 #[cfg(doctest)]

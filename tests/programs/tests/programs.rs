@@ -1,6 +1,6 @@
 //! Every example program prints what it must, under each row of the test matrix, and once with functions compiled when
-//! they are called: a test for each language and row, so that `cargo test -p legato-program-tests wat` or `...
-//! thin-handles` runs some.
+//! they are called: a test for each language and row, so that `cargo test -p legato-program-tests wat` or
+//! `... thin-handles` runs some.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,8 +1,7 @@
 //! The official suite, every directive, under each row of the test matrix, and once with functions compiled when they
 //! are called: a test for each, named by its settings, so that they run side by side and
 //! `cargo test -p legato-spec-tests thin-handles` runs some, `... compilation` the last. The environment variable
-//! `LEGATO_SPEC`
-//! names a part of the files' names.
+//! `LEGATO_SPEC` names a part of the files' names.
 
 use std::process::ExitCode;
 

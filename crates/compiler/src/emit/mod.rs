@@ -90,12 +90,17 @@ impl CodeGenerator {
     /// Compiles one function. May be called from several threads at once. Errors: the function passes a limit of the
     /// code generator.
     pub fn compile_function(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
-        self.compile(function, false)
+        self.compile(function, false, is_large(function))
+    }
+
+    /// As [`compile_function`](Self::compile_function), for compile time rather than for speed.
+    pub(crate) fn compile_quickly(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
+        self.compile(function, false, true)
     }
 
     /// The machine code of a function as text, for tests and for people.
     pub fn disassemble(&self, function: &mir::Function) -> Result<String, CompileError> {
-        let code = self.compile(function, true)?;
+        let code = self.compile(function, true, is_large(function))?;
         Ok(code.listing.unwrap_or_default())
     }
 
@@ -109,8 +114,7 @@ impl CodeGenerator {
         .map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
 
-    fn compile(&self, function: &mir::Function, listing: bool) -> Result<FunctionCode, CompileError> {
-        let large = is_large(function);
+    fn compile(&self, function: &mir::Function, listing: bool, large: bool) -> Result<FunctionCode, CompileError> {
         let mut code = self.compile_once(function, listing, large, false);
         if let Ok(compiled) = &code
             && compiled.frame_bytes > LARGE_FRAME

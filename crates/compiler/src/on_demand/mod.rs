@@ -8,6 +8,7 @@ mod scan;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Serialize};
 use wasmparser::{BinaryReader, FunctionBody, WasmFeatures};
 
 use crate::artifact::CompiledModule;
@@ -33,6 +34,16 @@ struct Function {
     range: Range<u32>,
     /// What calls of it may be replaced by; for small functions, when it is first asked for.
     inlined: Option<OnceLock<Option<Body>>>,
+    has_loops: bool,
+}
+
+/// How much is done for a function's speed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum Tier {
+    /// No more than takes less time than it saves the code generator: code that is not called often.
+    Quick,
+    /// Everything.
+    Optimized,
 }
 
 impl OnDemand {
@@ -52,6 +63,7 @@ impl OnDemand {
             .map(|(range, scanned)| Function {
                 range: range.start as u32..range.end as u32,
                 inlined: (options.optimize && scanned.is_small).then(OnceLock::new),
+                has_loops: scanned.has_loops,
             })
             .collect();
         let generator = CodeGenerator::new(info, options)?;
@@ -66,6 +78,11 @@ impl OnDemand {
     /// The module's declarations.
     pub fn info(&self) -> &ModuleInfo {
         self.generator.info()
+    }
+
+    /// Whether functions may be compiled by other threads than those that call them.
+    pub fn is_parallel(&self) -> bool {
+        self.generator.options().parallel
     }
 
     /// Bytes of the module in binary form.
@@ -83,11 +100,21 @@ impl OnDemand {
         crate::compile(&self.wasm, self.generator.options())
     }
 
-    /// Compiles what a symbol stands for: a defined function, or a trampoline that code refers to. Errors: the code
-    /// generator refuses it.
-    pub fn compile(&self, symbol: Symbol) -> Result<FunctionCode, CompileError> {
+    /// How a defined function had best be compiled when it is first called: optimised if it has loops, as it may stay
+    /// in one for long.
+    pub fn first_tier(&self, index: FuncIndex) -> Tier {
+        let function = &self.functions[(index.0 - self.info().imported_functions) as usize];
+        if function.has_loops || !self.generator.options().optimize { Tier::Optimized } else { Tier::Quick }
+    }
+
+    /// Compiles what a symbol stands for: a defined function, or a trampoline that code refers to, which has one tier.
+    /// Errors: the code generator refuses it.
+    pub fn compile(&self, symbol: Symbol, tier: Tier) -> Result<FunctionCode, CompileError> {
         let Symbol::Function(index) = symbol else { return self.generator.compile_builtin(symbol) };
         let index = FuncIndex(index);
+        if tier == Tier::Quick {
+            return self.generator.compile_quickly(&self.prepare_quickly(index)?);
+        }
         let mut function = match self.inlined(index) {
             Some(body) => body.function.clone(),
             None => self.prepare(index)?,
@@ -116,9 +143,7 @@ impl OnDemand {
     /// A function with all done to it that comes before inlining.
     fn prepare(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
         let (info, options) = (self.info(), self.generator.options());
-        let Range { start, end } = self.functions[(index.0 - info.imported_functions) as usize].range;
-        let reader = BinaryReader::new_features(&self.wasm[start as usize..end as usize], start.into(), self.features);
-        let mut function = translate_valid_function(info, index, &FunctionBody::new(reader), self.features)?;
+        let mut function = self.translate(index)?;
         if options.verify {
             passes::check(&function, info, "translate")?;
         }
@@ -131,5 +156,22 @@ impl OnDemand {
             }
         }
         Ok(function)
+    }
+
+    /// A function as the quick tier has it.
+    fn prepare_quickly(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
+        let mut function = self.translate(index)?;
+        let verify = self.generator.options().verify;
+        if verify {
+            passes::check(&function, self.info(), "translate")?;
+        }
+        passes::tidy(&mut function, self.info(), verify)?;
+        Ok(function)
+    }
+
+    fn translate(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
+        let Range { start, end } = self.functions[(index.0 - self.info().imported_functions) as usize].range;
+        let reader = BinaryReader::new_features(&self.wasm[start as usize..end as usize], start.into(), self.features);
+        translate_valid_function(self.info(), index, &FunctionBody::new(reader), self.features)
     }
 }

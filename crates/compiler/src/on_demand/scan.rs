@@ -30,6 +30,7 @@ pub(super) struct Scanned {
     pub(super) made: Vec<Made>,
     /// Whether it is so small, and free of loops and handlers, that it may be inlined.
     pub(super) is_small: bool,
+    pub(super) has_loops: bool,
 }
 
 /// Validates a body and looks through it. Errors: those of [`translate_function`].
@@ -47,7 +48,7 @@ pub(super) fn scan(
     let mut reader = source.body.get_binary_reader();
     reader.set_features(source.validation.features);
     validator.read_locals(&mut reader).map_err(invalid)?;
-    let mut scanned = Scanned { made: Vec::new(), is_small: bytes <= MAX_INLINED };
+    let mut scanned = Scanned { made: Vec::new(), is_small: bytes <= MAX_INLINED, has_loops: false };
     let types = TypeMap { canonical: &info.canonical_types };
     let stack = &mut scratch.stack;
     stack.clear();
@@ -70,8 +71,12 @@ pub(super) fn scan(
                 scanned.made.push(Made { ty: TypeIndex(*struct_type_index), contents: None });
                 None
             }
-            Operator::Loop { .. }
-            | Operator::TryTable { .. }
+            Operator::Loop { .. } => {
+                scanned.is_small = false;
+                scanned.has_loops = true;
+                None
+            }
+            Operator::TryTable { .. }
             | Operator::ReturnCall { .. }
             | Operator::ReturnCallIndirect { .. }
             | Operator::ReturnCallRef { .. } => {

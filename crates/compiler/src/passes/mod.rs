@@ -66,10 +66,22 @@ const PASSES: &[(&str, Pass)] = &[
     ("block_params", |function, _| block_params(function)),
 ];
 
+/// How many of them [`tidy`] runs.
+const TIDY: usize = 4;
+
 /// Runs all passes. What the function computes, and which traps it raises, stays the same. With `verify` the function
 /// is checked after every pass; a failure is an error that names the pass.
 pub fn optimize(function: &mut Function, info: &ModuleInfo, verify: bool) -> Result<(), CompileError> {
-    for (name, pass) in PASSES {
+    run(PASSES, function, info, verify)
+}
+
+/// Runs the first passes alone, which take less time than they save the code generator. As [`optimize`] otherwise.
+pub(crate) fn tidy(function: &mut Function, info: &ModuleInfo, verify: bool) -> Result<(), CompileError> {
+    run(&PASSES[..TIDY], function, info, verify)
+}
+
+fn run(passes: &[(&str, Pass)], function: &mut Function, info: &ModuleInfo, verify: bool) -> Result<(), CompileError> {
+    for (name, pass) in passes {
         pass(function, info);
         if verify {
             check(function, info, name)?;

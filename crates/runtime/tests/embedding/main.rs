@@ -11,6 +11,7 @@ mod lazy;
 mod limits;
 mod linking;
 mod modules;
+mod moving;
 mod slices;
 mod snapshots;
 mod stops;

@@ -19,16 +19,17 @@ pub(crate) const RETURN_BARRIER: Option<unsafe extern "C" fn()> = None;
 /// None yet: modules are compiled as a whole.
 pub(crate) const FIRST_CALL: Option<unsafe extern "C" fn()> = None;
 
-/// Bytes of the beginning of a function that is not compiled.
-pub(crate) const SLOT_BYTES: usize = 16;
-
-/// Where such a beginning goes on while its function is not compiled, in bytes from its start.
-pub(crate) const SLOT_UNCOMPILED: usize = 0;
-
-/// None, as [`FIRST_CALL`].
-pub(crate) fn lazy_beginnings(_slots: usize, _table: usize, _entries: usize, _count: usize) -> Vec<u8> {
+/// Nothing, as [`FIRST_CALL`] is none.
+pub(crate) fn beginnings(_start: usize, _table: usize, _words: usize, _count: usize) -> Vec<u8> {
     Vec::new()
 }
+
+/// As there are no [`beginnings`], no bytes.
+pub(crate) const BEGINNING_BYTES: usize = 0;
+/// As there are no [`beginnings`], nowhere.
+pub(crate) const UNCOMPILED: usize = 0;
+/// As there are no [`beginnings`], nowhere.
+pub(crate) const COUNTING: usize = 0;
 
 /// The caller's stack pointer.
 #[inline(always)]

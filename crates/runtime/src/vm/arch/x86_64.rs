@@ -1,6 +1,9 @@
 //! x86-64.
 
 use std::arch::{asm, naked_asm};
+use std::mem::offset_of;
+
+use super::Words;
 
 /// Continues at `landing` with this stack pointer, frame pointer and payload (`rax`).
 ///
@@ -94,36 +97,50 @@ unsafe extern "C" fn return_barrier() {
     )
 }
 
-/// What a function that is not compiled yet begins with, 16 bytes each: see [`code::lazy`](crate::vm::code). The first
-/// instruction jumps to what the function's entry says, at first to the second: that pushes the function's number and
-/// jumps to the code behind the last such beginning, which jumps to the table's first word with its address in `r11`.
-/// `table`, `entry` and `slot` are addresses; all lie within 2 GiB of each other.
-pub(crate) fn lazy_beginnings(slots: usize, table: usize, entries: usize, count: usize) -> Vec<u8> {
-    let mut code = Vec::with_capacity(SLOT_BYTES * (count + 1));
-    let end = slots + SLOT_BYTES * count;
+/// The beginnings of functions that may be not compiled yet: [`BEGINNING_BYTES`] each, and what they share behind them.
+/// The first instruction jumps to what the function's entry says. That may be compiled code, or
+/// [`UNCOMPILED`] bytes on: there the function's number is pushed, and the code behind the last beginning jumps to the
+/// table's first word with its address in `r11`. Or it is [`COUNTING`] bytes on: there the function's counter is
+/// decremented; at zero it goes on as if uncompiled, else to where the function's second word says.
+///
+/// All are addresses: where the beginnings are to lie, the table, and the functions' words ([`Words`]), within 2 GiB of
+/// each other.
+pub(crate) fn beginnings(start: usize, table: usize, words: usize, count: usize) -> Vec<u8> {
+    let mut code = Vec::with_capacity(BEGINNING_BYTES * (count + 1));
+    let end = start + BEGINNING_BYTES * count;
     let distance = |from: usize, to: usize| (to.wrapping_sub(from) as u32).to_le_bytes();
     for number in 0..count {
-        let slot = slots + SLOT_BYTES * number;
-        // jmp [rip + distance]; push number; jmp end
+        let at = start + BEGINNING_BYTES * number;
+        let words = words + size_of::<Words>() * number;
+        // jmp [rip + entry]; push number; jmp end
         code.extend([0xff, 0x25]);
-        code.extend(distance(slot + 6, entries + 8 * number));
+        code.extend(distance(at + 6, words + offset_of!(Words, entry)));
         code.push(0x68);
         code.extend((number as u32).to_le_bytes());
         code.push(0xe9);
-        code.extend(distance(slot + 16, end));
+        code.extend(distance(at + 16, end));
+        // sub dword ptr [rip + counter], 1; jz to the push; jmp [rip + counted]
+        code.extend([0x83, 0x2d]);
+        code.extend(distance(at + 23, words + offset_of!(Words, counter)));
+        code.push(1);
+        code.extend([0x74, (UNCOMPILED as i8 - 25) as u8]);
+        code.extend([0xff, 0x25]);
+        code.extend(distance(at + 31, words + offset_of!(Words, counted)));
+        code.push(0xcc);
     }
-    // lea r11, [rip + distance]; jmp [r11]
+    // lea r11, [rip + table]; jmp [r11]
     code.extend([0x4c, 0x8d, 0x1d]);
     code.extend(distance(end + 7, table));
     code.extend([0x41, 0xff, 0x23]);
     code
 }
 
-/// Bytes from one [beginning](lazy_beginnings) to the next.
-pub(crate) const SLOT_BYTES: usize = 16;
-
-/// Where a beginning goes on while its function is not compiled, in bytes from its start.
-pub(crate) const SLOT_UNCOMPILED: usize = 6;
+/// Bytes from one of the [`beginnings`] to the next.
+pub(crate) const BEGINNING_BYTES: usize = 32;
+/// Where a function goes on that is not compiled, in bytes from its beginning.
+pub(crate) const UNCOMPILED: usize = 6;
+/// Where a function goes on whose calls are counted, in bytes from its beginning.
+pub(crate) const COUNTING: usize = 16;
 
 /// What the beginnings of functions that are not compiled lead to.
 pub(crate) const FIRST_CALL: Option<unsafe extern "C" fn()> = Some(first_call);

@@ -1,27 +1,34 @@
 //! Code that is compiled function by function, at first calls.
 //!
-//! An image of this kind has a *table* (its first words, then a word for each function: the function's *entry*) and,
+//! An image of this kind has a *table* (a head, then a few words for each function, one of which is its *entry*) and,
 //! behind it, code: a *beginning* for each function, then whatever has been compiled, in the order of time. A beginning
 //! jumps to the function's entry. That is compiled code, or else leads by [`arch::FIRST_CALL`] to [`first_called`],
 //! which has the function compiled, changes the entry and goes on there, with all arguments where they were. Whoever
 //! refers to a function by its beginning is therefore right for ever: function references, exports, calls in code that
 //! was compiled before. No code is ever changed.
 //!
+//! A function without loops is compiled quickly at first. Its beginning then counts the calls, and when there have been
+//! [`CALLS`] of them, it is compiled anew, with all optimisations. [Other threads](super::ahead) do that, and compile
+//! what a function that has been called for the first time calls itself.
+//!
 //! Several threads may call a function first: one compiles, the others wait for it. Nothing is collected meanwhile,
 //! since compiling is no safepoint.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use legato_compiler::OnDemand;
 use legato_compiler::artifact::{CodeRange, CompiledFunction};
 use legato_compiler::emit::{FunctionCode, Symbol};
+use legato_compiler::module::{ExportKind, FuncIndex};
+use legato_compiler::{OnDemand, Tier};
 use rustc_hash::FxHashMap;
 
+use super::ahead;
 use super::kept::KeptCode;
 use super::parts::{Part, Parts};
+use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
 use crate::vm::{Error, Unwind, activation, arch, signals};
 
@@ -31,8 +38,14 @@ const CODE_BYTES_PER_BYTE: usize = 64;
 /// Calls reach no farther, with some to spare.
 const MAX_CODE_BYTES: usize = 2047 << 20;
 
+/// So many exported functions are compiled ahead.
+const MOST_EXPORTS: usize = 8;
+
 /// Stack that compiling a function may take, in bytes.
 const COMPILER_STACK: usize = 1 << 20;
+
+/// After so many calls a function that was compiled quickly is compiled anew.
+const CALLS: i32 = 1000;
 
 /// What is told of a function that has been compiled.
 #[derive(Clone, Debug)]
@@ -48,10 +61,23 @@ pub struct Compiled<'a> {
     pub time: Duration,
     /// Bytes of machine code.
     pub bytes: usize,
-    /// Whether a thread that waited for it compiled it, at its first call; else it was compiled ahead.
-    pub called: bool,
+    /// Whether it was compiled quickly, without most optimisations.
+    pub quickly: bool,
     /// Whether its code was kept by an earlier process, and has only been loaded.
     pub kept: bool,
+    /// Why it was compiled.
+    pub cause: CompileCause,
+}
+
+/// Why a function was compiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompileCause {
+    /// It was called, by the thread that compiled it.
+    Called,
+    /// It is likely to be called soon.
+    Ahead,
+    /// It has been called often.
+    Often,
 }
 
 /// Told of each function that has been compiled, by the thread that did it.
@@ -59,6 +85,7 @@ pub type CompileObserver = dyn Fn(&Compiled<'_>) + Send + Sync;
 
 /// A module's functions, compiled or not.
 pub(super) struct Lazy {
+    me: Weak<Lazy>,
     memory: GrowingCode,
     compiler: OnDemand,
     parts: Arc<Parts>,
@@ -81,11 +108,27 @@ struct State {
 #[derive(Clone)]
 enum Progress {
     New,
+    /// Some thread compiles it.
     UnderWay,
-    /// At this offset.
+    /// Compiled, and not called yet.
+    Ready(Ready),
+    /// Compiled quickly, at this offset, and called.
+    Quick(u32),
+    /// The same, and to be compiled anew. Calls are not counted any more.
+    Improving(u32),
+    /// Compiled for good, at this offset, and called.
     Done(u32),
     /// The compiler refuses it, for this reason.
     Failed(Arc<str>),
+}
+
+/// A function that has been compiled for the first time.
+#[derive(Clone)]
+struct Ready {
+    offset: u32,
+    tier: Tier,
+    /// The defined functions that it calls.
+    callees: Arc<[u32]>,
 }
 
 /// The first words of a table.
@@ -104,24 +147,39 @@ impl Lazy {
         parts: Arc<Parts>,
     ) -> Result<Arc<Lazy>, Error> {
         let count = compiler.sources().len();
-        let data_bytes = (size_of::<TableHead>() + count * size_of::<usize>()).next_multiple_of(page_bytes());
+        let data_bytes = (size_of::<TableHead>() + count * size_of::<Words>()).next_multiple_of(page_bytes());
         let code_bytes = compiler.module_bytes().saturating_mul(CODE_BYTES_PER_BYTE).saturating_add(CODE_BYTES);
         let memory = GrowingCode::reserve(data_bytes, code_bytes.min(MAX_CODE_BYTES - data_bytes))?;
-        let table = memory.data() as usize;
-        let slots = memory.code() as usize;
-        let beginnings = arch::lazy_beginnings(slots, table, table + size_of::<TableHead>(), count);
+        let (table, start) = (memory.data() as usize, memory.code() as usize);
+        let beginnings = arch::beginnings(start, table, table + size_of::<TableHead>(), count);
         memory.write(0, &beginnings)?;
-        let state =
-            State { end: beginnings.len(), functions: vec![Progress::New; count], trampolines: FxHashMap::default() };
+        let functions = vec![Progress::New; count];
+        let state = Mutex::new(State { end: beginnings.len(), functions, trampolines: FxHashMap::default() });
         let finished = Condvar::new();
-        let lazy = Arc::new(Lazy { memory, compiler, parts, state: Mutex::new(state), finished, observer, kept });
+        let lazy = Arc::new_cyclic(|me| {
+            let me = Weak::clone(me);
+            Lazy { me, memory, compiler, parts, state, finished, observer, kept }
+        });
         let head = TableHead { first_call: arch::FIRST_CALL, lazy: &*lazy };
         // SAFETY: the data is writable, long enough, and nobody else knows it yet.
         unsafe { lazy.memory.data().cast::<TableHead>().write(head) };
         for defined in 0..count {
-            lazy.entry(defined).store(slots + arch::SLOT_BYTES * defined + arch::SLOT_UNCOMPILED, Ordering::Relaxed);
+            lazy.words(defined).entry.store(lazy.address(lazy.beginning(defined)) + arch::UNCOMPILED, Relaxed);
         }
+        lazy.guess_entries();
         Ok(lazy)
+    }
+
+    /// The start function will be called; some export, too.
+    fn guess_entries(&self) {
+        let info = self.compiler.info();
+        let exports = info.exports.iter().filter_map(|(_, export)| match export {
+            ExportKind::Func(function) => Some(*function),
+            _ => None,
+        });
+        let defined = |function: FuncIndex| function.0.checked_sub(info.imported_functions);
+        let entries: Vec<u32> = info.start.into_iter().chain(exports.take(MOST_EXPORTS)).filter_map(defined).collect();
+        self.guess(&entries);
     }
 
     pub(super) fn compiler(&self) -> &OnDemand {
@@ -140,14 +198,18 @@ impl Lazy {
 
     /// Offset at which a defined function can be called, now and later.
     pub(super) fn beginning(&self, defined: usize) -> u32 {
-        (arch::SLOT_BYTES * defined) as u32
+        (arch::BEGINNING_BYTES * defined) as u32
     }
 
-    /// The word that says where a defined function goes on.
-    fn entry(&self, defined: usize) -> &AtomicUsize {
-        let entries = self.memory.data().wrapping_add(size_of::<TableHead>()).cast::<AtomicUsize>();
-        // SAFETY: there is a word for each function, zero at first, that is accessed atomically from here on.
-        unsafe { &*entries.add(defined) }
+    fn address(&self, offset: u32) -> usize {
+        self.code() as usize + offset as usize
+    }
+
+    /// The words that the beginning of a defined function looks at.
+    fn words(&self, defined: usize) -> &Words {
+        let words = self.memory.data().wrapping_add(size_of::<TableHead>()).cast::<Words>();
+        // SAFETY: there are words for each function, zero at first, that are accessed atomically from here on.
+        unsafe { &*words.add(defined) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -155,55 +217,100 @@ impl Lazy {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a function compiled that is called for the first time. Errors: the compiler refuses it, or the system
-    /// refuses memory.
-    fn called(&self, defined: usize) -> Result<*const u8, Arc<str>> {
-        let room = signals::thread_stack().map_or(0, |stack| arch::stack_pointer().saturating_sub(stack.start));
-        let offset = if room >= COMPILER_STACK {
-            self.compile(defined, true)?
-        } else {
-            // Deep in the guest's recursion: the compiler gets a stack of its own.
-            std::thread::scope(|scope| {
-                let thread = std::thread::Builder::new().stack_size(4 * COMPILER_STACK);
-                let thread = thread.spawn_scoped(scope, || self.compile(defined, true));
-                let thread = thread.map_err(|error| Arc::from(format!("cannot make a thread: {error}")))?;
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })?
-        };
-        Ok(self.code().wrapping_add(offset as usize))
-    }
-
-    /// Compiles a function, or waits for the thread that is doing so; returns its offset.
-    fn compile(&self, defined: usize, called: bool) -> Result<u32, Arc<str>> {
+    /// Where a function goes on that is called for the first time, or whose calls have been counted. Errors: the
+    /// compiler refuses it, or the system refuses memory.
+    fn called(&self, defined: usize) -> Result<usize, Arc<str>> {
         let mut state = self.lock();
         loop {
-            match &state.functions[defined] {
-                Progress::New => break,
-                Progress::UnderWay => {
-                    state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
+            match state.functions[defined].clone() {
+                Progress::New => {
+                    drop(state);
+                    // Deep in the guest's recursion the compiler gets a stack of its own.
+                    with_stack(|| self.compile(defined, CompileCause::Called))?;
+                    state = self.lock();
                 }
-                Progress::Done(offset) => return Ok(*offset),
-                Progress::Failed(reason) => return Err(reason.clone()),
+                Progress::UnderWay => state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Progress::Ready(ready) => return Ok(self.enter(state, defined, &ready)),
+                Progress::Quick(offset) => {
+                    if self.words(defined).counter.load(Relaxed) <= 0 {
+                        state.functions[defined] = Progress::Improving(offset);
+                        self.words(defined).entry.store(self.address(offset), Release);
+                        drop(state);
+                        if !self.compiler.is_parallel() || !ahead::improve(&self.me, defined as u32) {
+                            with_stack(|| {
+                                self.improve(defined);
+                                Ok(())
+                            })?;
+                        }
+                    }
+                    return Ok(self.address(offset));
+                }
+                Progress::Improving(offset) | Progress::Done(offset) => return Ok(self.address(offset)),
+                Progress::Failed(reason) => return Err(reason),
             }
+        }
+    }
+
+    /// Has calls of a function go to its code from now on. Returns its address.
+    fn enter(&self, mut state: MutexGuard<'_, State>, defined: usize, ready: &Ready) -> usize {
+        let code = self.address(ready.offset);
+        let words = self.words(defined);
+        match ready.tier {
+            Tier::Quick => {
+                state.functions[defined] = Progress::Quick(ready.offset);
+                words.counted.store(code, Relaxed);
+                words.counter.store(CALLS, Relaxed);
+                words.entry.store(self.address(self.beginning(defined)) + arch::COUNTING, Release);
+            }
+            Tier::Optimized => {
+                state.functions[defined] = Progress::Done(ready.offset);
+                words.entry.store(code, Release);
+            }
+        }
+        let is_new = |callee: &u32| matches!(state.functions[*callee as usize], Progress::New);
+        let callees: Vec<u32> = ready.callees.iter().copied().filter(is_new).collect();
+        drop(state);
+        self.guess(&callees);
+        code
+    }
+
+    /// Has functions compiled that are likely to be called soon.
+    fn guess(&self, functions: &[u32]) {
+        if self.compiler.is_parallel() {
+            ahead::guess(&self.me, functions);
+        }
+    }
+
+    /// Compiles a function ahead, if nobody has begun to.
+    pub(super) fn prepare(&self, defined: usize) {
+        // Whoever calls it learns why it could not be compiled.
+        let _ = self.compile(defined, CompileCause::Ahead);
+    }
+
+    /// Compiles a function, if nobody has begun to.
+    fn compile(&self, defined: usize, cause: CompileCause) -> Result<(), Arc<str>> {
+        let mut state = self.lock();
+        if !matches!(state.functions[defined], Progress::New) {
+            return Ok(());
         }
         state.functions[defined] = Progress::UnderWay;
         drop(state);
         let claim = Claim { lazy: self, defined };
-        let start = Instant::now();
-        let index = self.compiler.info().imported_functions + defined as u32;
-        let compiled = self
-            .kept
-            .code(Symbol::Function(index), &self.compiler)
-            .and_then(|(code, kept)| Ok((self.publish(Symbol::Function(index), &code)?, code.length(), kept)));
-        let (progress, result) = match compiled {
-            Ok((offset, bytes, kept)) => {
-                self.entry(defined).store(self.code() as usize + offset as usize, Ordering::Release);
-                if let Some(observer) = &self.observer {
-                    let names = &self.compiler.info().names.functions;
-                    let name = names.get(index as usize).map(String::as_str).filter(|name| !name.is_empty());
-                    observer(&Compiled { function: index, name, start, time: start.elapsed(), bytes, called, kept });
-                }
-                (Progress::Done(offset), Ok(offset))
+        let imported = self.compiler.info().imported_functions;
+        let index = imported + defined as u32;
+        let kept = self.kept.is_optimized(Symbol::Function(index));
+        let tier = if kept { Tier::Optimized } else { self.compiler.first_tier(FuncIndex(index)) };
+        let (progress, result) = match self.compile_in(defined, tier, cause) {
+            Ok((offset, code)) => {
+                let mut callees: Vec<u32> = code
+                    .symbols()
+                    .filter_map(|symbol| match symbol {
+                        Symbol::Function(index) => Some(index - imported),
+                        _ => None,
+                    })
+                    .collect();
+                callees.dedup();
+                (Progress::Ready(Ready { offset, tier, callees: callees.into() }), Ok(()))
             }
             Err(error) => {
                 let reason: Arc<str> = format!("cannot compile a function at its first call: {error:#}").into();
@@ -215,12 +322,37 @@ impl Lazy {
         result
     }
 
+    /// Compiles a function anew that was compiled quickly.
+    pub(super) fn improve(&self, defined: usize) {
+        // If that fails, it stays as it is.
+        if let Ok((offset, _)) = self.compile_in(defined, Tier::Optimized, CompileCause::Often) {
+            let mut state = self.lock();
+            state.functions[defined] = Progress::Done(offset);
+            self.words(defined).entry.store(self.address(offset), Release);
+        }
+    }
+
+    /// Compiles a function and puts it in place.
+    fn compile_in(&self, defined: usize, tier: Tier, cause: CompileCause) -> anyhow::Result<(u32, FunctionCode)> {
+        let start = Instant::now();
+        let function = self.compiler.info().imported_functions + defined as u32;
+        let (code, kept) = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
+        let offset = self.publish(Symbol::Function(function), tier, &code)?;
+        if let Some(observer) = &self.observer {
+            let names = &self.compiler.info().names.functions;
+            let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
+            let (time, bytes, quickly) = (start.elapsed(), code.length(), tier == Tier::Quick);
+            observer(&Compiled { function, name, start, time, bytes, quickly, kept, cause });
+        }
+        Ok((offset, code))
+    }
+
     /// Puts compiled code in place; returns its offset.
-    fn publish(&self, symbol: Symbol, code: &FunctionCode) -> anyhow::Result<u32> {
+    fn publish(&self, symbol: Symbol, tier: Tier, code: &FunctionCode) -> anyhow::Result<u32> {
         for called in code.symbols() {
             if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
-                let (trampoline, _) = self.kept.code(called, &self.compiler)?;
-                self.publish(called, &trampoline)?;
+                let (trampoline, _) = self.kept.code(called, Tier::Optimized, &self.compiler)?;
+                self.publish(called, Tier::Optimized, &trampoline)?;
             }
         }
         let mut state = self.lock();
@@ -233,7 +365,8 @@ impl Lazy {
         anyhow::ensure!(end < self.code_bytes(), "the module's code passes {} MiB", self.code_bytes() >> 20);
         let imported = self.compiler.info().imported_functions;
         let (bytes, tables) = code.place(start as u32, |target| match target {
-            _ if target == symbol => start as u32,
+            // Calls of itself count, too.
+            _ if target == symbol && tier == Tier::Optimized => start as u32,
             Symbol::Function(index) => {
                 let defined = (index - imported) as usize;
                 match state.functions[defined] {
@@ -260,6 +393,19 @@ impl Lazy {
         state.end = end + 1;
         Ok(start as u32)
     }
+}
+
+/// Runs `compile` where there is stack enough for it.
+fn with_stack<T: Send>(compile: impl FnOnce() -> Result<T, Arc<str>> + Send) -> Result<T, Arc<str>> {
+    let room = signals::thread_stack().map_or(0, |stack| arch::stack_pointer().saturating_sub(stack.start));
+    if room >= COMPILER_STACK {
+        return compile();
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(4 * COMPILER_STACK).spawn_scoped(scope, compile);
+        let thread = thread.map_err(|error| Arc::from(format!("cannot make a thread: {error}")))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 impl std::fmt::Debug for Lazy {
@@ -295,7 +441,7 @@ pub(crate) unsafe extern "C" fn first_called(table: *const u8, defined: u32, fp:
     unsafe {
         let lazy = &*(*table.cast::<TableHead>()).lazy;
         let unwind = match catch_unwind(AssertUnwindSafe(|| lazy.called(defined as usize))) {
-            Ok(Ok(code)) => return code,
+            Ok(Ok(code)) => return code as *const u8,
             Ok(Err(reason)) => Unwind::Error(anyhow::anyhow!("{reason}")),
             Err(panic) => Unwind::Panic(panic),
         };

@@ -1,5 +1,6 @@
 //! A compiled module in executable memory, and the tables that say what its addresses mean.
 
+mod ahead;
 mod kept;
 mod lazy;
 mod parts;
@@ -16,7 +17,7 @@ use rustc_hash::FxHashMap;
 pub(crate) use self::kept::KeptCode;
 use self::lazy::Lazy;
 pub(crate) use self::lazy::first_called;
-pub use self::lazy::{CompileObserver, Compiled};
+pub use self::lazy::{CompileCause, CompileObserver, Compiled};
 use self::parts::{Part, Parts};
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
@@ -84,8 +85,8 @@ impl CodeImage {
         signals::install()?;
         let module = compiler.declarations();
         let sources: Vec<u32> = compiler.sources().collect();
-        // Each function, and two trampolines for each builtin.
-        let parts = Arc::new(Parts::new(sources.len() + 2 * module.builtins.len()));
+        // Each function twice, and two trampolines for each builtin.
+        let parts = Arc::new(Parts::new(2 * sources.len() + 2 * module.builtins.len()));
         let lazy = Lazy::new(compiler, observer, kept, Arc::clone(&parts))?;
         Ok(CodeImage::register(Memory::Lazy(lazy), module, parts, sources))
     }

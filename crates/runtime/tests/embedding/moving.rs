@@ -1,0 +1,91 @@
+//! Objects that move while the program runs: stores that must not keep references to old copies.
+
+use legato::Result;
+use legato_test_matrix::product;
+
+use crate::{engine, instance};
+
+/// What stores the object that is in the local `$node`, new copies of which a cycle makes all the time. The result of
+/// each is kept, and holds the object.
+const STORES: [(&str, &str); 7] = [
+    (
+        "a field of a new struct",
+        "(array.set $list (global.get $kept) (local.get $i) (struct.new $pair (local.get $node)))",
+    ),
+    (
+        "a field",
+        "(local.set $pair (struct.new $pair (ref.null $node)))
+         (struct.set $pair 0 (local.get $pair) (local.get $node))
+         (array.set $list (global.get $kept) (local.get $i) (local.get $pair))",
+    ),
+    ("an element", "(array.set $list (global.get $kept) (local.get $i) (local.get $node))"),
+    (
+        "elements of a new array",
+        "(array.set $list (global.get $kept) (local.get $i) (array.new $nodes (local.get $node) (i32.const 5)))",
+    ),
+    (
+        "elements that are given",
+        "(array.set $list (global.get $kept) (local.get $i)
+            (array.new_fixed $nodes 2 (local.get $node) (local.get $node)))",
+    ),
+    (
+        "elements that are copied",
+        "(local.set $nodes (array.new_default $nodes (i32.const 3)))
+         (array.copy $nodes $nodes (local.get $nodes) (i32.const 1) (global.get $all) (local.get $i) (i32.const 1))
+         (array.set $list (global.get $kept) (local.get $i) (local.get $nodes))",
+    ),
+    (
+        "a table, and a global",
+        "(table.set (i32.const 2) (local.get $node)) (global.set $last (local.get $node))
+         (table.copy (i32.const 0) (i32.const 1) (i32.const 3))
+         (table.fill (i32.const 4) (global.get $last) (i32.const 2))
+         (array.set $list (global.get $kept) (local.get $i) (table.get (i32.const 5)))",
+    ),
+];
+
+#[test]
+fn no_store_keeps_a_reference_to_an_old_copy() -> Result<()> {
+    for (what, store) in STORES {
+        let text = format!(
+            r#"(module
+            (type $node (sub (struct (field $number (mut i32)))))
+            (type $pair (sub (struct (field $node (mut (ref null $node))))))
+            (type $nodes (array (mut (ref null $node)))) (type $list (array (mut (ref null eq))))
+            (table 6 (ref null $node))
+            (global $all (mut (ref null $nodes)) (ref.null $nodes)) (global $last (mut (ref null $node)) (ref.null $node))
+            (global $kept (mut (ref null $list)) (ref.null $list))
+            (func (export "run") (param $count i32) (param $rounds i32) (result i32)
+                (local $i i32) (local $sum i32)
+                (local $node (ref null $node)) (local $pair (ref null $pair)) (local $nodes (ref null $nodes))
+                (global.set $all (array.new_default $nodes (local.get $count)))
+                (global.set $kept (array.new_default $list (local.get $count)))
+                (loop $each
+                    (array.set $nodes (global.get $all) (local.get $i) (struct.new $node (local.get $i)))
+                    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                    (br_if $each (i32.lt_u (local.get $i) (local.get $count))))
+                (loop $round
+                    (local.set $i (i32.const 0))
+                    (loop $each
+                        (local.set $node (array.get $nodes (global.get $all) (local.get $i)))
+                        (drop (struct.new $node (i32.const 0)))
+                        {store}
+                        (local.set $sum (i32.add (local.get $sum) (struct.get $node 0 (local.get $node))))
+                        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                        (br_if $each (i32.lt_u (local.get $i) (local.get $count))))
+                    (local.set $rounds (i32.sub (local.get $rounds) (i32.const 1)))
+                    (br_if $round (local.get $rounds)))
+                (local.get $sum)))"#
+        );
+        for heap in product(&["collector", "references"]).iter().filter_map(|row| row.and("stress-move=on")) {
+            // A unit at each allocation: a cycle goes on while the elements are read, and what they hold is stored.
+            let engine = engine(&heap, "stress=1");
+            let (mut store, instance) = instance(&engine, (), &text)?;
+            let run = instance.get_typed_func::<(i32, i32), i32>(&mut store, "run")?;
+            assert_eq!(run.call(&mut store, (300, 4))?, 4 * 300 * 299 / 2, "{what}, {heap}");
+            store.verify_heap()?;
+            let stats = store.heap_stats();
+            assert!(stats.cycles > 1 && stats.moved_objects > 300, "{what}, {heap}: {stats:?}");
+        }
+    }
+    Ok(())
+}
