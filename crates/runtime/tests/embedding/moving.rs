@@ -54,6 +54,7 @@ fn no_store_keeps_a_reference_to_an_old_copy() -> Result<()> {
             (table 6 (ref null $node))
             (global $all (mut (ref null $nodes)) (ref.null $nodes)) (global $last (mut (ref null $node)) (ref.null $node))
             (global $kept (mut (ref null $list)) (ref.null $list))
+            (global $garbage (mut (ref null $node)) (ref.null $node))
             (func (export "run") (param $count i32) (param $rounds i32) (result i32)
                 (local $i i32) (local $sum i32)
                 (local $node (ref null $node)) (local $pair (ref null $pair)) (local $nodes (ref null $nodes))
@@ -67,7 +68,7 @@ fn no_store_keeps_a_reference_to_an_old_copy() -> Result<()> {
                     (local.set $i (i32.const 0))
                     (loop $each
                         (local.set $node (array.get $nodes (global.get $all) (local.get $i)))
-                        (drop (struct.new $node (i32.const 0)))
+                        (global.set $garbage (struct.new $node (i32.const 0)))
                         {store}
                         (local.set $sum (i32.add (local.get $sum) (struct.get $node 0 (local.get $node))))
                         (local.set $i (i32.add (local.get $i) (i32.const 1)))
