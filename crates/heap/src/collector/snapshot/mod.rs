@@ -200,8 +200,8 @@ impl<M: ReferenceModel> Snapshot<M> {
         }
         let has_room = |run: BumpRun| run.cursor < run.limit;
         let has_handle = M::PLAN.handles.is_none_or(|plan| {
-            let is_lacking = |of_arrays: bool| !has_room(core.context.handle_run_now(of_arrays));
-            !is_lacking(false) && !(plan.has_array_handles() && is_lacking(true))
+            let has_free = |of_arrays: bool| has_room(core.context.handle_run_now(of_arrays));
+            has_free(false) && (!plan.has_array_handles() || has_free(true))
         });
         has_handle && core.small.classes.of(bytes).is_some_and(|class| has_room(core.context.run_now(class)))
     }

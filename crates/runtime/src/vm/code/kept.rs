@@ -5,16 +5,16 @@ use std::sync::{Mutex, PoisonError};
 use legato_compiler::emit::{FunctionCode, Symbol};
 use legato_compiler::{OnDemand, Tier};
 use rustc_hash::FxHashMap;
-use serde_bytes::Bytes;
+use serde_bytes::ByteBuf;
 
 /// The code of a symbol, compiled so.
-type Piece = ((Symbol, Tier), Vec<u8>);
+type Piece = ((Symbol, Tier), ByteBuf);
 
 /// What has been compiled of a module so far, by this process and by earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCode {
     /// From earlier ones.
-    found: FxHashMap<(Symbol, Tier), Vec<u8>>,
+    found: FxHashMap<(Symbol, Tier), ByteBuf>,
     /// By this one; `None` where nobody is going to ask.
     compiled: Option<Mutex<Vec<Piece>>>,
 }
@@ -44,7 +44,7 @@ impl KeptCode {
         if let Some(compiled) = &self.compiled
             && let Some(bytes) = code.to_bytes()
         {
-            compiled.lock().unwrap_or_else(PoisonError::into_inner).push(((symbol, tier), bytes));
+            compiled.lock().unwrap_or_else(PoisonError::into_inner).push(((symbol, tier), ByteBuf::from(bytes)));
         }
         Ok((code, false))
     }
@@ -56,9 +56,8 @@ impl KeptCode {
         if compiled.is_empty() {
             return None;
         }
-        let added = compiled.iter().map(|(key, bytes)| (key, bytes.as_slice()));
         let mut all: FxHashMap<_, _> =
-            self.found.iter().map(|(key, bytes)| (key, bytes.as_slice())).chain(added).collect();
+            self.found.iter().chain(compiled.iter().map(|(key, bytes)| (key, bytes))).collect();
         let optimized: Vec<Symbol> =
             all.keys().filter(|(_, tier)| *tier == Tier::Optimized).map(|(symbol, _)| *symbol).collect();
         optimized.iter().for_each(|&symbol| _ = all.remove(&(symbol, Tier::Quick)));
