@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use legato::HeapConfig;
 
 use crate::exit::UsageError;
@@ -14,14 +14,18 @@ use crate::exit::UsageError;
 #[command(
     name = "legato",
     version,
-    about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC",
-    long_about = "Runs WebAssembly GC programs: Kotlin, Java and whatever else compiles to Wasm GC, on a memory manager whose \
-                  pauses and footprint you choose.",
+    about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC",
+    long_about = "Runs WebAssembly GC programs: Kotlin, Java, MoonBit and whatever else compiles to Wasm GC, on a memory \
+                  manager whose pauses and footprint you choose.",
     after_help = "Run `legato help COMMAND` for a command's options and examples.",
     subcommand_required = true,
     arg_required_else_help = true
 )]
 pub struct Cli {
+    /// Say on standard error what is done beside running the program; twice says more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -36,6 +40,8 @@ pub enum Command {
     Compile(CompileArgs),
     /// Show what a module imports, exports and uses
     Inspect(InspectArgs),
+    /// Show or clear the cache of compiled code
+    Cache(CacheCommand),
 }
 
 const RUN_HELP: &str = "\
@@ -46,8 +52,8 @@ Entry:
   has. `--invoke NAME` calls an exported function instead; ARGS are then its arguments, and its results are printed.
 
 Host:
-  Modules get WASI preview 1 and, when they ask for it, the host of TeaVM. They reach the directories given with --dir and
-  nothing outside them.
+  Modules get WASI preview 1 and, when they ask for it, the host of TeaVM or MoonBit. They reach the directories given with
+  --dir and nothing outside them. Other modules provide what else is imported: --preload.
 
 Exit status:
   the program's own;  1 if it cannot be loaded or linked;  2 for a wrong command line;  124 after --timeout;
@@ -86,6 +92,19 @@ pub struct EngineArgs {
     /// where the collector has moved it. Slow
     #[arg(long)]
     pub verify_code: bool,
+}
+
+/// Where compiled code is kept.
+#[derive(Debug, Args)]
+pub struct CacheArgs {
+    /// Keep compiled code in this directory for later runs, or with `off` nowhere; by default in $XDG_CACHE_HOME/legato
+    /// or ~/.cache/legato. Nobody else may be able to write to it, or it is not used
+    #[arg(long, value_name = "DIR|off", env = "LEGATO_CACHE", hide_env_values = true)]
+    pub cache: Option<PathBuf>,
+
+    /// The most that the cache may hold; what was used least recently goes first
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = size)]
+    pub cache_size: usize,
 }
 
 /// Options for watching the collector.
@@ -138,6 +157,14 @@ pub struct RunArgs {
     #[arg(long = "env", value_name = "KEY[=VALUE]", value_parser = env)]
     pub env: Vec<(String, Option<String>)>,
 
+    /// Let the module of FILE provide imports from NAME; may be repeated, and each may import from those before it
+    #[arg(long = "preload", value_name = "NAME=FILE", value_parser = preload)]
+    pub preloads: Vec<(String, PathBuf)>,
+
+    /// Run although functions are imported that nobody provides: a call of one traps
+    #[arg(long)]
+    pub stub_unknown_imports: bool,
+
     /// Call this exported function with ARGS, and print its results
     #[arg(long, value_name = "NAME")]
     pub invoke: Option<String>,
@@ -148,6 +175,9 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub engine: EngineArgs,
+
+    #[command(flatten)]
+    pub cache: CacheArgs,
 
     /// When functions are compiled: each when it is first called, or all before the program starts
     #[arg(long, value_name = "WHEN", default_value = "lazy")]
@@ -229,6 +259,29 @@ pub struct InspectArgs {
     pub file: PathBuf,
 }
 
+/// `legato cache`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+`legato run` keeps the code that it has compiled, and finds it there when it runs the same module with the same options
+again. A new version of legato compiles anew; what nobody uses any more goes when there is no room.")]
+pub struct CacheCommand {
+    /// What to do with the cache.
+    #[arg(value_name = "size|clear")]
+    pub action: CacheAction,
+
+    #[command(flatten)]
+    pub cache: CacheArgs,
+}
+
+/// What `legato cache` can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CacheAction {
+    /// Say where it is and how large
+    Size,
+    /// Remove all that it holds
+    Clear,
+}
+
 /// A directory of the host and the guest's name for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirMapping {
@@ -244,6 +297,13 @@ fn dir(text: &str) -> Result<DirMapping, String> {
         return Err("expected HOST or HOST::GUEST".into());
     }
     Ok(DirMapping { host: host.into(), guest: guest.into() })
+}
+
+fn preload(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !file.is_empty() => Ok((name.into(), file.into())),
+        _ => Err("expected NAME=FILE".into()),
+    }
 }
 
 fn env(text: &str) -> Result<(String, Option<String>), String> {

@@ -33,11 +33,12 @@ fn line(start: Instant, compiled: &Compiled<'_>) -> String {
     let took = compiled.time.as_secs_f64() * 1e3;
     let name = compiled.name.map(|name| format!(" {name}")).unwrap_or_default();
     let tier = if compiled.quickly { "quick" } else { "optimised" };
+    let kept = if compiled.kept { " from the cache" } else { "" };
     let cause = match compiled.cause {
         CompileCause::Called => "called",
         CompileCause::Ahead => "ahead",
         CompileCause::Often => "called often",
     };
     let Compiled { function, bytes, .. } = compiled;
-    format!("[compile] {at:.3} ms: function {function}{name}: {tier}, {took:.3} ms, {bytes} bytes, {cause}\n")
+    format!("[compile] {at:.3} ms: function {function}{name}: {tier}{kept}, {took:.3} ms, {bytes} bytes, {cause}\n")
 }

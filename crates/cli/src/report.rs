@@ -8,6 +8,7 @@ use legato::{ThrownException, Trap, WasmBacktrace};
 use legato_wasi::{I32Exit, RaisedSignal};
 
 use crate::exit;
+use crate::imports::StubCalled;
 
 /// Prints a line to standard error. If nobody reads it, there is nobody to tell that.
 pub fn complain(line: impl Display) {
@@ -64,6 +65,11 @@ pub fn failure(error: &Error) -> i32 {
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
         complain(format_args!("legato: {trap}"));
+        backtrace(error);
+        return exit::TRAP;
+    }
+    if let Some(stub) = error.downcast_ref::<StubCalled>() {
+        complain(format_args!("legato: {stub}"));
         backtrace(error);
         return exit::TRAP;
     }

@@ -10,6 +10,7 @@ use legato::{
     Compilation, Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, Store,
     ThrownException, Val,
 };
+use legato_moonbit::MoonBitCtx;
 use legato_teavm::TeaVmCtx;
 use legato_wasi::{Access, WasiCtx, WasiCtxBuilder};
 
@@ -17,7 +18,7 @@ use crate::args::{CompilationTime, RunArgs};
 use crate::exit::{self, UsageError};
 use crate::gc::Watch;
 use crate::load::{self, Content};
-use crate::{compile, compile_log, invoke, limits::MemoryLimit, report};
+use crate::{cache, compile, compile_log, imports, invoke, limits::MemoryLimit, report};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
@@ -27,9 +28,10 @@ const HOST_STACK: usize = 4 << 20;
 const GRACE: Duration = Duration::from_millis(500);
 
 /// What host functions work on.
-struct Host {
-    wasi: WasiCtx,
-    teavm: TeaVmCtx,
+pub struct Host {
+    pub wasi: WasiCtx,
+    pub teavm: TeaVmCtx,
+    pub moonbit: MoonBitCtx,
     limit: MemoryLimit,
 }
 
@@ -117,7 +119,7 @@ fn guest(args: &RunArgs, events: &Sender<Event>) -> (Result<()>, Option<HeapStat
 /// All that can fail before there is something to run. From here on the time counts.
 fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Module)> {
     let mut config = Config::new();
-    config.max_wasm_stack(args.stack);
+    config.max_wasm_stack(args.stack).cache(cache::for_run(&args.cache));
     config.compilation(match args.compilation {
         CompilationTime::Lazy => Compilation::Lazy,
         CompilationTime::Eager => Compilation::Eager,
@@ -127,7 +129,12 @@ fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Modul
     }
     let engine = compile::engine(&mut config, &args.engine)?;
     let module = module(args, &engine)?;
-    let host = Host { wasi: wasi(args)?, teavm: TeaVmCtx::inherit_stdio(), limit: MemoryLimit::new(args.max_memory) };
+    let host = Host {
+        wasi: wasi(args)?,
+        teavm: TeaVmCtx::inherit_stdio(),
+        moonbit: MoonBitCtx::default(),
+        limit: MemoryLimit::new(args.max_memory),
+    };
     let mut store = Store::try_new(&engine, host)?;
     store.limiter(|host| &mut host.limit);
     let watch = Watch::new(&args.gc, args.file(), config.heap_config())?;
@@ -165,7 +172,7 @@ fn module(args: &RunArgs, engine: &Engine) -> Result<Module> {
 
 /// Links, runs, and prints the results.
 fn live(args: &RunArgs, store: &mut Store<Host>, module: &Module) -> Result<()> {
-    let linker = linker(store, module)?;
+    let linker = imports::linker(args, store, module)?;
     let result = start(args, store, &linker, module);
     let flushed = store.data_mut().teavm.flush().and(store.data_mut().wasi.flush());
     let results = result?;
@@ -227,15 +234,6 @@ fn wasi(args: &RunArgs) -> Result<WasiCtx> {
             .map_err(|error| UsageError(format!("--dir {}: {error:#}", dir.host.display())))?;
     }
     Ok(builder.build())
-}
-
-fn linker(store: &mut Store<Host>, module: &Module) -> Result<Linker<Host>> {
-    let mut linker = Linker::new(store.engine());
-    legato_wasi::add_to_linker(&mut linker, |host: &mut Host| &mut host.wasi)?;
-    if legato_teavm::is_teavm_module(module) {
-        legato_teavm::add_to_linker(&mut linker, store, module, |host: &mut Host| &mut host.teavm)?;
-    }
-    Ok(linker)
 }
 
 /// Calls what the module offers as its entry.

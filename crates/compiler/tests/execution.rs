@@ -4,12 +4,12 @@
 mod support;
 mod world;
 
-use support::plans;
+use support::all_plans;
 use world::{Instance, Polls, with_world};
 
 /// Runs under every plan and compares the results.
 fn check(text: &str, params: &[i32], expected: &[i32]) {
-    for (name, plan) in plans() {
+    for (name, plan) in all_plans() {
         let mut instance = Instance::new(text, plan, Polls::Always);
         let results = instance.call(0, params, expected.len()).expect("does not trap");
         assert_eq!(results, expected, "{name}");

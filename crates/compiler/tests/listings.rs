@@ -17,7 +17,7 @@ use support::*;
 
 /// Compares a function's code under each kind of heap with the listing of this name.
 fn check(name: &str, module: &Module, function: &legato_compiler::mir::Function) {
-    check_under(name, module, function, plans().map(|(title, plan)| (title.to_string(), plan)));
+    check_under(name, module, function, all_plans().into_iter().map(|(title, plan)| (title.to_string(), plan)));
 }
 
 /// Compares a function's code under each of the plans with the listing of this name.

@@ -6,9 +6,8 @@ mod support;
 mod world;
 
 use legato_compiler::artifact::TrapCode;
-use legato_heap::MutatorContext;
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
-use legato_heap::plan::{AccessPlan, CollectorWord, HandlePlan, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+use legato_heap::plan::{AccessPlan, CollectorWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 use legato_heap::references::References;
 use world::{Instance, Polls, with_world};
 
@@ -23,24 +22,12 @@ fn plans() -> Vec<(&'static str, ReferencePlan)> {
         collector_word: CollectorWord::Reference,
         ..direct
     };
-    let uni_handles = ReferencePlan {
-        object: ObjectAt::Through { offset: 4 },
-        type_id: HeaderWord::AtReference { offset: 0 },
-        handles: Some(HandlePlan { bytes: 8, run_offset: MutatorContext::HANDLE_RUN_OFFSET }),
-        collector_word: CollectorWord::Reference,
-        ..direct
-    };
-    let fat_handles = ReferencePlan {
-        array_length: HeaderWord::AtReference { offset: 8 },
-        handles: Some(HandlePlan { bytes: 16, run_offset: MutatorContext::HANDLE_RUN_OFFSET }),
-        ..uni_handles
-    };
     vec![
         ("direct", direct),
         ("thin handles", References::ThinHandles.plan()),
         ("forwarding", forwarding),
-        ("uni-sized handles", uni_handles),
-        ("fat handles", fat_handles),
+        ("uni-sized handles", References::UniHandles.plan()),
+        ("fat handles", References::FatHandles.plan()),
     ]
 }
 

@@ -32,6 +32,17 @@ impl<M: ReferenceModel> Core<M> {
         unsafe { M::type_id(&self.pool.cage, reference) }
     }
 
+    /// As [`Heap::current`](crate::Heap::current).
+    #[inline(always)]
+    pub(crate) fn current(&self, reference: Reference) -> Reference {
+        if !M::FORWARDS || !reference.is_object() {
+            return reference;
+        }
+        self.object(reference);
+        // SAFETY: an object's header is accessible.
+        unsafe { M::current(&self.pool.cage, reference) }
+    }
+
     /// Whether two references are the same: both null, one immediate, or to one object.
     pub(crate) fn same(&self, left: Reference, right: Reference) -> bool {
         for reference in [left, right] {
@@ -96,7 +107,8 @@ impl<M: ReferenceModel> Core<M> {
         let mut bits = [0; 16];
         // SAFETY: the range lies in the object, and `bits` holds the largest kind.
         unsafe { std::ptr::copy_nonoverlapping(address, bits.as_mut_ptr(), kind.bytes() as usize) };
-        u128::from_le_bytes(bits)
+        let bits = u128::from_le_bytes(bits);
+        if M::FORWARDS && kind == StorageKind::Ref { self.current(Reference(bits as u32)).0.into() } else { bits }
     }
 
     pub(crate) fn store(&mut self, reference: Reference, offset: u32, kind: StorageKind, bits: u128) {

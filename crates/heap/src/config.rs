@@ -13,10 +13,11 @@ use crate::arrays::{Arrays, SpineMode};
 use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};
 use crate::cage::NULL_GUARD_BYTES;
 use crate::collector::Collector;
+use crate::collector::defragment::Defragment;
 use crate::collector::generational::params::{GenerationalParams, Nursery};
 use crate::error::HeapError;
 use crate::os::limits::{self, MachineLimit};
-use crate::plan::{AccessPlan, ArrayPlan, CountingPlan, MutatorContext, SpinePlan};
+use crate::plan::{AccessPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, SpinePlan};
 use crate::references::References;
 use crate::sizing::{Bounds, GcRatioParams, Sizing, ceiling};
 use crate::views::NativeViews;
@@ -55,6 +56,8 @@ pub struct HeapConfig {
     pub stress: Option<u32>,
     /// Under `stress`: count loop back-edges too. Allocations raise and lower the poll word at random.
     pub stress_polls: bool,
+    /// Move every object that lives in a block of cells in each cycle, where references let objects move.
+    pub stress_move: bool,
     /// What [`set`](Self::set) was given of parameters; nothing to fill in.
     pub given: Given,
 }
@@ -74,6 +77,7 @@ impl Default for HeapConfig {
             verify: false,
             stress: None,
             stress_polls: false,
+            stress_move: false,
             given: Given::default(),
         }
     }
@@ -98,6 +102,7 @@ impl HeapConfig {
         if let Some(sentence) = self.arrays.obstacle(self.native_views, self.references, self.maximum()) {
             return Err(HeapError::invalid(sentence));
         }
+        self.validate_moving()?;
         if self.stress_polls && self.stress.is_none() {
             return Err(HeapError::invalid("stress-polls is on, but stress is not set".to_string()));
         }
@@ -122,6 +127,30 @@ impl HeapConfig {
             references.name(),
             others.join(" or "),
         )))
+    }
+
+    /// Whether objects are moved at all, where it is said how.
+    fn validate_moving(&self) -> Result<(), HeapError> {
+        let is_realtime = matches!(self.collector, Collector::Realtime(_));
+        if is_realtime && self.collector.attributes().moves_objects(self.references) {
+            return Ok(());
+        }
+        let setting = match self.defragment() {
+            _ if self.stress_move => "stress-move=on",
+            Some(Defragment::Eager) => "defragment=eager",
+            _ => return Ok(()),
+        };
+        Err(HeapError::invalid(format!(
+            "{setting} moves objects, but collector={} with references={} does not: set collector=realtime and \
+             references=brooks, thin-handles, fat-handles or uni-handles",
+            self.collector.name(),
+            self.references.name()
+        )))
+    }
+
+    /// What is moved within the mature space; `None` where the collector has no such choice.
+    pub(crate) fn defragment(&self) -> Option<Defragment> {
+        if let Collector::Realtime(params) = self.collector { Some(params.defragment) } else { None }
     }
 
     /// Whether the collector takes the zeroing strategy.
@@ -152,14 +181,20 @@ impl HeapConfig {
         };
         let counting =
             CountingPlan { counters_offset: MutatorContext::ACCESSES_OFFSET, first_n: self.arrays.counted_first_n() };
+        let references = self.references.plan();
+        let moves_objects = collector.moves_objects(self.references);
         AccessPlan {
-            references: self.references.plan(),
+            references,
             arrays,
             counting: self.count_accesses.then_some(counting),
             allocation: collector.allocation(),
             fresh_memory_is_zero: self.zeroing() != Zeroing::HotPath,
-            store_barrier: collector.store_barrier(),
-            references_change_at_safepoints: collector.changes_references(),
+            store_barrier: BarrierPlan {
+                heal: if moves_objects { references.heal() } else { None },
+                ..collector.store_barrier()
+            },
+            references_change_at_safepoints: moves_objects && references.handles.is_none(),
+            objects_move_at_safepoints: moves_objects,
             null_guard_bytes: NULL_GUARD_BYTES,
         }
     }

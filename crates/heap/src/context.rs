@@ -25,6 +25,7 @@ impl Context {
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
             sizes: SizeRun::table(cell_bytes()),
+            array_handle_run: BumpRun::default(),
         });
         Context(NonNull::from(Box::leak(context)))
     }
@@ -42,11 +43,16 @@ impl Context {
         unsafe { &mut *(&raw mut (*self.0.as_ptr()).runs).cast::<BumpRun>().add(class) }
     }
 
-    /// The run of free handles.
+    /// The run of free handles, of arrays where these have their own.
     #[inline(always)]
-    pub(crate) fn handle_run(&mut self) -> &mut BumpRun {
-        // SAFETY: as for `run`.
-        unsafe { &mut (*self.0.as_ptr()).handle_run }
+    pub(crate) fn handle_run(&mut self, of_arrays: bool) -> &mut BumpRun {
+        // SAFETY: the heap has one mutator, which is stopped while the heap runs: nobody else touches the runs.
+        unsafe {
+            match of_arrays {
+                true => &mut (*self.0.as_ptr()).array_handle_run,
+                false => &mut (*self.0.as_ptr()).handle_run,
+            }
+        }
     }
 
     /// The words of the store buffer.
@@ -76,8 +82,18 @@ impl Context {
 
     /// Lets stores tell of the references that they overwrite, or no longer.
     pub(crate) fn set_marking(&mut self, on: bool) {
+        self.set_state(MutatorContext::MARKING, on);
+    }
+
+    /// Lets stores heal the references that they store, or no longer.
+    pub(crate) fn set_stale(&mut self, on: bool) {
+        self.set_state(MutatorContext::STALE, on);
+    }
+
+    fn set_state(&mut self, bit: u32, on: bool) {
         // SAFETY: as for `overwritten`.
-        unsafe { (*self.0.as_ptr()).barrier_state = if on { MutatorContext::MARKING } else { 0 } };
+        let state = unsafe { &mut (*self.0.as_ptr()).barrier_state };
+        *state = if on { *state | bit } else { *state & !bit };
     }
 
     /// A copy of the counters of accesses.
@@ -93,10 +109,15 @@ impl Context {
         unsafe { (&raw const (*self.0.as_ptr()).runs).cast::<BumpRun>().add(class).read() }
     }
 
-    /// A copy of the run of free handles.
-    pub(crate) fn handle_run_now(&self) -> BumpRun {
+    /// A copy of the run of free handles, of arrays where these have their own.
+    pub(crate) fn handle_run_now(&self, of_arrays: bool) -> BumpRun {
         // SAFETY: as for `run`.
-        unsafe { (&raw const (*self.0.as_ptr()).handle_run).read() }
+        unsafe {
+            match of_arrays {
+                true => (&raw const (*self.0.as_ptr()).array_handle_run).read(),
+                false => (&raw const (*self.0.as_ptr()).handle_run).read(),
+            }
+        }
     }
 
     /// Asks the mutator to poll at its next loop back-edge. Sets bit 0; the highest is

@@ -20,6 +20,7 @@ use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::observer::{CountedArrays, GcObserver, HeapStats, Phase, PhaseTimes};
 use crate::os::limits::MachineLimit;
 use crate::pacing::Pacer;
+use crate::plan::HeaderWord;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::reporting::CycleStops;
@@ -89,6 +90,8 @@ pub(crate) struct Core<M> {
     /// When the heap was made.
     pub(crate) made: Instant,
     pub(crate) marking: MarkStack,
+    /// Whether objects have been moved, and references to old copies of them may be left.
+    pub(crate) has_stale: bool,
     /// Whether a sweep has begun and not ended.
     pub(crate) is_sweeping: bool,
     /// Allocations and polls left until the next collection under `stress`.
@@ -152,6 +155,7 @@ impl<M: ReferenceModel> Core<M> {
             cycle_stops: CycleStops::default(),
             made: Instant::now(),
             marking: MarkStack::new(),
+            has_stale: false,
             is_sweeping: false,
             stress_left: config.stress.unwrap_or(0),
             polls: 1,
@@ -334,8 +338,13 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Writes the length of a new array.
     pub(crate) fn set_array_length(&self, object: u32, length: u32) {
-        // SAFETY: the array has just been allocated, with room for the length.
-        unsafe { self.pool.cage.write(object + ARRAY_LENGTH_OFFSET, length) };
+        // SAFETY: the array has just been allocated, with room for the length, and with its identity.
+        unsafe {
+            self.pool.cage.write(object + ARRAY_LENGTH_OFFSET, length);
+            if let (Some(_), HeaderWord::AtReference { offset }) = (M::PLAN.handles, M::PLAN.array_length) {
+                self.pool.cage.write(self.new_reference(object).0 + offset, length);
+            }
+        }
     }
 
     /// Makes a free cell an object of type `id`, by writing its header.
@@ -346,7 +355,8 @@ impl<M: ReferenceModel> Core<M> {
         // SAFETY: by the contract.
         unsafe {
             self.pool.cage.write(object + TYPE_ID_OFFSET, id.0);
-            self.model.bind(&self.pool.cage, &mut self.context, object);
+            let is_array = self.types.record(id).kind == TypeKind::Array as u32;
+            self.model.bind(&self.pool.cage, &mut self.context, object, is_array);
         }
     }
 
@@ -449,6 +459,7 @@ impl<M: ReferenceModel> Core<M> {
             stack: &mut self.marking,
             spines: self.spines,
             ages,
+            heals: M::FORWARDS && self.has_stale,
             model: PhantomData,
         }
     }

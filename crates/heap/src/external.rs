@@ -93,20 +93,25 @@ impl Externals {
         self.cycle = self.cycle.wrapping_add(1);
     }
 
-    /// Sets the values aside whose object is not live, from slot `cursor` on, which moves on; 0 at first.
+    /// Sets the values aside whose object is not live (`find_live` tells the reference of a live one), from slot `cursor` on, which moves on; 0 at first.
     pub(crate) fn sweep(
         &mut self,
         cursor: &mut usize,
-        is_live: impl Fn(Reference) -> bool,
+        find_live: impl Fn(Reference) -> Option<Reference>,
         budget: &mut Budget,
     ) -> Done {
         while let Some(slot) = self.slots.get_mut(*cursor) {
             if budget.is_exhausted() {
                 return Done::No;
             }
-            if slot.as_ref().is_some_and(|slot| slot.cycle != self.cycle && !is_live(slot.object)) {
-                self.dead.extend(slot.take().map(|slot| slot.value));
-                self.free.push(*cursor as u32);
+            if let Some(held) = slot.as_mut().filter(|held| held.cycle != self.cycle) {
+                match find_live(held.object) {
+                    Some(now) => held.object = now,
+                    None => {
+                        self.dead.extend(slot.take().map(|slot| slot.value));
+                        self.free.push(*cursor as u32);
+                    }
+                }
             }
             *cursor += 1;
             budget.spend(1);
@@ -178,7 +183,7 @@ mod tests {
         [first, second].iter().for_each(|&slot| externals.add_young(slot));
         externals.start_sweep();
         let mut cursor = 0;
-        assert_eq!(externals.sweep(&mut cursor, |_| false, &mut Budget::unlimited()), Done::Yes);
+        assert_eq!(externals.sweep(&mut cursor, |_| None, &mut Budget::unlimited()), Done::Yes);
         // One of them has another tenant by then.
         let third = externals.insert(Box::new(24), Reference(24));
         externals.add_young(third);

@@ -16,8 +16,11 @@ use crate::plan::MutatorContext;
 use crate::pressure::PressureSource;
 use crate::reference::Reference;
 use crate::references::References;
+use crate::references::brooks::Brooks;
 use crate::references::direct::Direct;
+use crate::references::fat_handles::FatHandles;
 use crate::references::thin_handles::ThinHandles;
+use crate::references::uni_handles::UniHandles;
 use crate::roots::Roots;
 use crate::spaces::Contents;
 use crate::type_table::TypeTable;
@@ -74,8 +77,14 @@ macro_rules! heaps {
 heaps! {
     MarkSweepDirect: MarkSweep<Direct> = (Collector::MarkSweep, References::Direct),
     MarkSweepThinHandles: MarkSweep<ThinHandles> = (Collector::MarkSweep, References::ThinHandles),
+    MarkSweepFatHandles: MarkSweep<FatHandles> = (Collector::MarkSweep, References::FatHandles),
+    MarkSweepUniHandles: MarkSweep<UniHandles> = (Collector::MarkSweep, References::UniHandles),
     Generational: Generational = (Collector::Generational(_), References::Direct),
     RealtimeDirect: Realtime<Direct> = (Collector::Realtime(_), References::Direct),
+    RealtimeBrooks: Realtime<Brooks> = (Collector::Realtime(_), References::Brooks),
+    RealtimeThinHandles: Realtime<ThinHandles> = (Collector::Realtime(_), References::ThinHandles),
+    RealtimeFatHandles: Realtime<FatHandles> = (Collector::Realtime(_), References::FatHandles),
+    RealtimeUniHandles: Realtime<UniHandles> = (Collector::Realtime(_), References::UniHandles),
     SnapshotDirect: Snapshot<Direct> = (Collector::Snapshot, References::Direct),
     SnapshotThinHandles: Snapshot<ThinHandles> = (Collector::Snapshot, References::ThinHandles),
 }
@@ -224,6 +233,14 @@ impl Heap {
         dispatch!(&self.0, heap => heap.core.same(left, right))
     }
 
+    /// The reference that an object has now: another one where it has been moved and references are forwarded. What is
+    /// stored among the embedder's roots must be such a reference, but for frames. Null and immediates are what they
+    /// are. Panics for what is none of the heap's.
+    #[inline]
+    pub fn current(&self, reference: Reference) -> Reference {
+        dispatch!(&self.0, heap => heap.core.current(reference))
+    }
+
     /// The exact type of an object.
     pub fn type_of(&self, reference: Reference) -> TypeId {
         dispatch!(&self.0, heap => heap.core.type_of(reference))
@@ -295,6 +312,7 @@ impl Heap {
     pub unsafe fn initialise_reference(&mut self, object: Reference, offset: u32, value: Reference) {
         dispatch!(&mut self.0, heap => {
             let slot = heap.core.field_slot(object, offset);
+            let value = heap.core.current(value);
             heap.core.store_field(slot, value, NoBarrier);
         })
     }

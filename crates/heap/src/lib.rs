@@ -53,6 +53,7 @@ mod marks;
 mod observer;
 mod os;
 mod pacing;
+mod phases;
 pub mod plan;
 mod pressure;
 pub mod reference;

@@ -1,6 +1,7 @@
 //! What a heap reports: stops of the mutator, slices of collections, one event for each collection, and running totals.
 
 use crate::machine::{MachineNotes, PressureReading};
+pub use crate::phases::{Phase, PhaseTimes};
 use crate::plan::AccessCounters;
 use serde::Serialize;
 use std::fmt;
@@ -98,6 +99,10 @@ pub struct GcEvent {
     pub promoted_bytes: u64,
     /// Objects copied into the mature space.
     pub promoted_objects: u64,
+    /// Bytes of cells that objects of the mature space have been moved to, so that their blocks become empty.
+    pub moved_bytes: u64,
+    /// Objects moved so.
+    pub moved_objects: u64,
     /// Bytes of young blocks whose survivors stay young, where they are.
     pub aging_bytes: u64,
     /// Handles freed since the last event; lazy sweeping frees most of them after the collection that found their
@@ -133,64 +138,6 @@ pub struct CycleTotals {
     pub missed_deadline: bool,
 }
 
-/// How long each part of a pause took.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct PhaseTimes {
-    /// Visiting the roots: frames, globals, tables, host handles, with what was copied at once.
-    pub roots: Duration,
-    /// Visiting remembered objects and cards.
-    pub remembered: Duration,
-    /// Copying and scanning young objects.
-    pub evacuate: Duration,
-    /// In a cycle: visiting the roots that are visited at once as it begins.
-    pub snapshot: Duration,
-    /// In a cycle: visiting the roots that are visited in slices.
-    pub slots: Duration,
-    /// Marking.
-    pub mark: Duration,
-    /// In a cycle: the end of marking.
-    pub terminate: Duration,
-    /// In a cycle: clearing weak references, and dropping dead host values.
-    pub values: Duration,
-    /// Sweeping, as far as it is not lazy, and freeing large objects.
-    pub sweep: Duration,
-    /// Returning memory to the operating system.
-    pub release: Duration,
-}
-
-impl PhaseTimes {
-    /// Each part with its name.
-    pub fn named(&self) -> [(&'static str, Duration); 10] {
-        [
-            ("roots", self.roots),
-            ("remembered", self.remembered),
-            ("evacuate", self.evacuate),
-            ("snapshot", self.snapshot),
-            ("slots", self.slots),
-            ("mark", self.mark),
-            ("terminate", self.terminate),
-            ("values", self.values),
-            ("sweep", self.sweep),
-            ("release", self.release),
-        ]
-    }
-
-    /// Adds what a slice took.
-    pub fn add(&mut self, phase: Phase, duration: Duration) {
-        *match phase {
-            Phase::Evacuate => &mut self.evacuate,
-            Phase::Roots => &mut self.roots,
-            Phase::Snapshot => &mut self.snapshot,
-            Phase::Slots => &mut self.slots,
-            Phase::Mark => &mut self.mark,
-            Phase::Terminate => &mut self.terminate,
-            Phase::Values => &mut self.values,
-            Phase::Sweep => &mut self.sweep,
-            Phase::Release => &mut self.release,
-        } += duration;
-    }
-}
-
 /// One line for people and for `grep`: sizes in KiB, rounded up, times in milliseconds, the start in seconds since the
 /// heap was made. For a cycle with what its stops were, whether memory lasted for it, and how long a helper marked.
 impl fmt::Display for GcEvent {
@@ -212,6 +159,9 @@ impl fmt::Display for GcEvent {
             ms(self.zeroing),
             ms(self.pause),
         )?;
+        if self.moved_bytes > 0 {
+            write!(formatter, ", moved {}K", kib(self.moved_bytes))?;
+        }
         if let Some(totals) = self.cycle {
             let CycleTotals { slices, elapsed, longest_stop, idle, shrunk_gaps, missed_deadline } = totals;
             let deadline = if missed_deadline { "missed" } else { "met" };
@@ -229,47 +179,6 @@ impl fmt::Display for GcEvent {
             }
         }
         self.pressure.map_or(Ok(()), |reading| write!(formatter, ", {reading}"))
-    }
-}
-
-/// What a slice of a collection was spent on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Phase {
-    /// A nursery collection as a whole.
-    Evacuate,
-    /// Visiting the roots, all at once.
-    Roots,
-    /// The beginning of a cycle: visiting the roots that have no barrier, such as frames.
-    Snapshot,
-    /// Visiting the roots that have one, such as globals and tables.
-    Slots,
-    /// Marking.
-    Mark,
-    /// The end of marking: what a barrier has recorded to the last.
-    Terminate,
-    /// Clearing weak references, and dropping dead host values.
-    Values,
-    /// Sweeping, as far as it is not lazy.
-    Sweep,
-    /// Returning memory to the operating system.
-    Release,
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Phase::Evacuate => "evacuate",
-            Phase::Roots => "roots",
-            Phase::Snapshot => "snapshot",
-            Phase::Slots => "slots",
-            Phase::Mark => "mark",
-            Phase::Terminate => "terminate",
-            Phase::Values => "values",
-            Phase::Sweep => "sweep",
-            Phase::Release => "release",
-        })
     }
 }
 
@@ -413,6 +322,10 @@ pub struct HeapStats {
     pub pressure_us: u64,
     /// Copied into the mature space so far.
     pub promoted_bytes: u64,
+    /// Objects moved within the mature space so far, so that their blocks became empty.
+    pub moved_objects: u64,
+    /// Bytes of the cells that they were moved to.
+    pub moved_bytes: u64,
     /// Taken by immortal records.
     pub immortal_bytes: u64,
     /// In blocks of handles.

@@ -5,7 +5,7 @@
 
 mod references;
 
-pub use references::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+pub use references::{CollectorWord, HandlePlan, HandleRun, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 
 use crate::layout::{OBJECT_ALIGNMENT, SpineLayout};
 use crate::size_classes::MAX_SIZE_CLASSES;
@@ -31,6 +31,9 @@ pub struct AccessPlan {
     /// Whether the bits of a reference may change at a safepoint. Where they may not, frames need only be readable by
     /// the collector: references stay in registers across calls.
     pub references_change_at_safepoints: bool,
+    /// Whether an object may lie elsewhere behind a safepoint, whatever becomes of references to it: its address must
+    /// be looked up anew then.
+    pub objects_move_at_safepoints: bool,
     /// An access to an address below this offset of the cage faults: a null check for any field nearer than this costs
     /// no instruction. In bytes.
     pub null_guard_bytes: u32,
@@ -177,19 +180,33 @@ pub struct InlineRun {
 pub struct BarrierPlan {
     /// Before a reference is overwritten: in objects, tables and globals.
     pub before: Option<SnapshotPlan>,
+    /// What becomes of the reference that is stored, into whatever it is, and however new that is.
+    pub heal: Option<HealPlan>,
     /// After a reference has been stored: into objects and tables.
     pub after: Option<RememberedPlan>,
 }
 
 impl BarrierPlan {
     /// Nothing: the collector stops the mutator and traces everything.
-    pub const NONE: BarrierPlan = BarrierPlan { before: None, after: None };
+    pub const NONE: BarrierPlan = BarrierPlan { before: None, heal: None, after: None };
+}
+
+/// Old copies of objects that have moved (Brooks 1984): while references to them are looked for, none is stored anew.
+///
+/// Where the `u32` at `state_offset` has [`MutatorContext::STALE`] set, and a reference to an object is to be stored,
+/// neither null nor an immediate, the word at `forwarding_offset` from it is stored instead.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct HealPlan {
+    /// Offset of [`MutatorContext::barrier_state`].
+    pub state_offset: u32,
+    /// Where an object, or an old copy, holds its reference.
+    pub forwarding_offset: u32,
 }
 
 /// Snapshot at the beginning (Yuasa 1990): while the collector marks what was reachable at some moment, it is told of
 /// each reference that is overwritten.
 ///
-/// Where the `u32` at `state_offset` is not 0, and the slot holds a reference to an object, neither null nor an
+/// Where the `u32` at `state_offset` has [`MutatorContext::MARKING`] set, and the slot holds a reference to an object, neither null nor an
 /// immediate, pushes that reference to the buffer, and calls
 /// [`Heap::flush_overwritten`](crate::Heap::flush_overwritten) when that is full.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -259,8 +276,8 @@ pub struct MutatorContext {
     pub stack_limit: std::sync::atomic::AtomicUsize,
     /// Loop back-edges call the `poll` builtin when this is not zero.
     pub poll: std::sync::atomic::AtomicU32,
-    /// What stores have to do before ([`SnapshotPlan`] only): 0, or [`MARKING`](Self::MARKING). Changes at safepoints
-    /// alone.
+    /// What stores have to do before ([`SnapshotPlan`] and [`HealPlan`] only): bits, [`MARKING`](Self::MARKING) and
+    /// [`STALE`](Self::STALE). Changes at safepoints alone.
     pub barrier_state: u32,
     /// The store buffer ([`RememberedPlan::store_buffer`] only).
     pub store_buffer: BufferWords,
@@ -274,11 +291,15 @@ pub struct MutatorContext {
     pub overwritten: BufferWords,
     /// Which of [`runs`](Self::runs) serves which size ([`AllocationPlan::SizeClasses`] only). Constant.
     pub sizes: [SizeRun; TABLE_SIZES],
+    /// Free handles of arrays (models with other handles for arrays only).
+    pub array_handle_run: BumpRun,
 }
 
 impl MutatorContext {
     /// [`barrier_state`](Self::barrier_state): a snapshot is being marked.
     pub const MARKING: u32 = 1;
+    /// [`barrier_state`](Self::barrier_state): references to old copies are healed.
+    pub const STALE: u32 = 2;
 
     /// Offset of [`stack_limit`](Self::stack_limit), 8 bytes.
     pub const STACK_LIMIT_OFFSET: u32 = std::mem::offset_of!(MutatorContext, stack_limit) as u32;
@@ -294,6 +315,8 @@ impl MutatorContext {
     pub const ACCESSES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, accesses) as u32;
     /// Offset of [`handle_run`](Self::handle_run).
     pub const HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, handle_run) as u32;
+    /// Offset of [`array_handle_run`](Self::array_handle_run).
+    pub const ARRAY_HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, array_handle_run) as u32;
     /// Offset of [`runs`](Self::runs).
     pub const RUNS_OFFSET: u32 = std::mem::offset_of!(MutatorContext, runs) as u32;
     /// Offset of [`sizes`](Self::sizes).

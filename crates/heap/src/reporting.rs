@@ -108,6 +108,8 @@ impl<M: ReferenceModel> Core<M> {
         event.pressure = self.pacer.take_reading(event.kind);
         stats.full_collections += (event.kind == CollectionKind::Full) as u64;
         stats.cycles += (event.kind == CollectionKind::Cycle) as u64;
+        stats.moved_objects += event.moved_objects;
+        stats.moved_bytes += event.moved_bytes;
         if event.kind != CollectionKind::Nursery {
             let CycleStops { totals, start, pause } = std::mem::take(&mut self.cycle_stops);
             if let (Some(start), true) = (start, totals.slices > 0) {
@@ -168,6 +170,8 @@ mod tests {
             marked_objects: 0,
             promoted_bytes: 0,
             promoted_objects: 0,
+            moved_objects: 0,
+            moved_bytes: 0,
             aging_bytes: 0,
             freed_handles: 0,
             dropped_externals: 0,

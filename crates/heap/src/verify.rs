@@ -188,8 +188,22 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
     pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
         // Of objects that a sweep under way is going to free, the values are still there.
         let is_live = |&(_, reference): &(u32, Reference)| !core.is_condemned(core.object(reference));
-        let externals = core.externals.iter().filter(is_live).map(|(slot, reference)| (reference, slot)).collect();
+        let of_object = |(slot, reference)| (core.current(reference), slot);
+        let externals = core.externals.iter().filter(is_live).map(of_object).collect();
         Walk { core, is_allocated, externals, leaves: HashMap::new() }
+    }
+
+    /// Whether there is an old copy of an object that has been moved. It is not marked, and leads to the object.
+    pub(crate) fn check_old_copy(&self, object: u32) -> Result<bool, String> {
+        // SAFETY: objects and old copies have a header.
+        let now = unsafe { M::current(&self.core.pool.cage, Reference(object)) };
+        if !M::FORWARDS || now.0 == object {
+            return Ok(false);
+        }
+        match !self.core.pool.marks.get(object) && (self.is_allocated)(now.0) {
+            true => Ok(true),
+            false => Err(format!("the old copy at {object:#x} of {now:?} is marked, or leads to no object")),
+        }
     }
 
     /// What the header of an object says.
@@ -343,6 +357,9 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
             return Ok(());
         }
         match M::check_reference(&self.core.pool, reference) {
+            Ok(object) if M::FORWARDS && !self.core.has_stale && object != reference.0 => {
+                Err(format!("{reference:?} leads to an old copy of {object:#x}, but all have been healed"))
+            }
             Ok(object) if (self.is_allocated)(object) => Ok(()),
             Ok(object) => Err(format!("{reference:?} leads to {object:#x}, where no allocated object starts")),
             Err(problem) => Err(format!("{reference:?}: {problem}")),

@@ -3,14 +3,14 @@
 mod common;
 
 use common::world::World;
-use common::{generational, realtime, with_layouts};
+use common::{generational, moving, realtime, with_layouts};
 use legato_heap::collector::generational::{Full, GenerationalParams};
 use legato_heap::collector::schedule::Helpers;
 use legato_heap::{Collector, HeapConfig};
 
 /// Every heap that collects in cycles, without and with a helper thread.
 fn in_cycles(base: &HeapConfig) -> Vec<HeapConfig> {
-    let heaps = realtime(base).into_iter().chain(generational(base));
+    let heaps = realtime(base).into_iter().chain(moving(base)).chain(generational(base));
     heaps
         .flat_map(|config| [Helpers::None, Helpers::One].map(|helpers| with_helpers(&config, helpers)))
         .flatten()

@@ -11,6 +11,7 @@
 //! * [`views`] measures what host code pays for an array as one slice.
 //! * [`zeroing`] measures what zeroing costs under each strategy.
 //! * [`arrays`] measures what the layouts of arrays cost and save.
+//! * [`handles`] measures what reference models cost and save.
 //! * [`pauses`] measures how long a program stands still, by its own word, beside wasmtime and V8.
 //!
 //! The feature `peers` is off by default: nothing else in the workspace builds another engine.
@@ -24,6 +25,7 @@ pub mod collections;
 pub mod contestants;
 pub mod engines;
 pub mod generate;
+pub mod handles;
 pub mod heaps;
 pub mod hostile;
 pub mod measure;

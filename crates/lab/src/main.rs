@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 #[cfg(feature = "peers")]
 use legato_lab::{allocation, fuzz, peers};
-use legato_lab::{arrays, collections, contestants, pauses, views, zeroing};
+use legato_lab::{arrays, collections, contestants, handles, pauses, views, zeroing};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -58,6 +58,10 @@ enum Command {
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
     Arrays(arrays::Options),
+    /// What reference models cost and save, over Brooks forwarding: programs, what the collector does, fragmentation.
+    ///
+    /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
+    Handles(handles::Options),
     /// What host code pays for an array as one slice: leaves mapped a second time, against copies.
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
@@ -132,6 +136,11 @@ fn run(command: Command) -> anyhow::Result<bool> {
         }
         Command::Arrays(options) => {
             let report = arrays::run(&options)?;
+            print(&report, options.json)?;
+            Ok(report.all_met())
+        }
+        Command::Handles(options) => {
+            let report = handles::run(&options)?;
             print(&report, options.json)?;
             Ok(report.all_met())
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 /// A program by its place among the examples.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// `kotlin` or `java`.
+    /// `kotlin`, `java` or `moonbit`.
     pub language: &'static str,
     /// Name of the folder and of the module.
     pub name: &'static str,
@@ -25,8 +25,12 @@ const fn java(name: &'static str, arguments: &'static [&'static str]) -> Program
     Program { language: "java", name, arguments }
 }
 
+const fn moonbit(name: &'static str, arguments: &'static [&'static str]) -> Program {
+    Program { language: "moonbit", name, arguments }
+}
+
 /// The programs that allocate, each at a size that takes V8 about a second (binary trees of depth 20: ten).
-pub const PROGRAMS: [Program; 11] = [
+pub const PROGRAMS: [Program; 12] = [
     kotlin("trees", &["20"]),
     kotlin("persistent", &["300000"]),
     kotlin("events", &["500000"]),
@@ -38,6 +42,7 @@ pub const PROGRAMS: [Program; 11] = [
     java("interpreter", &["1000"]),
     java("streamish", &["100000"]),
     java("matrixobj", &["5000"]),
+    moonbit("trees", &["18"]),
 ];
 
 /// The programs that live by large arrays, each at a size that takes Legato about a second.
@@ -67,7 +72,7 @@ pub const CACHE: Program = kotlin("lru", &[]);
 pub struct Built {
     /// The module's bytes.
     pub wasm: Vec<u8>,
-    /// Output of a run without arguments, from a JVM.
+    /// Output of a run without arguments, from a JVM or from Node.js.
     pub expected: String,
 }
 

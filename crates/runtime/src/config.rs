@@ -7,6 +7,7 @@ use anyhow::Result;
 use legato_compiler::{CompileOptions, Features};
 use legato_heap::HeapConfig;
 
+use crate::Cache;
 use crate::vm::CompileObserver;
 
 /// Stack that compiled code may take by default, in bytes.
@@ -46,6 +47,7 @@ pub struct Config {
     pub(crate) compile_observer: Option<Observer>,
     pub(crate) max_wasm_stack: usize,
     pub(crate) backtrace: bool,
+    pub(crate) cache: Option<Cache>,
 }
 
 /// Told of what is compiled.
@@ -77,6 +79,7 @@ impl Config {
             compile_observer: None,
             max_wasm_stack: DEFAULT_WASM_STACK,
             backtrace: true,
+            cache: None,
         }
     }
 
@@ -151,6 +154,14 @@ impl Config {
     /// Whether traps carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
     pub fn wasm_backtrace(&mut self, on: bool) -> &mut Config {
         self.backtrace = on;
+        self
+    }
+
+    /// Compiles modules through a cache: what another engine or another process has compiled with the same
+    /// configuration is taken from there. None by default, nor where [`compiler_verifier`](Self::compiler_verifier) is
+    /// on.
+    pub fn cache(&mut self, cache: Option<Cache>) -> &mut Config {
+        self.cache = cache;
         self
     }
 

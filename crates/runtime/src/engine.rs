@@ -10,6 +10,7 @@ use legato_heap::HeapConfig;
 use rustc_hash::FxHashMap;
 
 use crate::Config;
+use crate::cache::Cache;
 use crate::types::TypeRegistry;
 use crate::vm::CodeImage;
 
@@ -64,6 +65,12 @@ impl Engine {
 
     pub(crate) fn options(&self) -> &CompileOptions {
         &self.inner.options
+    }
+
+    /// The cache that modules are compiled through. Where the compiler's work is to be checked, it has to work.
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        let Config { cache, verify_compiler, .. } = self.config();
+        cache.as_ref().filter(|_| !verify_compiler)
     }
 
     pub(crate) fn heap_config(&self) -> &HeapConfig {

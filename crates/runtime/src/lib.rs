@@ -24,6 +24,7 @@
 //! ```
 
 mod builtins;
+mod cache;
 mod config;
 mod engine;
 mod externals;
@@ -43,6 +44,7 @@ mod values;
 mod vm;
 
 pub use anyhow::{Error, Result};
+pub use cache::{Cache, CacheSize};
 pub use config::{Compilation, Config};
 pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};

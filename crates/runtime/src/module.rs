@@ -12,7 +12,8 @@ use legato_compiler::module::{ExportKind, ModuleInfo};
 use legato_heap::TypeId;
 use rustc_hash::FxHashMap;
 
-use crate::vm::CodeImage;
+use crate::cache::{Cache, Key};
+use crate::vm::{CodeImage, KeptCode};
 use crate::{Compilation, Engine, ExportType, ExternType, ImportType, serialize};
 
 /// A compiled module. Cheap to clone.
@@ -26,6 +27,18 @@ struct ModuleInner {
     image: Arc<CodeImage>,
     type_ids: Vec<TypeId>,
     exports: FxHashMap<String, ExportKind>,
+    /// Where functions are kept that are compiled when they are called, and under which key.
+    keeper: Option<(Cache, Key)>,
+}
+
+impl Drop for ModuleInner {
+    fn drop(&mut self) {
+        if let Some((cache, key)) = &self.keeper
+            && let Some(contents) = self.image.code_to_be_kept()
+        {
+            cache.keep(key, &contents);
+        }
+    }
 }
 
 impl Module {
@@ -43,12 +56,37 @@ impl Module {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn from_binary(engine: &Engine, binary: &[u8]) -> Result<Module> {
+        let Some(cache) = engine.cache() else { return Module::compiled(engine, binary, None) };
+        let key = Key::of(binary, engine.options())?;
+        if let Some(contents) = cache.find(&key) {
+            let module = serialize::decode_contents(&contents).and_then(|module| serialize::for_engine(engine, module));
+            match module.and_then(|module| Module::publish(engine, module)) {
+                Ok(module) => return Ok(module),
+                Err(error) => log::info!("cached code is not used: {error:#}"),
+            }
+        }
+        Module::compiled(engine, binary, Some((cache, key)))
+    }
+
+    /// A module that is compiled as the engine's configuration says. The cache gets its code under this key: of one
+    /// whose functions are compiled when they are called, once it is dropped, those that have been.
+    fn compiled(engine: &Engine, binary: &[u8], keeper: Option<(&Cache, Key)>) -> Result<Module> {
         let config = engine.config();
         if config.compilation == Compilation::Lazy && CodeImage::CAN_BE_LAZY {
             let observer = config.compile_observer.as_ref().map(|observer| Arc::clone(&observer.0));
-            return Module::of_image(engine, CodeImage::lazy(OnDemand::new(binary, engine.options())?, observer)?);
+            let keeper = keeper.map(|(cache, key)| (cache.clone(), key.of_functions()));
+            let kept = match &keeper {
+                Some((cache, key)) => KeptCode::from_contents(cache.find(key).as_deref()),
+                None => KeptCode::default(),
+            };
+            let image = CodeImage::lazy(OnDemand::new(binary, engine.options())?, observer, kept)?;
+            return Module::of_image(engine, image, keeper);
         }
-        Module::publish(engine, legato_compiler::compile(binary, engine.options())?)
+        let module = legato_compiler::compile(binary, engine.options())?;
+        if let Some((cache, key)) = keeper {
+            cache.keep(&key, &serialize::encode_contents(&module)?);
+        }
+        Module::publish(engine, module)
     }
 
     /// Compiles a module from a file in the binary or the text format.
@@ -111,15 +149,15 @@ impl Module {
     }
 
     fn publish(engine: &Engine, module: CompiledModule) -> Result<Module> {
-        Module::of_image(engine, CodeImage::publish(module)?)
+        Module::of_image(engine, CodeImage::publish(module)?, None)
     }
 
-    fn of_image(engine: &Engine, image: Arc<CodeImage>) -> Result<Module> {
+    fn of_image(engine: &Engine, image: Arc<CodeImage>, keeper: Option<(Cache, Key)>) -> Result<Module> {
         let info = &image.module().info;
         let type_ids = engine.types().register_module(info)?;
         let exports = info.exports.iter().cloned().collect();
         engine.note_trampolines(&image);
-        Ok(Module { inner: Arc::new(ModuleInner { engine: engine.clone(), image, type_ids, exports }) })
+        Ok(Module { inner: Arc::new(ModuleInner { engine: engine.clone(), image, type_ids, exports, keeper }) })
     }
 
     /// The engine that compiled it.

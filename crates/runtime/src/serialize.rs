@@ -11,7 +11,7 @@ use crate::Engine;
 /// Not the start of any Wasm or text file.
 const MAGIC: &[u8; 8] = b"\x7fLEGATO\n";
 /// Changes whenever what follows changes its meaning.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 /// Bytes of the checksum.
 const SUM_BYTES: usize = 8;
 
@@ -20,7 +20,7 @@ pub(crate) fn is_precompiled(bytes: &[u8]) -> bool {
 }
 
 /// What stands before the checksum and the module: format, and this library's version by length and bytes.
-fn header() -> Vec<u8> {
+pub(crate) fn header() -> Vec<u8> {
     let version = env!("CARGO_PKG_VERSION").as_bytes();
     let mut header = MAGIC.to_vec();
     header.extend(FORMAT.to_le_bytes());
@@ -75,6 +75,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<CompiledModule> {
     let (sum, data) =
         bytes[header.len()..].split_at_checked(SUM_BYTES).context("damaged precompiled module: cut off")?;
     ensure!(sum == checksum(data).to_le_bytes(), "damaged precompiled module: its checksum is wrong");
+    decode_contents(data)
+}
+
+/// The module alone, for whoever has a header and a checksum of their own.
+pub(crate) fn encode_contents(module: &CompiledModule) -> Result<Vec<u8>> {
+    postcard::to_stdvec(module).context("cannot encode the module")
+}
+
+/// What [`encode_contents`] made, with the promises of [`decode`].
+pub(crate) fn decode_contents(data: &[u8]) -> Result<CompiledModule> {
     let module: CompiledModule = postcard::from_bytes(data).context("damaged precompiled module")?;
     check::declarations(&module.info).map_err(|what| anyhow::anyhow!("damaged precompiled module: {what}"))?;
     Ok(module)
@@ -82,7 +92,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<CompiledModule> {
 
 /// As [`decode`], of a module that this engine can run.
 pub(crate) fn decode_for(engine: &Engine, bytes: &[u8]) -> Result<CompiledModule> {
-    let module = decode(bytes)?;
+    for_engine(engine, decode(bytes)?)
+}
+
+/// The module, if this engine can run it.
+pub(crate) fn for_engine(engine: &Engine, module: CompiledModule) -> Result<CompiledModule> {
     let plan = &engine.options().plan;
     ensure!(
         module.plan == *plan,

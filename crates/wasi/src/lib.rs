@@ -10,6 +10,8 @@
 //! - [`WasiCtx`] holds a guest's arguments, environment, descriptors, clocks and randomness. The calls are its methods
 //!   (in `calls/`, one file per group), take the guest's memory as [`GuestMemory`] and know nothing of the engine.
 //! - [`add_to_linker`] ties them to an engine.
+//! - Host interfaces of other languages use the same context through plain Rust ([`WasiCtx::read_file`] and what is beside
+//!   it).
 //! - A call that ends the guest ([`I32Exit`], [`RaisedSignal`]) surfaces as an error of the call into the guest.
 
 mod calls;
@@ -22,6 +24,7 @@ mod file;
 mod linker;
 mod memory;
 mod os;
+mod plain;
 mod stdio;
 mod table;
 mod types;
@@ -32,6 +35,7 @@ pub use errno::Errno;
 pub use exit::{I32Exit, RaisedSignal};
 pub use linker::add_to_linker;
 pub use memory::GuestMemory;
+pub use plain::PathKind;
 pub use stdio::{Input, Output, OutputPipe};
 pub use types::{
     ClockId, DIRENT_SIZE, EVENT_SIZE, FDSTAT_SIZE, FILESTAT_SIZE, FdFlags, FileType, FstFlags, IOVEC_SIZE, LookupFlags,

@@ -47,6 +47,11 @@ impl FdTable {
         Ok(fd)
     }
 
+    /// All that is open.
+    pub fn descriptors(&self) -> impl Iterator<Item = &Descriptor> {
+        self.slots.iter().flatten()
+    }
+
     pub fn get(&self, fd: u32) -> Result<&Descriptor, Errno> {
         self.slots.get(fd as usize).and_then(Option::as_ref).ok_or(Errno::Badf)
     }

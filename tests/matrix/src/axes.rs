@@ -74,7 +74,17 @@ pub static AXES: &[Axis] = &[
         ],
     ),
     parameter("helpers", &[value("helpers=0"), value("helpers=1")]),
-    axis("references", &[value("references=direct"), value("references=thin-handles")]),
+    axis(
+        "references",
+        &[
+            value("references=direct"),
+            value("references=brooks"),
+            value("references=thin-handles"),
+            value("references=fat-handles"),
+            value("references=uni-handles"),
+        ],
+    ),
+    parameter("moving", &[value("stress-move=off"), value("defragment=eager"), value("stress-move=on")]),
     axis(
         "arrays",
         &[

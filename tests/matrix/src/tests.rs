@@ -129,9 +129,18 @@ fn rows_are_made_from_the_axes() {
 fn products_have_every_combination_that_is_a_heap() {
     let rows = product(&["collector", "references"]);
     let names: Vec<String> = rows.iter().map(Row::to_string).collect();
-    let mark_sweep = ["collector=mark-sweep", "collector=mark-sweep,references=thin-handles"];
-    let snapshot = ["collector=snapshot", "collector=snapshot,references=thin-handles"];
-    assert_eq!(names, [&["default"], &mark_sweep[..], &["collector=realtime"], &snapshot].concat());
+    let with = |collector: &'static str, models: &[&str]| {
+        let others = models.iter().map(move |model| format!("collector={collector},references={model}"));
+        [format!("collector={collector}")].into_iter().chain(others).collect::<Vec<_>>()
+    };
+    let handles = ["thin-handles", "fat-handles", "uni-handles"];
+    let expected = [
+        vec!["default".to_string()],
+        with("mark-sweep", &handles),
+        with("realtime", &[&["brooks"], &handles[..]].concat()),
+        with("snapshot", &["thin-handles"]),
+    ];
+    assert_eq!(names, expected.concat());
     assert!(rows[0].and("nursery=64K").is_some() && rows[1].and("nursery=64K").is_none(), "which has no nursery");
     assert_eq!(rows[1].with("verify=on").with("verify=off").to_string(), "collector=mark-sweep");
     // A smaller list of axes, none of which is the collector.

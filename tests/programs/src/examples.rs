@@ -19,26 +19,37 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().expect("the folder examples/")
 }
 
-/// The programs of a language: `wat`, `kotlin` or `java`. Compiles what has changed first.
+/// The languages that are compiled, and the commands that this takes.
+const COMPILED: [(&str, &[&str]); 3] =
+    [("kotlin", &["javac", "mvn"]), ("java", &["javac", "mvn"]), ("moonbit", &["node", "npm"])];
+
+/// The programs of a language: `wat`, `kotlin`, `java` or `moonbit`. Compiles what has changed first.
 ///
-/// Without a JDK and Maven there are none in Kotlin and Java, and the reason is printed; where the environment variable
-/// `CI` is set, that is a failure.
+/// Without a JDK and Maven there are none in Kotlin and Java, without Node.js none in MoonBit, and the reason is printed;
+/// where the environment variable `CI` is set, that is a failure.
 pub fn programs(language: &str) -> Vec<Program> {
     if language == "wat" {
         return collect(&folder().join("wat"), "wat", "wat");
     }
-    static BUILT: OnceLock<bool> = OnceLock::new();
-    let built = *BUILT.get_or_init(|| {
-        if !has("javac") || !has("mvn") {
-            assert!(std::env::var_os("CI").is_none(), "CI must have a JDK and Maven");
-            eprintln!("no JDK or no Maven: the Kotlin and Java programs are not run");
-            return false;
+    static BUILT: OnceLock<Vec<&str>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let mut languages = Vec::new();
+        for (language, commands) in COMPILED {
+            match commands.iter().find(|command| !has(command)) {
+                Some(missing) => {
+                    assert!(std::env::var_os("CI").is_none(), "CI must have the command {missing}");
+                    eprintln!("no command {missing}: the programs in {language} are not run");
+                }
+                None => languages.push(language),
+            }
         }
-        let status = Command::new(folder().join("build")).status().expect("examples/build can be started");
-        assert!(status.success(), "examples/build failed");
-        true
+        if !languages.is_empty() {
+            let status = Command::new(folder().join("build")).args(&languages).status();
+            assert!(status.expect("examples/build can be started").success(), "examples/build failed");
+        }
+        languages
     });
-    if !built {
+    if !built.contains(&language) {
         return Vec::new();
     }
     let programs = collect(&folder().join("out").join(language), language, "wasm");
@@ -47,7 +58,9 @@ pub fn programs(language: &str) -> Vec<Program> {
 }
 
 fn has(command: &str) -> bool {
-    Command::new(command).arg("-version").output().is_ok_and(|output| output.status.success())
+    // The JDK knows it with one dash, Node.js with two, npm and Maven with both.
+    let version = if matches!(command, "node" | "npm") { "--version" } else { "-version" };
+    Command::new(command).arg(version).output().is_ok_and(|output| output.status.success())
 }
 
 fn collect(folder: &Path, language: &str, extension: &str) -> Vec<Program> {

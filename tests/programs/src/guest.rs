@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use legato::{Compilation, Config, Engine, HeapConfig, Linker, Module, Store};
+use legato_moonbit::MoonBitCtx;
 use legato_teavm::TeaVmCtx;
 use legato_wasi::{Access, I32Exit, Output, OutputPipe, WasiCtx, WasiCtxBuilder};
 
@@ -13,6 +14,7 @@ use legato_wasi::{Access, I32Exit, Output, OutputPipe, WasiCtx, WasiCtxBuilder};
 struct Host {
     wasi: WasiCtx,
     teavm: TeaVmCtx,
+    moonbit: MoonBitCtx,
 }
 
 /// What a program did.
@@ -73,7 +75,7 @@ fn start(path: &Path, module: Module) -> Result<Ended> {
         wasi.preopened_dir(&data, "/", Access::ReadOnly)?;
     }
     let teavm = TeaVmCtx::new(output.clone(), std::io::stderr());
-    let mut store = Store::new(&engine, Host { wasi: wasi.build(), teavm });
+    let mut store = Store::new(&engine, Host { wasi: wasi.build(), teavm, moonbit: MoonBitCtx::default() });
     let mut linker = Linker::new(&engine);
     legato_wasi::add_to_linker(&mut linker, |host: &mut Host| &mut host.wasi)?;
     let entry = if legato_teavm::is_teavm_module(&module) {
@@ -82,6 +84,9 @@ fn start(path: &Path, module: Module) -> Result<Ended> {
     } else {
         "_start"
     };
+    if legato_moonbit::is_moonbit_module(&module) {
+        legato_moonbit::add_to_linker(&mut linker, &module, |host: &mut Host| (&mut host.moonbit, &mut host.wasi))?;
+    }
     let instance = linker.instantiate(&mut store, &module)?;
     let start = instance.get_typed_func::<(), ()>(&mut store, entry)?;
     if let Err(error) = start.call(&mut store, ()) {

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.chain(LANGUAGES.map(lazily)).collect()).exit_code()
 }
 
-const LANGUAGES: [&str; 3] = ["wat", "java", "kotlin"];
+const LANGUAGES: [&str; 4] = ["wat", "java", "kotlin", "moonbit"];
 
 /// Runs the programs of a language by `run`; the number of collections must be at least one in all.
 fn check(language: &str, row: &str, run: impl Fn(&Path) -> anyhow::Result<Ended>) -> Result<(), Failed> {

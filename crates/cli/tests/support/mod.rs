@@ -2,10 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -44,29 +45,46 @@ impl Lab {
     }
 
     pub fn legato_with_input(&self, args: &[&str], input: &str) -> Outcome {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_legato"))
-            .args(args)
+        self.start(self.command(env!("CARGO_BIN_EXE_legato")).args(args)).end(input)
+    }
+
+    /// A command in this directory, and in an environment that is the same on all machines. Compiled code is kept in
+    /// `cache`.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
             .current_dir(self.path())
             .env("LEGATO_TEST", "from outside")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // A program that does not read its input closes the pipe: no matter.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        let output = child.wait_with_output().unwrap();
-        Outcome {
-            status: output.status.code().unwrap_or_else(|| panic!("killed: {output:?}")),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
+            .env("LEGATO_CACHE", self.path().join("cache"))
+            .env_remove("LEGATO_LOG");
+        command
+    }
+
+    pub fn start(&self, command: &mut Command) -> Running {
+        Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
     /// Writes a module in text form and runs it with options before and arguments after.
     pub fn run(&self, options: &[&str], text: &str, args: &[&str]) -> Outcome {
         self.file("module.wat", text);
         self.legato(&[&["run"], options, &["module.wat"], args].concat())
+    }
+}
+
+/// A command that has not ended yet.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Gives it all its input and waits.
+    pub fn end(mut self, input: &str) -> Outcome {
+        // A program that does not read its input closes the pipe: no matter.
+        let _ = self.0.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = self.0.wait_with_output().unwrap();
+        Outcome {
+            status: output.status.code().unwrap_or_else(|| panic!("killed: {output:?}")),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 

@@ -8,12 +8,13 @@ use cranelift_codegen::ir::{self, ExternalName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::{Context, ExceptionContextLoc, FinalizedMachExceptionHandler, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilderContext;
+use serde::{Deserialize, Serialize};
 
 use crate::artifact::TrapCode;
 use crate::lower::env::Symbol;
 
 /// The code of a function or trampoline, with offsets from its own start.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct FunctionCode {
     /// Index in the module; `u32::MAX` for trampolines.
     pub(super) index: u32,
@@ -56,15 +57,16 @@ impl FunctionCode {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Relocation {
     pub(super) offset: u32,
+    #[serde(with = "super::kept::relocation")]
     pub(super) kind: Reloc,
     pub(super) target: Symbol,
     pub(super) addend: i64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CodeCallSite {
     pub(super) offset: u32,
     pub(super) sp_distance: u32,

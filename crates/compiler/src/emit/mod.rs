@@ -2,6 +2,7 @@
 //! [`CompiledModule`].
 
 mod code;
+mod kept;
 mod link;
 mod target;
 mod trampolines;

@@ -130,7 +130,7 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
         self.b.switch_to_block(fast);
-        let handle = self.prepare_handle(slow);
+        let handle = self.prepare_handle(slow, shape.array.is_some());
         let flags = self.flags(Region::Runs).with_aligned();
         self.b.ins().istore32(flags, next, mutator, run);
         let new = self.name_cell(cursor, handle);

@@ -4,11 +4,12 @@
 //! Every store into an object, a table or a global is made here, by [`Lowering::store`] of a [`Store`], with what comes
 //! before; where it has become known how to find what was stored into, one of the `after_` functions follows. Nothing
 //! comes before an *initialising* store, into an object that is new: allocated in the same block with no safepoint
-//! since, so that no collection has seen it. Nothing comes after one, either, nor where the value can be no object. The
-//! checker ([`verify`](super::verify)) finds stores of references that are not made here.
+//! since, so that no collection has seen it. Nothing comes after one, either, nor where the value can be no object. A
+//! reference that is stored is *healed* in either case, where it may be one to an old copy. The checker ([`verify`](super::verify)) finds stores of references that are not made here.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
+use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::{BarrierPlan, BufferWords, RememberedPlan, SnapshotPlan};
 
@@ -91,7 +92,7 @@ impl Lowering<'_, '_> {
             true => (plan.before, plan.after.filter(|_| container != Container::Global && self.may_be_object(value))),
             false => (None, None),
         };
-        if before.is_some() {
+        if before.is_some() || plan.heal.is_some() {
             // Loaded here, for each of the blocks that may store.
             self.mutator();
         }
@@ -109,12 +110,16 @@ impl Lowering<'_, '_> {
         if let Some(plan) = store.before {
             self.tell_overwritten(plan, flags, address, offset);
         }
+        let value = match store.kind == StorageKind::Ref && store.is_zero != Some(true) {
+            true => self.healed(store.value),
+            false => store.value,
+        };
         let ins = self.b.ins();
         let inst = match store.kind {
-            StorageKind::I8 => ins.istore8(flags, store.value, address, offset),
-            StorageKind::I16 => ins.istore16(flags, store.value, address, offset),
-            StorageKind::V128 => ins.store(flags, store.value, address, offset),
-            _ => ins.store(flags.with_aligned(), store.value, address, offset),
+            StorageKind::I8 => ins.istore8(flags, value, address, offset),
+            StorageKind::I16 => ins.istore16(flags, value, address, offset),
+            StorageKind::V128 => ins.store(flags, value, address, offset),
+            _ => ins.store(flags.with_aligned(), value, address, offset),
         };
         self.note_store(inst);
     }
@@ -123,7 +128,10 @@ impl Lowering<'_, '_> {
     fn tell_overwritten(&mut self, plan: SnapshotPlan, flags: MemFlagsData, address: ir::Value, offset: i32) {
         let mutator = self.mutator();
         let state_flags = self.flags(Region::BarrierState).with_aligned();
-        let state = self.b.ins().load(types::I32, state_flags, mutator, plan.state_offset as i32);
+        let mut state = self.b.ins().load(types::I32, state_flags, mutator, plan.state_offset as i32);
+        if self.env.plan.store_barrier.heal.is_some() {
+            state = self.b.ins().band_imm_u(state, i64::from(MutatorContext::MARKING));
+        }
         let [marking, rejoin] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(state, marking, &[], rejoin, &[]);
         self.b.set_cold_block(marking);
@@ -134,6 +142,26 @@ impl Lowering<'_, '_> {
         });
         self.b.ins().jump(rejoin, &[]);
         self.b.switch_to_block(rejoin);
+    }
+
+    /// What is to be stored for a reference, which may lead to an old copy of its object.
+    pub(super) fn healed(&mut self, reference: ir::Value) -> ir::Value {
+        let Some(plan) = self.env.plan.store_barrier.heal else { return reference };
+        let mutator = self.mutator();
+        let flags = self.flags(Region::BarrierState).with_aligned();
+        let state = self.b.ins().load(types::I32, flags, mutator, plan.state_offset as i32);
+        let stale = self.b.ins().band_imm_u(state, i64::from(MutatorContext::STALE));
+        let [healing, rejoin] = [(); 2].map(|()| self.b.create_block());
+        let healed = self.b.append_block_param(rejoin, types::I32);
+        self.b.ins().brif(stale, healing, &[], rejoin, &[reference.into()]);
+        self.b.set_cold_block(healing);
+        self.b.switch_to_block(healing);
+        self.apart(|l| {
+            let current = l.canonical(reference, plan.forwarding_offset);
+            l.b.ins().jump(rejoin, &[current.into()]);
+        });
+        self.b.switch_to_block(rejoin);
+        healed
     }
 
     /// After a store into the field of a struct.

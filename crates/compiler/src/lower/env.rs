@@ -8,6 +8,7 @@ use legato_heap::plan::{AccessPlan, ArrayPlan};
 use crate::abi::{AbiType, Builtin, COLD_CELLS, ContextLayout};
 use crate::module::{FuncType, ModuleInfo, StorageType, TagIndex, TypeIndex, ValueType};
 use crate::passes::HeapFacts;
+use serde::{Deserialize, Serialize};
 
 /// What lowering knows of the module, the heap and the target.
 pub(crate) struct ModuleEnv<'a> {
@@ -27,7 +28,7 @@ pub(crate) struct ModuleEnv<'a> {
 }
 
 /// What a relocation refers to. Everything lies in the module's own code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Symbol {
     /// A defined function, by its index in the module.
     Function(u32),
@@ -132,7 +133,7 @@ impl ModuleEnv<'_> {
                 ArrayPlan::Contiguous => None,
             },
             counts_accesses: self.plan.counting.is_some(),
-            moves_objects: self.plan.references_change_at_safepoints,
+            references_change: self.plan.references_change_at_safepoints,
         }
     }
 

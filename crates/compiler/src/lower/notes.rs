@@ -49,6 +49,13 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Notes where an object lies by what its reference has led to: there until the next safepoint.
+    pub(super) fn note_address(&mut self, address: ir::Value) {
+        if let Some(notes) = &mut self.notes {
+            notes.addresses.insert(address);
+        }
+    }
+
     /// Notes an address that is used only where another variable says that it is still good.
     pub(super) fn note_guarded(&mut self, address: ir::Value) {
         if let Some(notes) = &mut self.notes {

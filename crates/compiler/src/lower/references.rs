@@ -4,7 +4,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFFSET};
-use legato_heap::plan::{CollectorWord, HandlePlan, HeaderWord, ObjectAt, SameObject};
+use legato_heap::plan::{CollectorWord, HandleRun, HeaderWord, ObjectAt, SameObject};
 
 use super::Lowering;
 use super::access::{Region, trap};
@@ -19,7 +19,7 @@ pub(super) struct Object {
 
 /// A free handle.
 pub(super) struct FreeHandle {
-    plan: HandlePlan,
+    run: HandleRun,
     /// Its cage offset, 64 bits.
     handle: ir::Value,
     /// The run's cursor behind it, 64 bits.
@@ -45,6 +45,7 @@ impl Lowering<'_, '_> {
             ObjectAt::Itself => self.at_reference(reference, null, reach),
             ObjectAt::Through { offset } => {
                 let offset = self.load_through(reference, null, offset);
+                self.note_address(offset);
                 Object { address: self.cage_address(offset), null_trap: None }
             }
         }
@@ -54,7 +55,11 @@ impl Lowering<'_, '_> {
     pub(super) fn object_offset(&mut self, reference: ir::Value) -> ir::Value {
         match self.env.plan.references.object {
             ObjectAt::Itself => reference,
-            ObjectAt::Through { offset } => self.load_through(reference, None, offset),
+            ObjectAt::Through { offset } => {
+                let offset = self.load_through(reference, None, offset);
+                self.note_address(offset);
+                offset
+            }
         }
     }
 
@@ -88,7 +93,7 @@ impl Lowering<'_, '_> {
     }
 
     /// The word that tells a reference's object from all others; of null and immediates, the reference.
-    fn canonical(&mut self, reference: ir::Value, offset: u32) -> ir::Value {
+    pub(super) fn canonical(&mut self, reference: ir::Value, offset: u32) -> ir::Value {
         let [not_null, object, join] = [(); 3].map(|()| self.b.create_block());
         let canonical = self.b.append_block_param(join, types::I32);
         self.b.ins().brif(reference, not_null, &[], join, &[reference.into()]);
@@ -136,20 +141,21 @@ impl Lowering<'_, '_> {
         self.b.ins().load(types::I32, flags, base.address, offset as i32)
     }
 
-    /// Checks, before a cell is taken, that a handle is free, where it needs one; otherwise goes to `slow`.
-    pub(super) fn prepare_handle(&mut self, slow: ir::Block) -> Option<FreeHandle> {
-        let plan = self.env.plan.references.handles?;
-        let run = plan.run_offset as i32;
+    /// Checks, before a cell is taken for an array or another object, that a handle is free, where it needs one;
+    /// otherwise goes to `slow`.
+    pub(super) fn prepare_handle(&mut self, slow: ir::Block, is_array: bool) -> Option<FreeHandle> {
+        let run = self.env.plan.references.handles?.run(is_array);
+        let offset = run.run_offset as i32;
         let mutator = self.mutator();
         let flags = self.flags(Region::Runs).with_aligned();
-        let handle = self.b.ins().uload32(flags, mutator, run);
-        let limit = self.b.ins().uload32(flags, mutator, run + 4);
-        let next = self.b.ins().iadd_imm_s(handle, i64::from(plan.bytes));
+        let handle = self.b.ins().uload32(flags, mutator, offset);
+        let limit = self.b.ins().uload32(flags, mutator, offset + 4);
+        let next = self.b.ins().iadd_imm_s(handle, i64::from(run.bytes));
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
         let taken = self.b.create_block();
         self.b.ins().brif(fits, taken, &[], slow, &[]);
         self.b.switch_to_block(taken);
-        Some(FreeHandle { plan, handle, next })
+        Some(FreeHandle { run, handle, next })
     }
 
     /// Makes the reference of the cell at cage offset `cursor` (64 bits).
@@ -166,6 +172,7 @@ impl Lowering<'_, '_> {
         let reference = self.b.ins().ireduce(types::I32, reference);
         self.note_reference(reference);
         self.note_reference(address);
+        self.note_address(address);
         NewCell { address, reference, handle, collector_word }
     }
 
@@ -173,7 +180,7 @@ impl Lowering<'_, '_> {
     fn take_handle(&mut self, free: FreeHandle, object: ir::Value) -> ir::Value {
         let mutator = self.mutator();
         let flags = self.flags(Region::Runs).with_aligned();
-        self.b.ins().istore32(flags, free.next, mutator, free.plan.run_offset as i32);
+        self.b.ins().istore32(flags, free.next, mutator, free.run.run_offset as i32);
         let cage = self.cage();
         let address = self.b.ins().iadd(cage, free.handle);
         if let ObjectAt::Through { offset } = self.env.plan.references.object {

@@ -8,6 +8,7 @@ mod scan;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Serialize};
 use wasmparser::{BinaryReader, FunctionBody, WasmFeatures};
 
 use crate::artifact::CompiledModule;
@@ -37,7 +38,7 @@ struct Function {
 }
 
 /// How much is done for a function's speed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Tier {
     /// No more than takes less time than it saves the code generator: code that is not called often.
     Quick,

@@ -17,7 +17,7 @@ pub(crate) struct HeapFacts<'a> {
     /// Whether accesses to elements are counted, each as the program makes it.
     pub(crate) counts_accesses: bool,
     /// Whether a safepoint may change references.
-    pub(crate) moves_objects: bool,
+    pub(crate) references_change: bool,
 }
 
 impl HeapFacts<'_> {

@@ -30,7 +30,18 @@ pub fn plan(references: References) -> AccessPlan {
         fresh_memory_is_zero: true,
         store_barrier: BarrierPlan::NONE,
         references_change_at_safepoints: false,
+        objects_move_at_safepoints: false,
         null_guard_bytes: 4096,
+    }
+}
+
+/// The plan of a heap of cells whose objects move as the reference model lets them.
+pub fn moving(references: References) -> AccessPlan {
+    AccessPlan {
+        references_change_at_safepoints: references.plan().handles.is_none(),
+        objects_move_at_safepoints: true,
+        store_barrier: BarrierPlan { heal: references.plan().heal(), ..BarrierPlan::NONE },
+        ..plan(references)
     }
 }
 
@@ -41,6 +52,7 @@ pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> Ac
         fresh_memory_is_zero,
         store_barrier: BarrierPlan {
             before: None,
+            heal: None,
             after: Some(RememberedPlan {
                 ages_below: AGES_BELOW,
                 block_log2: 15,
@@ -50,6 +62,7 @@ pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> Ac
             }),
         },
         references_change_at_safepoints: true,
+        objects_move_at_safepoints: true,
         ..plan(References::Direct)
     }
 }
@@ -75,10 +88,16 @@ pub const AGES_BELOW: u32 = CARDS_BELOW + (128 << 10);
 pub fn plans() -> [(&'static str, AccessPlan); 4] {
     [
         ("direct", plan(References::Direct)),
-        ("thin handles", plan(References::ThinHandles)),
+        ("thin handles", moving(References::ThinHandles)),
         ("generational, cards", generational(None, false)),
         ("generational, store buffer, zeroed", generational(Some(MutatorContext::STORE_BUFFER_OFFSET), true)),
     ]
+}
+
+/// The same, and the plan of a realtime heap with each of the other reference models.
+pub fn all_plans() -> Vec<(&'static str, AccessPlan)> {
+    let models = References::ALL.iter().filter(|model| !matches!(model, References::Direct | References::ThinHandles));
+    plans().into_iter().chain(models.map(|&model| (model.name(), with_snapshot(moving(model))))).collect()
 }
 
 /// The zero leaf's place in the tests' cages.

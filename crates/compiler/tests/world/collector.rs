@@ -1,6 +1,8 @@
 //! The collector.
 
 use legato_compiler::module::CompositeType;
+use legato_heap::layout::COLLECTOR_WORD_OFFSET;
+use legato_heap::plan::CollectorWord;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{ENTRY, FIRST_LEAF, World};
@@ -70,6 +72,12 @@ impl World {
         self.grow_at_collection(&marked);
         if self.moving {
             moved = self.move_objects(&mut marked, &slots);
+        } else if self.module.plan.objects_move_at_safepoints {
+            for number in 0..marked.len() {
+                if marked[number] {
+                    self.move_object(self.objects[number].0);
+                }
+            }
         }
         for (number, marked) in marked.into_iter().enumerate() {
             if !marked && std::mem::replace(&mut self.alive[number], false) {
@@ -133,6 +141,9 @@ impl World {
                 let value = self.read(field);
                 let Some(&before) = self.fields_before.get(&field) else { continue };
                 check_overwritten("field", field as usize, before, value);
+                if self.module.plan.store_barrier.after.is_none() {
+                    continue;
+                }
                 // SAFETY: the table of ages lies below the cage.
                 if value == before || value == 0 || value & 1 == 1 || unsafe { *self.age(value) } == 0 {
                     continue;
@@ -171,6 +182,9 @@ impl World {
                 to.copy_from_nonoverlapping(self.cage.add(object as usize), bytes as usize);
             }
             self.point_to_remainder(ty, copy);
+            if self.module.plan.references.collector_word == CollectorWord::Reference {
+                self.write(copy + COLLECTOR_WORD_OFFSET, copy);
+            }
             moved.insert(object, copy);
             copies.push((copy, copy, ty));
         }

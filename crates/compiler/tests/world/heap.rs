@@ -133,7 +133,7 @@ impl World {
         let mut reference = object;
         if let Some(handle) = plan.handles {
             reference = self.next_handle;
-            self.next_handle += handle.bytes;
+            self.next_handle += handle.run(length.is_some()).bytes.next_multiple_of(8);
             if let ObjectAt::Through { offset } = plan.object {
                 self.write(reference + offset, object);
             }

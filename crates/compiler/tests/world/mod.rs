@@ -183,6 +183,11 @@ impl Instance {
         let has_cards = plan.store_barrier.after.is_some_and(|after| after.store_buffer.is_none());
         let plan = if has_cards { with_snapshot(plan) } else { plan };
         let moving = plan.references_change_at_safepoints;
+        let is_marking = moving && plan.store_barrier.before.is_some();
+        let mut barrier_state = if is_marking { MutatorContext::MARKING } else { 0 };
+        if plan.store_barrier.heal.is_some() {
+            barrier_state |= MutatorContext::STALE;
+        }
         let module = compile(&wasm, &options(plan)).expect("compiles");
         let cage = map(AGES_BELOW as usize + CAGE_BYTES).wrapping_add(AGES_BELOW as usize);
         // A null reference faults.
@@ -212,13 +217,14 @@ impl Instance {
         let mut mutator = Box::new(MutatorContext {
             stack_limit: 0.into(),
             poll: u32::from(polls == Polls::Always).into(),
-            barrier_state: if has_cards { MutatorContext::MARKING } else { 0 },
+            barrier_state,
             store_buffer: words(&buffer),
             overwritten: words(&overwritten),
             accesses: AccessCounters::default(),
             handle_run: BumpRun::default(),
             runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
             sizes: SizeRun::table(&crate::support::CELL_BYTES),
+            array_handle_run: BumpRun::default(),
         });
         // SAFETY: the context is as long as its layout says.
         unsafe {

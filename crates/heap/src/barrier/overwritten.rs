@@ -1,7 +1,8 @@
 //! The references that have been overwritten while a snapshot is marked: what a snapshot barrier records, so that the
 //! collector finds every object that was reachable when it began (Yuasa 1990, snapshot at the beginning).
 //!
-//! Compiled code pushes them to a buffer; a full one is emptied into a list that grows.
+//! Compiled code pushes them to a buffer; a full one is emptied into a list that grows. The barrier heals references to
+//! old copies besides, where there can be any.
 
 use super::WriteBarrier;
 use crate::cage::Cage;
@@ -111,6 +112,24 @@ impl Overwritten {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) is_marking: bool,
+    /// Where an object holds its reference, while references to old copies are healed.
+    pub(crate) heal: Option<u32>,
+}
+
+impl Record {
+    /// Heals the references in slots that have been written.
+    fn heal(self, cage: &Cage, slots: Range<u32>) {
+        let Some(forwarding) = self.heal else { return };
+        for slot in slots.step_by(size_of::<Reference>()) {
+            // SAFETY: the slots are those of an object, and lead to objects or old copies, whose headers are accessible.
+            unsafe {
+                let reference = Reference(cage.read(slot));
+                if reference.is_object() {
+                    cage.write(slot, cage.read(reference.0 + forwarding));
+                }
+            }
+        }
+    }
 }
 
 impl WriteBarrier for Record {
@@ -122,9 +141,15 @@ impl WriteBarrier for Record {
         }
     }
 
-    fn after_field(self, _cage: &Cage, _slot: u32) {}
+    fn after_field(self, cage: &Cage, slot: u32) {
+        self.heal(cage, slot..slot + size_of::<Reference>() as u32);
+    }
 
-    fn after_elements(self, _cage: &Cage, _slots: Range<u32>, _are_null: bool) {}
+    fn after_elements(self, cage: &Cage, slots: Range<u32>, are_null: bool) {
+        if !are_null {
+            self.heal(cage, slots);
+        }
+    }
 
     fn adopts_leaves(self) -> bool {
         false

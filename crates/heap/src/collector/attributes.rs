@@ -34,8 +34,8 @@ pub(crate) trait Attributes {
     /// What stores of references must do besides.
     fn store_barrier(&self) -> BarrierPlan;
 
-    /// Whether the bits of a reference may change at a safepoint.
-    fn changes_references(&self) -> bool;
+    /// Whether it moves objects that are referred to so.
+    fn moves_objects(&self, references: References) -> bool;
 
     /// Whether most of its work is done in nursery collections, so that its share of the time is lower at the same
     /// comfort.

@@ -13,7 +13,9 @@
 //! | slots | visits tables, globals, host roots | [`Cycle::mark`] |
 //! | mark | marks what is reached, and what was overwritten | [`Cycle::mark`] |
 //! | terminate | nothing is left to be marked: the planes of mark bits change places | [`Cycle::terminate`] |
+//! | heal | visits frames and slots again, where references to old copies may be left | [`Cycle::sweep`] |
 //! | sweep | frees and queues what was not marked | [`Cycle::sweep`] |
+//! | defragment | moves objects out of blocks that are nearly empty | [`Cycle::sweep`] |
 //! | values | drops host values of dead objects | [`Cycle::sweep`] |
 //! | release | gives memory back to the system | [`Cycle::sweep`] |
 //! | clear | clears the stale plane for the next cycle | [`Cycle::sweep`] |
@@ -22,15 +24,19 @@
 //!
 //! The collectors that work in cycles decide when each slice comes, and how long it may be.
 
+use super::defragment::Defragmenting;
 use super::schedule::{Fill, Scheduler};
 use super::sweeping::Sweeping;
 use crate::ages::{Age, Ages};
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
+use crate::cage::Cage;
 use crate::core::Core;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
+use crate::reference::Reference;
 use crate::references::ReferenceModel;
-use crate::roots::{FRAMES_AHEAD, RootCursor, Roots};
+use crate::roots::{FRAMES_AHEAD, RootCursor, RootVisitor, Roots};
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 /// Overwritten references marked that count as much as one object.
@@ -47,10 +53,20 @@ enum State {
     Mark,
     /// Everything reachable is marked, for now.
     Marked,
+    Heal(Healing, Sweeping),
     Sweep(Sweeping),
+    Defragment(Defragmenting),
     Release(Release),
     Values,
     Clear(usize),
+}
+
+/// What is to be healed next.
+#[derive(Debug)]
+enum Healing {
+    NewestFrames,
+    OlderFrames,
+    Slots(RootCursor),
 }
 
 /// The cycle under way, or the last one.
@@ -66,6 +82,8 @@ pub(crate) struct Cycle {
     before: u64,
     /// What has been found live.
     objects: u64,
+    /// What has been moved: objects, and bytes of cells.
+    moved: (u64, u64),
     dropped: u64,
     phases: PhaseTimes,
     /// How long it has stopped the mutator.
@@ -85,6 +103,7 @@ impl Cycle {
             allocated_before: 0,
             before: 0,
             objects: 0,
+            moved: (0, 0),
             dropped: 0,
             phases: PhaseTimes::default(),
             work: Duration::ZERO,
@@ -116,7 +135,9 @@ impl Cycle {
             State::Slots(_) => "slots",
             State::Mark => "mark",
             State::Marked => "marked",
+            State::Heal(..) => "heal",
             State::Sweep(_) => "sweep",
+            State::Defragment(_) => "defragment",
             State::Release(_) => "release",
             State::Values => "values",
             State::Clear(_) => "clear",
@@ -143,6 +164,7 @@ impl Cycle {
         core.pool.start_marking(marks_births);
         core.overwritten.clear(&mut core.context);
         core.context.set_marking(true);
+        core.context.set_stale(M::FORWARDS && core.has_stale);
         core.pool.swap_planes();
         roots.visit_newest_frames(&mut core.marker());
         core.pool.swap_planes();
@@ -208,7 +230,54 @@ impl Cycle {
             core.pool.swap_planes();
             let _ = roots.visit_older_frames(&mut core.marker_of_old(ages), &mut Budget::units(FRAMES_AHEAD));
             core.pool.swap_planes();
+        } else if let State::Heal(Healing::OlderFrames, _) = self.state {
+            let _ = roots.visit_older_frames(&mut core.healer(), &mut Budget::units(FRAMES_AHEAD));
         }
+    }
+
+    /// Goes on with healing, where that is under way: once it is done, no reference leads to an old copy.
+    ///
+    /// What is reached from the heap has been healed while marking, and what has been stored meanwhile, when it was
+    /// stored. Frames have had healed references when the cycle began, and may have loaded others since.
+    pub(crate) fn heal<M: ReferenceModel>(
+        &mut self,
+        core: &mut Core<M>,
+        roots: &mut dyn Roots,
+        budget: &mut Budget,
+    ) -> Done {
+        let slice = core.start_slice(Phase::Heal);
+        let mut done = Done::Yes;
+        while let State::Heal(healing, _) = &mut self.state
+            && done == Done::Yes
+        {
+            let mut healer = core.healer();
+            let next = match healing {
+                Healing::NewestFrames => {
+                    roots.visit_newest_frames(&mut healer);
+                    Some(Healing::OlderFrames)
+                }
+                Healing::OlderFrames => {
+                    done = roots.visit_older_frames(&mut healer, budget);
+                    Some(Healing::Slots(RootCursor::default()))
+                }
+                Healing::Slots(cursor) => {
+                    done = roots.visit_slots(&mut healer, cursor, budget);
+                    None
+                }
+            };
+            if done == Done::Yes {
+                self.state = match (std::mem::take(&mut self.state), next) {
+                    (State::Heal(_, sweeping), Some(next)) => State::Heal(next, sweeping),
+                    (State::Heal(_, sweeping), None) => {
+                        core.context.set_stale(false);
+                        State::Sweep(sweeping)
+                    }
+                    (other, _) => other,
+                };
+            }
+        }
+        self.phases.add(Phase::Heal, core.end_slice(slice));
+        done
     }
 
     fn mark_some<M: ReferenceModel>(
@@ -272,7 +341,11 @@ impl Cycle {
         core.taken.compressed += core.marking.take_tally().compressed;
         core.pacer.charge(core.leaves.allocated_bytes());
         self.allocated = core.pacer.allocated;
-        self.state = State::Sweep(core.start_sweep(self.cause != Cause::Limit));
+        let sweeping = core.start_sweep(self.cause != Cause::Limit);
+        self.state = match M::FORWARDS && core.has_stale {
+            true => State::Heal(Healing::NewestFrames, sweeping),
+            false => State::Sweep(sweeping),
+        };
         core.is_sweeping = true;
         self.phases.add(Phase::Terminate, core.end_slice(slice));
     }
@@ -282,6 +355,7 @@ impl Cycle {
         assert!(self.is_marking());
         core.take_marking();
         core.context.set_marking(false);
+        core.context.set_stale(false);
         core.overwritten.clear(&mut core.context);
         core.pool.abandon_marking();
         core.marking.abandon();
@@ -304,12 +378,15 @@ impl Cycle {
         let phase = match self.state {
             State::Values => Phase::Values,
             State::Release(_) => Phase::Release,
+            State::Defragment(_) => Phase::Defragment,
             _ => Phase::Sweep,
         };
         let slice = core.start_slice(phase);
         let (done, next) = match &mut self.state {
             State::Waiting => (Done::Yes, State::Waiting),
-            State::Frames | State::Slots(_) | State::Mark | State::Marked => panic!("sweeping comes after marking"),
+            State::Frames | State::Slots(_) | State::Mark | State::Marked | State::Heal(..) => {
+                panic!("sweeping comes after marking and healing")
+            }
             State::Sweep(sweeping) => {
                 let done = core.sweep(sweeping, budget);
                 let survivors = sweeping.survivors();
@@ -325,6 +402,12 @@ impl Cycle {
                     core.leaf_budget = core.pacer.headroom();
                     self.dropped = core.externals.dead_count() as u64;
                 }
+                (done, State::Defragment(Defragmenting::new()))
+            }
+            State::Defragment(state) => {
+                let done = core.defragment(state, budget);
+                self.moved = (state.moved_objects, state.moved_bytes);
+                core.has_stale |= M::FORWARDS && state.moved_objects > 0;
                 (done, State::Release(Release::new(core.pacer.headroom())))
             }
             State::Release(release) => (core.pool.release_to_system(release, budget), State::Values),
@@ -361,6 +444,8 @@ impl Cycle {
             concurrent_marking: core.helper.take_time(),
             promoted_bytes: 0,
             promoted_objects: 0,
+            moved_objects: self.moved.0,
+            moved_bytes: self.moved.1,
             aging_bytes: 0,
             marked_objects: self.objects,
             freed_handles: core.model.take_released(),
@@ -375,9 +460,30 @@ impl<M: ReferenceModel> Core<M> {
     fn mark_overwritten(&mut self, ages: Option<&Ages>, budget: &mut Budget) -> Done {
         for _ in 0..OVERWRITTEN_PER_UNIT {
             let Some(reference) = self.overwritten.pop() else { return Done::Yes };
-            self.marker_of_old(ages).mark(reference);
+            let mut marker = self.marker_of_old(ages);
+            let mut reference = reference;
+            marker.visit(&mut reference);
         }
         budget.spend(1);
         if budget.is_exhausted() { Done::No } else { Done::Yes }
+    }
+
+    /// What heals roots.
+    fn healer(&self) -> Healer<'_, M> {
+        Healer { cage: &self.pool.cage, model: PhantomData }
+    }
+}
+
+/// Has root slots lead to objects, not to old copies.
+struct Healer<'a, M> {
+    cage: &'a Cage,
+    model: PhantomData<M>,
+}
+
+impl<M: ReferenceModel> RootVisitor for Healer<'_, M> {
+    fn visit(&mut self, slot: &mut Reference) -> bool {
+        // SAFETY: roots lead to objects, or to old copies, none of which is freed before healing is done.
+        *slot = unsafe { M::current(self.cage, *slot) };
+        false
     }
 }

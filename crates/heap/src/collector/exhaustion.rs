@@ -371,7 +371,7 @@ fn exhaust_in_each_phase<H: Units>(model: impl Fn() -> Model<H>, new: &[usize]) 
     (phases, kept)
 }
 
-const PHASES: [&str; 8] = ["clear", "frames", "mark", "marked", "release", "slots", "sweep", "values"];
+const PHASES: [&str; 9] = ["clear", "defragment", "frames", "mark", "marked", "release", "slots", "sweep", "values"];
 
 fn config(collector: &str) -> HeapConfig {
     let mut config = HeapConfig { min_bytes: 2 << 20, max_bytes: Some(16 << 20), ..HeapConfig::default() };
@@ -418,7 +418,7 @@ fn finish_instead_of_collecting<H: Units>(
             model.allocate_array(index, ELEMENTS).unwrap();
         }
         model.begin_cycle(units);
-        assert!(!["waiting", "release", "values", "clear"].contains(&model.heap.phase()));
+        assert!(!["waiting", "defragment", "release", "values", "clear"].contains(&model.heap.phase()));
         let before = model.heap.stats();
         model.allocate_array(5, 170_000).unwrap();
         let after = model.heap.stats();

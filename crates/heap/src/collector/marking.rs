@@ -21,7 +21,7 @@ use crate::budget::{Budget, Done};
 use crate::cage::{Memory, NULL_GUARD_BYTES};
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES};
 use crate::marks::SharedMarks;
-use crate::plan::ObjectAt;
+use crate::plan::{ObjectAt, SameObject};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::RootVisitor;
@@ -205,17 +205,46 @@ pub(crate) struct Marker<'a, M, R> {
     pub(crate) spines: Option<SpineMode>,
     /// Where there are young objects, the ages: these are newer than the snapshot, and are left out.
     pub(crate) ages: Option<&'a Ages>,
+    /// Whether references may lead to old copies, which are healed on the way. The mutator stands then.
+    pub(crate) heals: bool,
     pub(crate) model: PhantomData<M>,
 }
 
 impl<M: ReferenceModel, R: Reach> RootVisitor for Marker<'_, M, R> {
     fn visit(&mut self, slot: &mut Reference) -> bool {
+        *slot = self.healed(*slot);
         self.mark(*slot);
         false
     }
 }
 
 impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
+    /// What a reference is to be.
+    #[inline(always)]
+    fn healed(&self, reference: Reference) -> Reference {
+        match M::PLAN.same {
+            SameObject::Canonical { offset } if self.heals && reference.is_object() => {
+                Reference(self.word(reference.0 + offset))
+            }
+            _ => reference,
+        }
+    }
+
+    /// Marks the object that a slot leads to, some turns later.
+    #[inline(always)]
+    fn mark_slot(&mut self, slot: u32, reference_free: u32) {
+        let mut reference = Reference(self.word(slot));
+        if M::FORWARDS && self.heals {
+            let healed = self.healed(reference);
+            if healed != reference {
+                // SAFETY: the slot lies in an object, and the mutator stands.
+                unsafe { self.heap.memory().write(slot, healed.0) };
+                reference = healed;
+            }
+        }
+        self.mark_as(reference, reference_free);
+    }
+
     /// Marks the object that `reference` names, some turns later.
     #[inline(always)]
     pub(crate) fn mark(&mut self, reference: Reference) {
@@ -228,9 +257,10 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
         if !reference.is_object() || self.ages.is_some_and(|ages| ages.of(reference.0) != Age::Old) {
             return;
         }
+        // References that have been healed lead to the object itself.
         match M::PLAN.object {
-            ObjectAt::Itself => self.heap.prefetch_mark(reference.0),
-            ObjectAt::Through { .. } => prefetch(self.heap.memory().address(reference.0)),
+            ObjectAt::Through { .. } if !M::FORWARDS => prefetch(self.heap.memory().address(reference.0)),
+            _ => self.heap.prefetch_mark(reference.0),
         }
         let waited = self.stack.edges.exchange(reference.0 | reference_free);
         if waited != 0 {
@@ -241,7 +271,7 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
     #[inline(always)]
     fn mark_now(&mut self, waited: u32) {
         let reference = Reference(waited & !REFERENCE_FREE);
-        let object = M::PLAN.object(reference, |offset| self.word(offset));
+        let object = if M::FORWARDS { reference.0 } else { M::PLAN.object(reference, |offset| self.word(offset)) };
         assert!(object >= NULL_GUARD_BYTES, "a traced slot holds {reference:?}, whose object is gone");
         if self.heap.mark(object) && waited & REFERENCE_FREE == 0 {
             self.stack.objects.push(object);
@@ -341,13 +371,13 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
             while map != 0 {
                 let word = map.trailing_zeros();
                 let reference_free = (u64::from(free) >> word & 1) as u32;
-                self.mark_as(Reference(self.word(object + HEADER_BYTES + 4 * word)), reference_free);
+                self.mark_slot(object + HEADER_BYTES + 4 * word, reference_free);
                 map &= map - 1;
             }
         } else {
             let types = self.types;
             for &offset in types.reference_offsets(id) {
-                self.mark(Reference(self.word(object + offset)));
+                self.mark_slot(object + offset, 0);
             }
         }
     }
@@ -404,7 +434,7 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
         let reference_free = self.reference_free(record) & REFERENCE_FREE;
         for (first, end) in strips(parts, memory, position(start), position(end)) {
             for element in (first..end).step_by(REFERENCE_BYTES as usize) {
-                self.mark_as(Reference(self.word(element)), reference_free);
+                self.mark_slot(element, reference_free);
             }
         }
     }

@@ -9,6 +9,7 @@
 //! as it did; or, as in the paper, when half of the heap is in use. The limit is a trigger, the maximum is hard: where
 //! memory would run out before the end, the gaps between the slices shrink, which is counted.
 
+use super::defragment::Defragment;
 use crate::budget::Budget;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ crate::values::params! {
         pub trigger: Trigger = Trigger::Predicted,
         /// Whether a thread marks beside the mutator.
         pub helpers: Helpers = Helpers::Auto,
+        /// What is moved, where references let objects move (`realtime` only).
+        pub defragment: Defragment = Defragment::Auto,
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Sweeping {
     mapped: MappedSweep,
     views: usize,
     leaves: Sweep,
-    handles: Option<usize>,
+    handles: Option<[usize; 2]>,
 }
 
 impl Sweeping {
@@ -60,13 +60,14 @@ fn is_live(pool: &BlockPool, offset: u32) -> bool {
 impl<M: ReferenceModel> Core<M> {
     /// Begins to sweep. With `thorough`, and where memory has been short, all is looked for that can be given back.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> Sweeping {
+        let candidates = self.candidates(thorough);
         self.pool.start_sweep();
         self.weak.start_sweep();
         self.externals.start_sweep();
         Sweeping {
             finished: 0,
             values: 0,
-            small: self.small.start_sweep(&self.pool),
+            small: self.small.start_sweep(&self.pool, candidates),
             large: Sweep::default(),
             mapped: self.mapped.start_sweep(thorough || self.pacer.is_pressed()),
             views: 0,
@@ -89,10 +90,17 @@ impl<M: ReferenceModel> Core<M> {
     fn sweep_part(&mut self, part: Part, sweeping: &mut Sweeping, budget: &mut Budget) -> Done {
         let (pool, model) = (&mut self.pool, &mut self.model);
         // SAFETY: each is a reference to an object up to this collection, and none has been freed since.
-        let is_marked = |reference| pool.marks.get(unsafe { M::object(&pool.cage, reference) });
+        let find_live = |reference| unsafe {
+            pool.marks.get(M::object(&pool.cage, reference)).then(|| M::current(&pool.cage, reference))
+        };
         match part {
-            Part::Weak => self.weak.sweep(is_marked, budget),
-            Part::Values => self.externals.sweep(&mut sweeping.values, is_marked, budget),
+            Part::Weak => self.weak.sweep(find_live, budget),
+            Part::Values => {
+                let done = self.externals.sweep(&mut sweeping.values, find_live, budget);
+                // Whatever the heap knows of old copies has been healed.
+                self.has_stale &= done == Done::No;
+                done
+            }
             Part::Small => self.small.sweep(&mut sweeping.small, pool, model, budget),
             Part::Large => large::sweep(&mut sweeping.large, pool, model, budget),
             Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),

@@ -104,6 +104,12 @@ pub(super) const PARAMETERS: &[Key] = &[
         "threads that mark beside the program; auto: where a processor is idle",
     ),
     key(
+        "defragment",
+        |c| if let Collector::Realtime(params) = &mut c.collector { choice(&mut params.defragment) } else { None },
+        Range::Any,
+        "what is moved so that blocks become empty, where references let objects move",
+    ),
+    key(
         "zeroing-unit",
         |c| match c.zeroing.as_mut()? {
             Zeroing::Concurrent(params) | Zeroing::Adaptive(params) => Some(Field::Bytes(&mut params.unit_bytes)),
@@ -232,6 +238,12 @@ pub(super) const PARAMETERS: &[Key] = &[
         |c| Some(Field::Switch(&mut c.stress_polls)),
         Range::Any,
         "under stress, count loop iterations too",
+    ),
+    key(
+        "stress-move",
+        |c| Some(Field::Switch(&mut c.stress_move)),
+        Range::Any,
+        "move every object in each cycle, where references let objects move",
     ),
 ];
 

@@ -3,6 +3,7 @@
 use super::keys::{AXES, PARAMETERS};
 use super::*;
 use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
+use crate::collector::defragment::Defragment;
 use crate::collector::generational::{Barrier, Full, Nursery};
 use crate::collector::schedule::{CycleParams, Helpers, Schedule, TimeParams, Trigger};
 use crate::pressure::Signal;
@@ -46,6 +47,7 @@ fn unusual() -> [HeapConfig; 6] {
         verify: true,
         stress: Some(7),
         stress_polls: true,
+        stress_move: false,
         given: Given::default(),
     };
     let appel = GenerationalParams { nursery: Nursery::Appel, nursery_pause: 1500, ..GenerationalParams::DEFAULT };
@@ -57,9 +59,19 @@ fn unusual() -> [HeapConfig; 6] {
         ..HeapConfig::default()
     };
     let time = TimeParams { quantum: 2500, utilisation: 55, window: 20_000 };
-    let in_time = CycleParams { schedule: Schedule::Time(time), trigger: Trigger::Half, helpers: Helpers::One };
-    let realtime =
-        HeapConfig { collector: Collector::Realtime(in_time), zeroing: Some(Zeroing::Bulk), ..HeapConfig::default() };
+    let in_time = CycleParams {
+        schedule: Schedule::Time(time),
+        trigger: Trigger::Half,
+        helpers: Helpers::One,
+        defragment: Defragment::Eager,
+    };
+    let realtime = HeapConfig {
+        collector: Collector::Realtime(in_time),
+        references: References::UniHandles,
+        zeroing: Some(Zeroing::Bulk),
+        stress_move: true,
+        ..HeapConfig::default()
+    };
     let streaming = HeapConfig {
         collector: Collector::Generational(GenerationalParams { full: Full::Stop, ..GenerationalParams::DEFAULT }),
         arrays: Arrays::Arraylets(ArrayletParams { leaf_bytes: 2 << 10, lazy: true }),
@@ -118,7 +130,7 @@ fn the_help_has_every_key_and_value() {
     says("leaf=SIZE arraylets, zrays: bytes of a leaf, a power of two from 256 to 1M [1K]");
     says("lazy=on|off arraylets, zrays: allocate a leaf when it is first stored to [arraylets off, zrays on]");
     says("max=SIZE|auto most memory for objects, handles and immortal records; auto: what the machine allows");
-    says("[direct], thin-handles with mark-sweep");
+    says("[direct], brooks with realtime, thin-handles with mark-sweep or realtime");
 }
 
 #[test]
@@ -174,7 +186,7 @@ fn wrong_values_are_explained() {
     for (key, value, says) in [
         ("colector", "x", "unknown key"),
         ("collector", "x", "mark-sweep"),
-        ("references", "brooks", "direct or thin-handles"),
+        ("references", "handles", "direct or brooks or thin-handles"),
         ("max", "12Q", "a size"),
         ("max", "99999999999999G", "a size"),
         ("max", "", "a size"),
@@ -200,7 +212,13 @@ fn wrong_configurations_are_explained() {
     for (settings, says) in [
         ("max=1", "max is 1, but must be at least 256K"),
         ("max=5G", "max is 5G, but must be at most 4G: 32-bit references"),
-        ("references=thin-handles", "takes references=direct alone: for thin-handles add collector=mark-sweep"),
+        (
+            "references=thin-handles",
+            "takes references=direct alone: for thin-handles add collector=mark-sweep or realtime",
+        ),
+        ("references=brooks,collector=mark-sweep", "uni-handles alone: for brooks add collector=realtime"),
+        ("stress-move=on", "stress-move=on moves objects, but collector=generational with references=direct does not"),
+        ("collector=realtime,defragment=eager", "set collector=realtime and references=brooks, thin-handles"),
         ("collector=mark-sweep,zeroing=concurrent", "takes zeroing=bulk alone, not concurrent"),
         ("sizing=isla-vista,iv-grow=2", "iv-grow is 2, but must be from 0.001 to 1"),
         ("sizing=isla-vista,iv-shrink=1", "iv-shrink is 1, but must be from 0 to 0.99"),

@@ -1,5 +1,6 @@
 //! From a reference to its object, as data: what the models of axis `references` publish.
 
+use super::{HealPlan, MutatorContext};
 use crate::reference::Reference;
 use serde::{Deserialize, Serialize};
 
@@ -65,11 +66,39 @@ pub enum SameObject {
 /// words that are read [`AtReference`](HeaderWord::AtReference) are written there besides.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct HandlePlan {
+    /// The handle of a struct, an exception or a host value.
+    pub structs: HandleRun,
+    /// The handle of an array.
+    pub arrays: HandleRun,
+}
+
+/// Where handles of one size are taken from, as cells are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct HandleRun {
     /// Bytes of a handle.
     pub bytes: u32,
-    /// Offset in the [`MutatorContext`](crate::MutatorContext) of the [`BumpRun`](super::BumpRun) of free handles,
-    /// which are taken as cells are.
+    /// Offset in the [`MutatorContext`](crate::MutatorContext) of the [`BumpRun`](super::BumpRun) of free handles.
     pub run_offset: u32,
+}
+
+impl HandlePlan {
+    /// Handles of `bytes` for all objects.
+    pub const fn of_one_size(bytes: u32) -> HandlePlan {
+        let run = HandleRun { bytes, run_offset: MutatorContext::HANDLE_RUN_OFFSET };
+        HandlePlan { structs: run, arrays: run }
+    }
+
+    /// The handle of an array, or of another object.
+    #[inline(always)]
+    pub const fn run(&self, is_array: bool) -> HandleRun {
+        if is_array { self.arrays } else { self.structs }
+    }
+
+    /// Whether arrays have handles of their own.
+    #[inline(always)]
+    pub const fn has_array_handles(&self) -> bool {
+        self.arrays.run_offset != self.structs.run_offset
+    }
 }
 
 /// What the collector word of a new object holds.
@@ -111,6 +140,17 @@ impl ReferencePlan {
                     left.is_object() && right.is_object() && read(left.0 + offset) == read(right.0 + offset)
                 }
             }
+    }
+
+    /// What stores of references do about old copies, where there can be any.
+    pub fn heal(&self) -> Option<HealPlan> {
+        let SameObject::Canonical { offset } = self.same else { return None };
+        Some(HealPlan { state_offset: MutatorContext::BARRIER_STATE_OFFSET, forwarding_offset: offset })
+    }
+
+    /// Whether an object can be moved while there are references to it that nobody rewrites at once.
+    pub fn lets_objects_move(&self) -> bool {
+        self.object != ObjectAt::Itself || self.same != SameObject::Bits
     }
 
     /// How many bytes from a reference on are read to find the object and its type id.

@@ -1,15 +1,19 @@
 //! Axis `references`: from a reference to its object, and back. A value is a file here, with the
 //! [`ReferencePlan`] that compiled code goes by, and a row in [`References`].
 
+pub(crate) mod brooks;
 pub(crate) mod direct;
+pub(crate) mod fat_handles;
+mod handles;
 pub(crate) mod thin_handles;
+pub(crate) mod uni_handles;
 
 use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::layout::COLLECTOR_WORD_OFFSET;
-use crate::plan::{CollectorWord, ReferencePlan};
+use crate::plan::{CollectorWord, ReferencePlan, SameObject};
 use crate::reference::Reference;
 use crate::types::TypeId;
 
@@ -19,8 +23,14 @@ crate::values::values! {
     pub enum References {
         /// A reference is the object's offset.
         Direct = "direct",
+        /// A reference is the object's offset, or that of an old copy, which holds the new one's.
+        Brooks = "brooks",
         /// A reference is the offset of a word that holds the object's offset.
         ThinHandles = "thin-handles",
+        /// A reference is the offset of a copy of the header, with the object's offset.
+        FatHandles = "fat-handles",
+        /// A reference is the offset of the type with the object's offset.
+        UniHandles = "uni-handles",
     }
 }
 
@@ -29,7 +39,10 @@ impl References {
     pub const fn plan(self) -> ReferencePlan {
         match self {
             References::Direct => direct::Direct::PLAN,
+            References::Brooks => brooks::Brooks::PLAN,
             References::ThinHandles => thin_handles::ThinHandles::PLAN,
+            References::FatHandles => fat_handles::FatHandles::PLAN,
+            References::UniHandles => uni_handles::UniHandles::PLAN,
         }
     }
 
@@ -46,6 +59,24 @@ pub(crate) trait ReferenceModel: Default + Send {
 
     /// Whether an object owns a handle that must be released when it dies.
     const HANDLES: bool = Self::PLAN.handles.is_some();
+
+    /// Whether references may lead to old copies, until they are healed.
+    const FORWARDS: bool = matches!(Self::PLAN.same, SameObject::Canonical { .. });
+
+    /// The reference that an object has now, of which old ones may be left.
+    ///
+    /// # Safety
+    /// `reference` is null, an immediate, or names an object of the heap.
+    #[inline(always)]
+    unsafe fn current(cage: &Cage, reference: Reference) -> Reference {
+        match Self::PLAN.same {
+            // SAFETY: the word lies in the header of an object, or of an old copy.
+            SameObject::Canonical { offset } if reference.is_object() => unsafe {
+                Reference(cage.read(reference.0 + offset))
+            },
+            _ => reference,
+        }
+    }
 
     /// The object that a reference names.
     ///
@@ -105,18 +136,19 @@ pub(crate) trait ReferenceModel: Default + Send {
 
     // What follows is different for models that have handles alone.
 
-    /// Sees to it that [`bind`](Self::bind) can be called once. False where the pool has no memory for it.
+    /// Sees to it that [`bind`](Self::bind) can be called once, for an array or for another object. False where the pool
+    /// has no memory for it.
     #[inline(always)]
-    fn prepare(&mut self, _pool: &mut BlockPool, _context: &mut Context) -> bool {
+    fn prepare(&mut self, _pool: &mut BlockPool, _context: &mut Context, _is_array: bool) -> bool {
         true
     }
 
     /// Gives a new object its identity, and writes its collector word.
     ///
     /// # Safety
-    /// [`prepare`](Self::prepare) has returned true, and `object` is a free cell.
+    /// [`prepare`](Self::prepare) has returned true for such an object, and `object` is a free cell with its type id.
     #[inline(always)]
-    unsafe fn bind(&mut self, cage: &Cage, _context: &mut Context, object: u32) {
+    unsafe fn bind(&mut self, cage: &Cage, _context: &mut Context, object: u32, _is_array: bool) {
         let word = match Self::PLAN.collector_word {
             CollectorWord::Zero => 0,
             CollectorWord::Reference => object,
@@ -134,7 +166,7 @@ pub(crate) trait ReferenceModel: Default + Send {
 
     /// Once the blocks have been swept: gives back the memory of what has no use any more, in steps. `left`, `None` at
     /// first, is how much is to be looked at.
-    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<usize>, _budget: &mut Budget) -> Done {
+    fn sweep(&mut self, _pool: &mut BlockPool, _left: &mut Option<[usize; 2]>, _budget: &mut Budget) -> Done {
         Done::Yes
     }
 
@@ -160,8 +192,11 @@ pub(crate) trait ReferenceModel: Default + Send {
 
 #[cfg(test)]
 mod tests {
+    use super::brooks::Brooks;
     use super::direct::Direct;
+    use super::fat_handles::FatHandles;
     use super::thin_handles::ThinHandles;
+    use super::uni_handles::UniHandles;
     use super::*;
     use crate::collector::Collect;
     use crate::collector::mark_sweep::MarkSweep;
@@ -193,6 +228,9 @@ mod tests {
     #[test]
     fn an_object_that_has_moved_is_found_where_it_is() {
         check_moving::<Direct>();
+        check_moving::<Brooks>();
         check_moving::<ThinHandles>();
+        check_moving::<FatHandles>();
+        check_moving::<UniHandles>();
     }
 }

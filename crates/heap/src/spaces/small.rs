@@ -10,10 +10,11 @@
 //! unmarked cell beyond it with a header is a dead object whose identity has not been released yet.
 //!
 //! Limits: a block stays with its class until it is empty, so the heap can be exhausted for one class while other
-//! classes have free cells.
+//! classes have free cells. Where objects can be moved, blocks are emptied: see [`candidates`](super::candidates).
 
+use super::candidates::{Candidates, Choice};
 use super::{Contents, Survivors, Sweep};
-use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
+use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::budget::{Budget, Done};
 use crate::layout::TYPE_ID_OFFSET;
 use crate::plan::BumpRun;
@@ -35,6 +36,8 @@ pub(crate) struct SmallSpace {
     current: [Option<u32>; MAX_SIZE_CLASSES],
     /// Blocks to sweep next; the last one first.
     unswept: [Vec<u32>; MAX_SIZE_CLASSES],
+    /// Blocks that are to be emptied.
+    pub(crate) candidates: Candidates,
     /// Hand out one cell at a time, so that every allocation comes to the heap.
     one_by_one: bool,
     /// The blocks below this one that a sweep under way has not come to, unless they are fresh.
@@ -48,6 +51,7 @@ impl SmallSpace {
             classes: SizeClasses::new(),
             current: [None; MAX_SIZE_CLASSES],
             unswept: [const { Vec::new() }; MAX_SIZE_CLASSES],
+            candidates: Candidates::new(),
             one_by_one,
             unclassified: 0,
         }
@@ -65,15 +69,17 @@ impl SmallSpace {
         loop {
             let block = match self.current[class].or_else(|| self.unswept[class].pop()) {
                 Some(block) => block,
-                None => {
-                    let block = pool.take(1, BlockKind::Small, BlockKind::Small)?;
-                    pool.info_mut(block).class = class as u8;
-                    if M::HANDLES {
-                        // Old contents must not be taken for dead objects that own handles.
-                        pool.zero_blocks(block, 1);
+                None => match pool.take(1, BlockKind::Small, BlockKind::Small) {
+                    Some(block) => {
+                        pool.info_mut(block).class = class as u8;
+                        if M::HANDLES {
+                            // Old contents must not be taken for dead objects that own handles.
+                            pool.zero_blocks(block, 1);
+                        }
+                        block
                     }
-                    block
-                }
+                    None => self.candidates.take_fullest(class)?,
+                },
             };
             let run = self.sweep_run(block, class, pool, model, contents);
             self.current[class] = run.map(|_| block);
@@ -118,8 +124,9 @@ impl SmallSpace {
         Some(BumpRun { cursor, limit })
     }
 
-    /// Begins the first part of sweeping, right after marking.
-    pub(crate) fn start_sweep(&mut self, pool: &BlockPool) -> Sweep {
+    /// Begins the first part of sweeping, right after marking, which sets some of the blocks aside.
+    pub(crate) fn start_sweep(&mut self, pool: &BlockPool, choice: Choice) -> Sweep {
+        self.candidates.start(choice);
         self.current.fill(None);
         self.unswept.iter_mut().for_each(Vec::clear);
         self.unclassified = pool.frontier();
@@ -168,22 +175,38 @@ impl SmallSpace {
                 budget.spend(u64::from(cells / CELLS_PER_UNIT));
             }
             pool.give_back(block, 1);
-        } else if marked == cells {
-            pool.info_mut(block).swept = cells * cell;
         } else {
             let info = pool.info_mut(block);
-            info.swept = 0;
-            info.dirty = true;
-            self.unswept[class].push(block);
+            (info.swept, info.dirty) = (0, true);
+            if self.candidates.consider(block, class, marked, cells) {
+            } else if marked == cells {
+                pool.info_mut(block).swept = cells * cell;
+            } else {
+                self.unswept[class].push(block);
+            }
         }
         Survivors { objects: marked.into(), bytes: u64::from(marked) * u64::from(cell) }
+    }
+
+    /// Makes a block that is not to be emptied one to allocate in.
+    pub(crate) fn requeue(&mut self, class: usize, block: u32) {
+        self.unswept[class].push(block);
+    }
+
+    /// Takes back the rest of a run that has been zeroed, where nothing of its block has been handed out behind it.
+    pub(crate) fn take_back(&mut self, class: usize, pool: &mut BlockPool, run: BumpRun) {
+        if let Some(block) = self.current[class].filter(|&block| block == block_of(run.cursor))
+            && pool.info(block).swept == run.limit - block_start(block)
+        {
+            pool.info_mut(block).swept = run.cursor - block_start(block);
+        }
     }
 
     /// Releases the identities of all dead objects, and zeroes their headers, or with `clear` their whole cells.
     pub(crate) fn release_all_dead<M: ReferenceModel>(&mut self, pool: &mut BlockPool, model: &mut M, clear: bool) {
         for class in 0..self.classes.count() {
             let cell = self.classes.cell(class);
-            for &block in self.unswept[class].iter().chain(&self.current[class]) {
+            for block in self.unfinished_of(class) {
                 let start = block_start(block);
                 for object in (start + pool.info(block).swept..=start + BLOCK_BYTES - cell).step_by(cell as usize) {
                     if !pool.marks.get(object) {
@@ -203,15 +226,17 @@ impl SmallSpace {
 
     /// Each block that still has cells to be swept, with its class.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
-        let of_class =
-            |class: usize| self.unswept[class].iter().chain(&self.current[class]).map(move |&block| (class, block));
-        (0..self.classes.count()).flat_map(of_class)
+        (0..self.classes.count()).flat_map(|class| self.unfinished_of(class).map(move |block| (class, block)))
+    }
+
+    fn unfinished_of(&self, class: usize) -> impl Iterator<Item = u32> + '_ {
+        self.unswept[class].iter().chain(&self.current[class]).chain(self.candidates.of(class)).copied()
     }
 }
 
 /// Releases the identity of the object in an unmarked cell, if there is one.
 #[inline(always)]
-fn release_dead<M: ReferenceModel>(pool: &mut BlockPool, model: &mut M, object: u32) {
+pub(crate) fn release_dead<M: ReferenceModel>(pool: &mut BlockPool, model: &mut M, object: u32) {
     // SAFETY: the cell lies in a taken block; an unmarked one with a header is dead and not released yet.
     unsafe {
         if M::HANDLES && pool.cage.read(object + TYPE_ID_OFFSET) != 0 {

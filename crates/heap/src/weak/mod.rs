@@ -137,16 +137,20 @@ impl WeakTable {
         self.unswept = 0..self.slots.len();
     }
 
-    /// Clears the slots whose object is not live, going on where the last step of this sweep has ended.
-    pub(crate) fn sweep(&mut self, is_live: impl Fn(Reference) -> bool, budget: &mut Budget) -> Done {
+    /// Clears the slots whose object is not live, going on where the last step of this sweep has ended. `find_live`
+    /// tells the reference of a live one.
+    pub(crate) fn sweep(&mut self, find_live: impl Fn(Reference) -> Option<Reference>, budget: &mut Budget) -> Done {
         while !self.unswept.is_empty() {
             if budget.is_exhausted() {
                 return Done::No;
             }
             let index = self.unswept.start;
             let slot = &mut self.slots[index];
-            if slot.object_for(self.cycle).is_some_and(|object| !is_live(object)) {
-                slot.clear(index as u32, &mut self.cleared);
+            if let Some(object) = slot.object_for(self.cycle) {
+                match (find_live(object), &mut slot.state) {
+                    (Some(now), State::Leads { object, .. }) => *object = now,
+                    _ => slot.clear(index as u32, &mut self.cleared),
+                }
             }
             self.unswept.start += 1;
             budget.spend(1);

@@ -21,7 +21,7 @@ impl<M: ReferenceModel> Core<M> {
         match self.weak.state(weak) {
             Some(State::Leads { object, .. }) if !self.is_slot_condemned(weak) => {
                 self.before_root_store(once(object));
-                Some(object)
+                Some(self.current(object))
             }
             _ => None,
         }
@@ -59,6 +59,7 @@ impl Heap {
     pub unsafe fn make_weak(&mut self, object: Reference) -> WeakId {
         assert!(!object.is_null(), "a weak reference to null");
         dispatch!(&mut self.0, heap => {
+            let object = heap.core.current(object);
             let is_young = heap.is_young(object);
             heap.core.weak.insert(object, is_young)
         })

@@ -17,8 +17,8 @@ use legato_heap::layout::{
 use legato_heap::plan::{ArrayPlan, BufferWords, BumpRun, CollectorWord, HeaderWord, ObjectAt, RememberedPlan};
 use legato_heap::views::DoubleMapParams;
 use legato_heap::{
-    AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, NativeViews, Reference, References, TypeId,
-    TypeInfo, TypeShape, TypeTable, ViewCreation, Zeroing,
+    AccessPlan, AllocationError, Arrays, Collector, Heap, HeapConfig, MutatorContext, NativeViews, Reference,
+    References, TypeId, TypeInfo, TypeShape, TypeTable, ViewCreation, Zeroing,
 };
 
 /// SplitMix64.
@@ -39,16 +39,20 @@ impl Random {
     }
 }
 
-/// Mark-sweep with both reference models, otherwise as given.
-pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
-    let of = |&references| HeapConfig { collector: Collector::MarkSweep, references, ..config.clone() };
-    References::ALL.iter().map(of).collect()
+/// A collector with each reference model that it takes, otherwise as given.
+fn of_each_model(collector: Collector, config: &HeapConfig) -> Vec<HeapConfig> {
+    let all = References::ALL.iter().map(|&references| HeapConfig { collector, references, ..config.clone() });
+    all.filter(|config| config.validate().is_ok()).collect()
 }
 
-/// What checks the snapshot barrier, with both reference models, otherwise as given.
+/// Mark-sweep with each reference model, otherwise as given.
+pub fn both(config: HeapConfig) -> Vec<HeapConfig> {
+    of_each_model(Collector::MarkSweep, &config)
+}
+
+/// What checks the snapshot barrier, with each reference model that it takes, otherwise as given.
 pub fn snapshot(config: &HeapConfig) -> Vec<HeapConfig> {
-    let of = |&references| HeapConfig { collector: Collector::Snapshot, references, ..config.clone() };
-    References::ALL.iter().map(of).collect()
+    of_each_model(Collector::Snapshot, config)
 }
 
 /// The generational heap with both barriers and every zeroing strategy, in turn with and without aging and with
@@ -170,6 +174,12 @@ pub fn realtime(config: &HeapConfig) -> Vec<HeapConfig> {
     Schedule::ALL.iter().map(of).collect()
 }
 
+/// The realtime heap with each reference model that lets objects move, all of which move in each cycle.
+pub fn moving(config: &HeapConfig) -> Vec<HeapConfig> {
+    let config = HeapConfig { stress_move: true, ..config.clone() };
+    of_each_model(Collector::Realtime(CycleParams::DEFAULT), &config)
+}
+
 /// Every collector. (The schedules of cycles are compared in `cycles.rs`.)
 pub fn all(config: HeapConfig) -> Vec<HeapConfig> {
     [both(config.clone()), generational(&config), realtime(&config)[..1].to_vec()].concat()
@@ -212,7 +222,7 @@ pub fn allocate_inline(heap: &Heap, plan: &AccessPlan, id: TypeId, array_length:
             HeaderWord::AtReference { offset } if plan.references.handles.is_some() => Some(offset),
             _ => None,
         };
-        if let Some(handle) = plan.references.handles {
+        if let Some(handle) = plan.references.handles.map(|plan| plan.run(array_length.is_some())) {
             let handles = &mut *context.add(handle.run_offset as usize).cast::<BumpRun>();
             if handles.limit - handles.cursor < handle.bytes {
                 return None;
@@ -255,7 +265,7 @@ pub fn store_inline(heap: &mut Heap, plan: &AccessPlan, object: Reference, offse
     unsafe {
         let slot = address.add(offset as usize).cast::<Reference>();
         before_store(heap, plan, slot);
-        slot.write(value);
+        slot.write(healed(heap, plan, value));
         match plan.store_barrier.after {
             Some(plan) if is_young(heap, plan, value) => match plan.store_buffer {
                 None => mark(heap, plan, object.0),
@@ -279,8 +289,21 @@ unsafe fn before_store(heap: &mut Heap, plan: &AccessPlan, slot: *const Referenc
         (heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read(), slot.read())
     };
     // SAFETY: the offset is that of the buffer's words.
-    if state != 0 && old.is_object() && unsafe { push(heap, plan.buffer_offset, old.0) } {
+    if state & MutatorContext::MARKING != 0 && old.is_object() && unsafe { push(heap, plan.buffer_offset, old.0) } {
         heap.flush_overwritten();
+    }
+}
+
+/// What the plan has stored for a reference.
+unsafe fn healed(heap: &Heap, plan: &AccessPlan, value: Reference) -> Reference {
+    let Some(plan) = plan.store_barrier.heal else { return value };
+    // SAFETY: the offsets are those of a word of the context, and of one in the header of the value's object.
+    unsafe {
+        let state = heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read();
+        match state & MutatorContext::STALE != 0 && value.is_object() {
+            true => heap.cage_base().add((value.0 + plan.forwarding_offset) as usize).cast::<Reference>().read(),
+            false => value,
+        }
     }
 }
 
@@ -356,8 +379,10 @@ pub fn store_element_inline(
             }
             _ => object.add((elements + position) as usize),
         };
+        let mut bits = bits;
         if kind == StorageKind::Ref {
             before_store(heap, plan, address.cast());
+            bits = healed(heap, plan, Reference(bits as u32)).0.into();
         }
         std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize);
         if let Some(remembered) = plan.store_barrier.after

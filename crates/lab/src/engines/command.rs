@@ -30,14 +30,16 @@ macro_rules! command {
                 link_teavm(&mut linker, &mut store, module)?;
             } else {
                 link(&mut linker)?;
+                link_moonbit(&mut linker)?;
             }
+            let is_sized = module.get_export("sized").is_some();
             linker.define_unknown_imports_as_traps(module)?;
             let (instantiation, instance) = Time::of(|| linker.instantiate(&mut store, module));
             let instance = instance?;
-            let (run, result) = match (is_teavm, arguments.get(1)) {
-                (false, _) => call_entry(&mut store, &instance, "_start", ()),
-                (true, None) => call_entry(&mut store, &instance, "run", ()),
-                (true, Some(size)) => call_entry(&mut store, &instance, "sized", (size.parse::<i32>()?,)),
+            let (run, result) = match arguments.get(1) {
+                Some(size) if is_sized => call_entry(&mut store, &instance, "sized", (size.parse::<i32>()?,)),
+                _ if is_teavm => call_entry(&mut store, &instance, "run", ()),
+                _ => call_entry(&mut store, &instance, "_start", ()),
             }?;
             match result {
                 Err(error) if error.downcast_ref::<Exit>() != Some(&Exit(0)) => return Err(error),
@@ -93,6 +95,14 @@ macro_rules! command {
                     _ => {}
                 }
             }
+            Ok(())
+        }
+
+        /// Defines what a MoonBit program imports that only prints.
+        fn link_moonbit(linker: &mut Linker<Host>) -> Result<()> {
+            linker.func_wrap("spectest", "print_char", |mut caller: Call<'_>, unit: i32| {
+                caller.data_mut().console.push(unit as u16);
+            })?;
             Ok(())
         }
 

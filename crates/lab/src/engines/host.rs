@@ -11,7 +11,7 @@ pub(crate) const TEAVM_HEAP_OFFSET: i32 = 1 << 20;
 pub(crate) struct Host {
     /// WASI's part.
     pub(crate) wasi: Wasi,
-    /// What TeaVM's console was given, as UTF-16.
+    /// What TeaVM's console or MoonBit's was given, as UTF-16.
     pub(crate) console: Vec<u16>,
 }
 

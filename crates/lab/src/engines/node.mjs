@@ -32,7 +32,7 @@ class Exit {
   }
 }
 
-/** What the program printed: bytes through WASI, UTF-16 units through TeaVM's console. */
+/** What the program printed: bytes through WASI, UTF-16 units through TeaVM's console or MoonBit's. */
 class Output {
   chunks = [];
   units = [];
@@ -139,16 +139,21 @@ function run(module) {
   const output = new Output();
   let instance;
   const isTeaVm = WebAssembly.Module.imports(module).some((entry) => entry.module === 'teavmMemory');
-  const imports = isTeaVm ? teavm(output) : { wasi_snapshot_preview1: wasi(() => instance.exports.memory, output) };
+  const imports = isTeaVm
+    ? teavm(output)
+    : {
+        wasi_snapshot_preview1: wasi(() => instance.exports.memory, output),
+        spectest: { print_char: (unit) => output.units.push(unit) },
+      };
   const [instantiation] = timed(() => {
     instance = new WebAssembly.Instance(module, imports);
   });
   if (Number.isNaN(firstCall)) firstCall = performance.now();
   const [time] = timed(() => {
     try {
-      if (!isTeaVm) instance.exports._start();
-      else if (rest.length > 0) instance.exports.sized(Number(rest[0]));
-      else instance.exports.run();
+      if (instance.exports.sized && rest.length > 0) instance.exports.sized(Number(rest[0]));
+      else if (isTeaVm) instance.exports.run();
+      else instance.exports._start();
     } catch (error) {
       if (!(error instanceof Exit) || error.code !== 0) throw error;
     }

@@ -86,9 +86,10 @@ impl StoreOpaque {
     }
 
     /// Writes a global's bits, which belong to its type. The one way to do so, but for compiled code's.
-    pub(crate) fn write_global(&mut self, index: u32, bits: u128) {
+    pub(crate) fn write_global(&mut self, index: u32, mut bits: u128) {
         let global = &self.state.globals[index as usize];
         if global.traced {
+            bits = self.heap.current(Reference(bits as u32)).0.into();
             // SAFETY: the cell of a traced global holds a reference.
             let overwritten = unsafe { *global.cell.cast::<Reference>() };
             self.heap.before_root_store(std::iter::once(overwritten));

@@ -52,10 +52,10 @@ impl<T> Rooted<T> {
         Rooted { store: store.id, index: store.state.roots.push(reference), marker: PhantomData }
     }
 
-    /// The reference.
+    /// The reference that the object has now.
     pub(crate) fn reference(self, store: &StoreOpaque) -> Result<Reference> {
         store.check_id(self.store, "rooted reference")?;
-        store.state.roots.get(self.index)
+        store.state.roots.get(self.index).map(|reference| store.heap.current(reference))
     }
 
     /// The reference's bits.

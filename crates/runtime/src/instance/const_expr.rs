@@ -38,6 +38,7 @@ fn step(store: &mut StoreOpaque, instance: u32, op: &ConstOp) -> Result<()> {
             let (bits, ty) = store.read_global(global);
             let bits = if matches!(ty, ValueType::V128) { bits } else { bits as u64 as u128 };
             let traced = store.global(global).traced;
+            let bits = if traced { store.heap.current(Reference(bits as u32)).0.into() } else { bits };
             store.state.scratch.push((bits, traced));
         }
         ConstOp::I32Add => binary32(store, u32::wrapping_add),

@@ -235,6 +235,10 @@ mod tests {
         fn before_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
             self.references.extend(overwritten.map(|reference| reference.0));
         }
+
+        fn current(&self, stored: Reference) -> Reference {
+            stored
+        }
     }
 
     impl RootVisitor for Seen {

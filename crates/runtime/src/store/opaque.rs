@@ -328,6 +328,7 @@ impl StoreOpaque {
             return Ok(None);
         }
         let stored = &mut self.state.tables[table as usize];
+        let init = if stored.storage.is_traced() { self.heap.current(Reference(init)).0 } else { init };
         let mut grow = || {
             stored.storage.reserve(pieces.count())?;
             loop {

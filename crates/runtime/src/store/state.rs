@@ -216,7 +216,8 @@ impl StoreState {
     /// Leaves the host function that was entered last.
     pub(crate) fn exit_host(&mut self, entry: HostEntry, barrier: &mut impl RootBarrier) {
         self.host_calls -= 1;
-        self.pending_exception = entry.pending.and_then(|root| self.roots.get(root).ok());
+        let pending = entry.pending.and_then(|root| self.roots.get(root).ok());
+        self.pending_exception = pending.map(|exception| barrier.current(exception));
         self.roots.exit(entry.scope, barrier);
     }
 

@@ -39,6 +39,7 @@ pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};
 pub use barriers::StoreFrames;
+pub(crate) use code::KeptCode;
 pub use code::{CodeImage, CompileCause, CompileObserver, Compiled};
 pub use frames::{BacktraceFrame, Frame};
 pub use interrupt::{InterruptState, PollOutcome};

@@ -20,12 +20,20 @@ const ELEMENTS_IN_WORD: usize = CARDS_IN_WORD << TABLE_CARD_LOG2;
 pub trait RootBarrier {
     /// Each of these references is about to be overwritten.
     fn before_store(&mut self, overwritten: impl Iterator<Item = Reference>);
+
+    /// The reference that the object of one that is stored has now.
+    fn current(&self, stored: Reference) -> Reference;
 }
 
 impl RootBarrier for Heap {
     #[inline]
     fn before_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
         self.before_root_store(overwritten);
+    }
+
+    #[inline]
+    fn current(&self, stored: Reference) -> Reference {
+        Heap::current(self, stored)
     }
 }
 
@@ -62,6 +70,11 @@ impl TableStorage {
     /// The table's declared type.
     pub fn ty(&self) -> &TableType {
         &self.ty
+    }
+
+    /// Whether the elements are references that the collector traces.
+    pub fn is_traced(&self) -> bool {
+        self.traced
     }
 
     /// What compiled code needs to know. Changes with every successful [`grow`](Self::grow).
@@ -157,6 +170,9 @@ impl TableStorage {
         let elements = self.range(start, length)?;
         self.tell(elements, barrier);
         write(elements);
+        if self.traced {
+            elements.iter().for_each(|element| element.set(barrier.current(Reference(element.get())).0));
+        }
         self.mark_cards(start as usize, (start + length) as usize);
         Some(())
     }
@@ -263,6 +279,10 @@ mod tests {
     impl RootBarrier for Told {
         fn before_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
             self.0.extend(overwritten.map(|reference| reference.0));
+        }
+
+        fn current(&self, stored: Reference) -> Reference {
+            stored
         }
     }
 

@@ -483,7 +483,8 @@ fn arrays_whose_length_is_known_late_are_allocated_inline() -> Result<()> {
         run.call(&mut store, (120, 100))?;
         store.verify_heap()?;
         let stats = store.heap_stats();
-        assert!(stats.collections > 0);
+        // The program may be over before a cycle is.
+        assert!(stats.collections + stats.slices > 0, "{heap}");
         // Arrays with leaves come from the runtime; and there are not many long ones to a run.
         let (slow, has_leaves) = (stats.slow_allocations, stats.arrays.leaves_allocated + stats.arrays.leaves_lazy > 0);
         assert!(has_leaves || slow < 120 * 100 / 2, "{heap}: {slow} of 36000 arrays");

@@ -139,7 +139,7 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(fits, fast, &[], slow, &[]);
 
         self.b.switch_to_block(fast);
-        let handle = self.prepare_handle(slow);
+        let handle = self.prepare_handle(slow, true);
         self.b.ins().istore32(flags, next, base, run);
         let new = self.name_cell(cursor, handle);
         let address = new.address;
@@ -179,6 +179,7 @@ impl Lowering<'_, '_> {
 
     /// An element repeated to 8 bytes.
     pub(super) fn pattern(&mut self, kind: StorageKind, value: ir::Value) -> ir::Value {
+        let value = if kind == StorageKind::Ref { self.healed(value) } else { value };
         let bits = self.element_bits(value);
         let (mask, copies) = match kind.bytes() {
             1 => (0xff, 0x0101_0101_0101_0101),

@@ -17,6 +17,10 @@ pub(super) struct Code<'a> {
     pub(super) references: FxHashMap<ir::Value, Option<Value>>,
     /// Whether references change at safepoints.
     pub(super) moving: bool,
+    /// Whether objects move at safepoints, whatever becomes of references.
+    pub(super) objects_move: bool,
+    /// Where objects lie, without aliases.
+    pub(super) addresses: Vec<ir::Value>,
     pub(super) graph: ControlFlowGraph,
     /// The position of each instruction in its block, from 1 on. Parameters are defined at 0.
     pub(super) positions: FxHashMap<ir::Inst, u32>,
@@ -35,12 +39,15 @@ impl<'a> Code<'a> {
         }
         let resolve = |value: &ir::Value| function.dfg.resolve_aliases(*value);
         let references = notes.references.iter().map(|(value, &what)| (resolve(value), what)).collect();
+        let addresses = notes.addresses.iter().map(resolve).collect();
         let moving = env.plan.references_change_at_safepoints;
         Code {
             function,
             notes,
             references,
             moving,
+            objects_move: env.plan.objects_move_at_safepoints,
+            addresses,
             graph: ControlFlowGraph::with_function(function),
             positions,
             safepoints,

@@ -6,7 +6,8 @@
 //!
 //! * what is computed from a reference (the address of an object or an element) is as good as the reference;
 //! * where references change, no path leads from the definition of such a value over a safepoint to a use;
-//! * where they do not, every safepoint on such a path has the reference in its stack map;
+//! * where objects move and references do not change, the same holds of what a reference has led to;
+//! * where references do not change, every safepoint on such a path has the reference in its stack map;
 //! * a slot in a stack map has been stored to on every path, with the value that it is for, and so has a slot that is
 //!   loaded from;
 //! * there, too, no load of a reference is `readonly` or `can_move`: Cranelift would move it over a safepoint;

@@ -18,6 +18,8 @@ pub(in crate::lower) enum SlotAccess {
 pub(in crate::lower) struct Notes {
     /// Values that hold traced references, with the MIR value they are, where they are one.
     pub(in crate::lower) references: FxHashMap<ir::Value, Option<Value>>,
+    /// Where objects lie by what a reference led to: addresses, and offsets in the cage.
+    pub(in crate::lower) addresses: FxHashSet<ir::Value>,
     /// Values that may be computed from references, but are none that the collector traces, nor addresses of objects.
     pub(in crate::lower) numbers: FxHashSet<ir::Value>,
     /// Addresses within objects that lie in variables over safepoints, because another variable says whether they are

@@ -12,12 +12,25 @@ pub(super) fn check(code: &Code) -> Result<(), String> {
     if code.moving {
         check_loads(code)?;
     }
-    let derived = if code.moving { derived(code) } else { code.references.keys().copied().collect() };
-    let uses = uses(code, &derived);
+    if code.objects_move {
+        let from: Vec<_> = if code.moving { code.references.keys().copied().collect() } else { Vec::new() };
+        check_values(code, &derived(code, from.into_iter().chain(code.addresses.iter().copied())), &stale)?;
+    }
+    if !code.moving {
+        check_values(code, &code.references.keys().copied().collect(), &unmapped)?;
+    }
+    Ok(())
+}
+
+/// What is wrong with a use of a value behind a safepoint that lies behind its definition.
+type Problem = dyn Fn(&Code, ir::Value, ir::Inst) -> Result<(), String>;
+
+fn check_values(code: &Code, values: &FxHashSet<ir::Value>, problem: &Problem) -> Result<(), String> {
+    let uses = uses(code, values);
     // In the order of the values, so that the error is always the same.
     let mut values: Vec<_> = uses.keys().copied().collect();
     values.sort_unstable_by_key(|value| value.as_u32());
-    values.into_iter().try_for_each(|value| check_value(code, value, &uses[&value]))
+    values.into_iter().try_for_each(|value| check_value(code, value, &uses[&value], problem))
 }
 
 /// No load of a reference may be moved over a safepoint, by which the cell may have changed.
@@ -34,8 +47,8 @@ fn check_loads(code: &Code) -> Result<(), String> {
     Ok(())
 }
 
-/// The references, and all that is computed from them: addresses of objects and of their parts.
-fn derived(code: &Code) -> FxHashSet<ir::Value> {
+/// Values, and all that is computed from them: of references, and of addresses of objects, the addresses of their parts.
+fn derived(code: &Code, from: impl Iterator<Item = ir::Value>) -> FxHashSet<ir::Value> {
     let (function, notes) = (code.function, code.notes);
     let dfg = &function.dfg;
     // Who is computed from whom.
@@ -58,7 +71,7 @@ fn derived(code: &Code) -> FxHashSet<ir::Value> {
         }
     }
     let is_exempt = |value: &ir::Value| notes.numbers.contains(value) || notes.guarded.contains(value);
-    let mut work: Vec<_> = code.references.keys().copied().filter(|value| !is_exempt(value)).collect();
+    let mut work: Vec<_> = from.filter(|value| !is_exempt(value)).collect();
     let mut derived: FxHashSet<_> = work.iter().copied().collect();
     while let Some(value) = work.pop() {
         for &result in results.get(&value).into_iter().flatten() {
@@ -134,7 +147,7 @@ fn uses(code: &Code, values: &FxHashSet<ir::Value>) -> Uses {
 }
 
 /// Explores from each use back to the definition, and looks at the safepoints on the way.
-fn check_value(code: &Code, value: ir::Value, uses: &[(ir::Block, u32)]) -> Result<(), String> {
+fn check_value(code: &Code, value: ir::Value, uses: &[(ir::Block, u32)], problem: &Problem) -> Result<(), String> {
     let (def_block, defined) = match code.function.dfg.value_def(value) {
         ir::ValueDef::Result(inst, _) => {
             (code.function.layout.inst_block(inst).expect("a definition in the function"), code.positions[&inst])
@@ -149,7 +162,7 @@ fn check_value(code: &Code, value: ir::Value, uses: &[(ir::Block, u32)]) -> Resu
         for &safepoint in &code.safepoints[&block] {
             let at = code.positions[&safepoint];
             if at <= position && !(is_defining && at <= defined) {
-                check_crossing(code, value, safepoint)?;
+                problem(code, value, safepoint)?;
             }
         }
         if is_defining {
@@ -164,14 +177,16 @@ fn check_value(code: &Code, value: ir::Value, uses: &[(ir::Block, u32)]) -> Resu
     Ok(())
 }
 
-/// A value is used behind a safepoint that lies behind its definition.
-fn check_crossing(code: &Code, value: ir::Value, safepoint: ir::Inst) -> Result<(), String> {
-    if code.moving {
-        return Err(format!(
-            "{value} is a reference or an address within an object, which {} may change, and is used behind it",
-            code.show(safepoint)
-        ));
-    }
+/// The collector may have moved the object.
+fn stale(code: &Code, value: ir::Value, safepoint: ir::Inst) -> Result<(), String> {
+    Err(format!(
+        "{value} is a reference or an address within an object, which {} may change, and is used behind it",
+        code.show(safepoint)
+    ))
+}
+
+/// The collector has not found the reference, unless the stack map says where it is.
+fn unmapped(code: &Code, value: ir::Value, safepoint: ir::Inst) -> Result<(), String> {
     let Some(&Some(reference)) = code.references.get(&value) else { return Ok(()) };
     let is_found = code.notes.maps.get(&safepoint).is_some_and(|map| map.iter().any(|&(_, found)| found == reference));
     if is_found {

@@ -38,10 +38,10 @@ impl Attributes for GenerationalParams {
             Full::Incremental(_) => Some(SnapshotPlan::IN_CONTEXT),
             Full::Stop => None,
         };
-        BarrierPlan { before, after: Some(remembered) }
+        BarrierPlan { before, heal: None, after: Some(remembered) }
     }
 
-    fn changes_references(&self) -> bool {
+    fn moves_objects(&self, _references: References) -> bool {
         true
     }
 

@@ -195,6 +195,8 @@ impl Generational {
             marked_objects: progress.survivors,
             promoted_bytes: progress.promoted.bytes,
             promoted_objects: progress.promoted.objects,
+            moved_objects: 0,
+            moved_bytes: 0,
             aging_bytes: self.nursery.kept_bytes(),
             freed_handles: 0,
             dropped_externals: self.core.externals.dead_count() as u64,

@@ -39,7 +39,8 @@ use thread::Place;
 impl<M: ReferenceModel> Core<M> {
     /// Whether a helper is to mark now.
     pub(crate) fn is_helper_wanted(&mut self) -> bool {
-        self.helper.is_wanted(self.pacer.size())
+        // Whoever heals writes to objects, which the mutator may be writing to.
+        !(M::FORWARDS && self.has_stale) && self.helper.is_wanted(self.pacer.size())
     }
 
     /// Gives all that is to be marked to the helper, if there is to be one. With `ages`, young objects are left out.

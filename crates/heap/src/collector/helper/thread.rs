@@ -56,7 +56,8 @@ impl Job {
     fn mark_some<M: ReferenceModel>(&mut self) -> Done {
         let Some(Place { heap, types, spines, ages }) = &self.place else { return Done::Yes };
         let (ages, stack) = (ages.as_ref(), &mut self.stack);
-        let mut marker = Marker { heap: *heap, types, stack, spines: *spines, ages, model: PhantomData::<M> };
+        let (heap, spines) = (*heap, *spines);
+        let mut marker = Marker { heap, types, stack, spines, ages, heals: false, model: PhantomData::<M> };
         if self.overwritten.is_empty() {
             return marker.step(&mut Budget::units(BATCH));
         }

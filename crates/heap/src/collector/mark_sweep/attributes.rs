@@ -11,7 +11,10 @@ pub(crate) struct MarkSweepAttributes;
 
 impl Attributes for MarkSweepAttributes {
     fn references(&self) -> Taken<References> {
-        Taken { values: References::ALL, because: "moves nothing" }
+        Taken {
+            values: &[References::Direct, References::ThinHandles, References::FatHandles, References::UniHandles],
+            because: "moves nothing",
+        }
     }
 
     fn zeroing(&self) -> Taken<Zeroing> {
@@ -30,7 +33,7 @@ impl Attributes for MarkSweepAttributes {
         BarrierPlan::NONE
     }
 
-    fn changes_references(&self) -> bool {
+    fn moves_objects(&self, _references: References) -> bool {
         false
     }
 

@@ -25,7 +25,7 @@ use crate::roots::Roots;
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
-use crate::types::TypeId;
+use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,13 +57,15 @@ impl<M: ReferenceModel> MarkSweep<M> {
         }
     }
 
-    /// Takes a free cell, with the model prepared; `None` where there is no memory for one of them.
-    pub(crate) fn try_take(&mut self, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
+    /// Takes a free cell for an object of type `id`, with the model prepared; `None` where there is no memory for one of
+    /// them.
+    pub(crate) fn try_take(&mut self, id: TypeId, class: Option<usize>, bytes: u32, contents: Contents) -> Option<u32> {
         let core = &mut self.core;
-        if !core.model.prepare(&mut core.pool, &mut core.context) {
+        let is_array = M::HANDLES && core.types.record(id).kind == TypeKind::Array as u32;
+        if !core.model.prepare(&mut core.pool, &mut core.context, is_array) {
             // Dead objects that have not been swept still own handles.
             core.small.release_all_dead(&mut core.pool, &mut core.model, false);
-            if !core.model.prepare(&mut core.pool, &mut core.context) {
+            if !core.model.prepare(&mut core.pool, &mut core.context, is_array) {
                 return None;
             }
         }
@@ -116,7 +118,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             collected = true;
         }
         loop {
-            if let Some(object) = self.try_take(class, bytes, contents) {
+            if let Some(object) = self.try_take(id, class, bytes, contents) {
                 let core = &mut self.core;
                 core.stats.slow_allocations += 1;
                 core.stats.large_allocations += class.is_none() as u64;
@@ -208,6 +210,8 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             concurrent_marking: Duration::ZERO,
             promoted_bytes: 0,
             promoted_objects: 0,
+            moved_objects: 0,
+            moved_bytes: 0,
             aging_bytes: 0,
             marked_objects: core.stats.live_objects,
             freed_handles: core.model.take_released(),

@@ -77,6 +77,9 @@ impl<M: ReferenceModel> MarkSweep<M> {
                 let cell = core.small.classes.cell(info.class as usize);
                 for object in (start..=start + BLOCK_BYTES - cell).step_by(cell as usize) {
                     marked += core.pool.marks.get(object) as u32;
+                    if self.is_taken(object) && walk.check_old_copy(object)? {
+                        continue;
+                    }
                     if self.is_taken(object) {
                         walk.check_object(object, Place::Cell(info.class as usize), &mut |_, _| Ok(()))?;
                     } else if core.pool.marks.get(object) {

@@ -11,7 +11,7 @@ pub(crate) struct RealtimeAttributes;
 
 impl Attributes for RealtimeAttributes {
     fn references(&self) -> Taken<References> {
-        Taken { values: &[References::Direct], because: "marks in slices" }
+        Taken { values: References::ALL, because: "marks in slices" }
     }
 
     fn zeroing(&self) -> Taken<Zeroing> {
@@ -23,11 +23,11 @@ impl Attributes for RealtimeAttributes {
     }
 
     fn store_barrier(&self) -> BarrierPlan {
-        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), after: None }
+        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), heal: None, after: None }
     }
 
-    fn changes_references(&self) -> bool {
-        false
+    fn moves_objects(&self, references: References) -> bool {
+        references.plan().lets_objects_move()
     }
 
     fn is_generational(&self) -> bool {

@@ -113,6 +113,9 @@ impl<M: ReferenceModel> Realtime<M> {
             }
             self.terminate();
         }
+        if self.cycle.heal(&mut self.mark_sweep.core, roots, budget) == Done::No {
+            return Done::No;
+        }
         self.cycle.sweep(&mut self.mark_sweep.core, budget)
     }
 
@@ -205,7 +208,9 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
 
     #[inline]
     fn barrier(&self, _object: u32) -> Record {
-        Record { is_marking: self.cycle.is_marking() }
+        let heals = M::FORWARDS && self.core.has_stale;
+        let heal = if heals { M::PLAN.heal().map(|plan| plan.forwarding_offset) } else { None };
+        Record { is_marking: self.cycle.is_marking(), heal }
     }
 
     fn allocate(
@@ -223,7 +228,7 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
             self.keep_schedule(roots);
             self.next_look = self.core.pacer.allocated_total() + LOOK_BYTES;
         }
-        let Some(object) = self.with_memory(roots, |heap| heap.try_take(class, bytes, contents)) else {
+        let Some(object) = self.with_memory(roots, |heap| heap.try_take(id, class, bytes, contents)) else {
             return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
         };
         let core = &mut self.core;

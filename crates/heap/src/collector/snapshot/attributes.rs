@@ -11,7 +11,7 @@ pub(crate) struct SnapshotAttributes;
 
 impl Attributes for SnapshotAttributes {
     fn references(&self) -> Taken<References> {
-        MarkSweepAttributes.references()
+        Taken { values: &[References::Direct, References::ThinHandles], because: "is for tests" }
     }
 
     fn zeroing(&self) -> Taken<Zeroing> {
@@ -23,10 +23,10 @@ impl Attributes for SnapshotAttributes {
     }
 
     fn store_barrier(&self) -> BarrierPlan {
-        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), after: None }
+        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), heal: None, after: None }
     }
 
-    fn changes_references(&self) -> bool {
+    fn moves_objects(&self, _references: References) -> bool {
         false
     }
 

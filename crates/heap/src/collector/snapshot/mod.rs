@@ -199,7 +199,10 @@ impl<M: ReferenceModel> Snapshot<M> {
             return false;
         }
         let has_room = |run: BumpRun| run.cursor < run.limit;
-        let has_handle = M::PLAN.handles.is_none() || has_room(core.context.handle_run_now());
+        let has_handle = M::PLAN.handles.is_none_or(|plan| {
+            let is_lacking = |of_arrays: bool| !has_room(core.context.handle_run_now(of_arrays));
+            !is_lacking(false) && !(plan.has_array_handles() && is_lacking(true))
+        });
         has_handle && core.small.classes.of(bytes).is_some_and(|class| has_room(core.context.run_now(class)))
     }
 
@@ -226,7 +229,7 @@ impl<M: ReferenceModel> Collect for Snapshot<M> {
     }
 
     fn barrier(&self, _object: u32) -> Record {
-        Record { is_marking: self.cycle.is_some() }
+        Record { is_marking: self.cycle.is_some(), heal: None }
     }
 
     fn allocate(

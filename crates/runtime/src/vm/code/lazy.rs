@@ -26,6 +26,7 @@ use legato_compiler::{OnDemand, Tier};
 use rustc_hash::FxHashMap;
 
 use super::ahead;
+use super::kept::{Found, KeptCode};
 use super::parts::{Part, Parts};
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
@@ -64,6 +65,8 @@ pub struct Compiled<'a> {
     pub quickly: bool,
     /// Why it was compiled.
     pub cause: CompileCause,
+    /// Whether its code was kept by an earlier process, and has only been loaded.
+    pub kept: bool,
 }
 
 /// Why a function was compiled.
@@ -90,6 +93,7 @@ pub(super) struct Lazy {
     /// Some function is no longer being compiled.
     finished: Condvar,
     observer: Option<Arc<CompileObserver>>,
+    pub(super) kept: KeptCode,
 }
 
 struct State {
@@ -139,6 +143,7 @@ impl Lazy {
     pub(super) fn new(
         compiler: OnDemand,
         observer: Option<Arc<CompileObserver>>,
+        kept: KeptCode,
         parts: Arc<Parts>,
     ) -> Result<Arc<Lazy>, Error> {
         let count = compiler.sources().len();
@@ -153,7 +158,7 @@ impl Lazy {
         let finished = Condvar::new();
         let lazy = Arc::new_cyclic(|me| {
             let me = Weak::clone(me);
-            Lazy { me, memory, compiler, parts, state, finished, observer }
+            Lazy { me, memory, compiler, parts, state, finished, observer, kept }
         });
         let head = TableHead { first_call: arch::FIRST_CALL, lazy: &*lazy };
         // SAFETY: the data is writable, long enough, and nobody else knows it yet.
@@ -294,8 +299,9 @@ impl Lazy {
         let imported = self.compiler.info().imported_functions;
         let tier = self.compiler.first_tier(FuncIndex(imported + defined as u32));
         let (progress, result) = match self.compile_in(defined, tier, cause) {
-            Ok((offset, code)) => {
-                let mut callees: Vec<u32> = code
+            Ok((offset, found)) => {
+                let mut callees: Vec<u32> = found
+                    .code
                     .symbols()
                     .filter_map(|symbol| match symbol {
                         Symbol::Function(index) => Some(index - imported),
@@ -303,7 +309,7 @@ impl Lazy {
                     })
                     .collect();
                 callees.dedup();
-                (Progress::Ready(Ready { offset, tier, callees: callees.into() }), Ok(()))
+                (Progress::Ready(Ready { offset, tier: found.tier, callees: callees.into() }), Ok(()))
             }
             Err(error) => {
                 let reason: Arc<str> = format!("cannot compile a function at its first call: {error:#}").into();
@@ -325,26 +331,27 @@ impl Lazy {
         }
     }
 
-    /// Compiles a function and puts it in place.
-    fn compile_in(&self, defined: usize, tier: Tier, cause: CompileCause) -> anyhow::Result<(u32, FunctionCode)> {
+    /// Compiles a function, or finds code of that tier or a better one that was kept, and puts it in place. Returns its
+    /// offset.
+    fn compile_in(&self, defined: usize, tier: Tier, cause: CompileCause) -> anyhow::Result<(u32, Found)> {
         let start = Instant::now();
         let function = self.compiler.info().imported_functions + defined as u32;
-        let code = self.compiler.compile(Symbol::Function(function), tier)?;
-        let offset = self.publish(Symbol::Function(function), tier, &code)?;
+        let found = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
+        let offset = self.publish(Symbol::Function(function), found.tier, &found.code)?;
         if let Some(observer) = &self.observer {
             let names = &self.compiler.info().names.functions;
             let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
-            let (time, bytes, quickly) = (start.elapsed(), code.length(), tier == Tier::Quick);
-            observer(&Compiled { function, name, start, time, bytes, quickly, cause });
+            let (time, bytes, quickly) = (start.elapsed(), found.code.length(), found.tier == Tier::Quick);
+            observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
         }
-        Ok((offset, code))
+        Ok((offset, found))
     }
 
     /// Puts compiled code in place; returns its offset.
     fn publish(&self, symbol: Symbol, tier: Tier, code: &FunctionCode) -> anyhow::Result<u32> {
         for called in code.symbols() {
             if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
-                let trampoline = self.compiler.compile(called, Tier::Optimized)?;
+                let trampoline = self.kept.code(called, Tier::Optimized, &self.compiler)?.code;
                 self.publish(called, Tier::Optimized, &trampoline)?;
             }
         }

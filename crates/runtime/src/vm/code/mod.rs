@@ -1,6 +1,7 @@
 //! A compiled module in executable memory, and the tables that say what its addresses mean.
 
 mod ahead;
+mod kept;
 mod lazy;
 mod parts;
 
@@ -13,6 +14,7 @@ use legato_compiler::module::FuncIndex;
 use legato_compiler::{CompileError, OnDemand};
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::kept::KeptCode;
 use self::lazy::Lazy;
 pub(crate) use self::lazy::first_called;
 pub use self::lazy::{CompileCause, CompileObserver, Compiled};
@@ -70,17 +72,22 @@ impl CodeImage {
     /// Whether functions can be compiled when they are called, on this processor.
     pub(crate) const CAN_BE_LAZY: bool = arch::FIRST_CALL.is_some();
 
-    /// Makes a module ready whose functions are compiled when they are called, and told to the observer.
+    /// Makes a module ready whose functions are compiled when they are called, and told to the observer, unless their
+    /// code is kept.
     ///
     /// # Errors
     /// If the system refuses memory.
-    pub(crate) fn lazy(compiler: OnDemand, observer: Option<Arc<CompileObserver>>) -> Result<Arc<CodeImage>, Error> {
+    pub(crate) fn lazy(
+        compiler: OnDemand,
+        observer: Option<Arc<CompileObserver>>,
+        kept: KeptCode,
+    ) -> Result<Arc<CodeImage>, Error> {
         signals::install()?;
         let module = compiler.declarations();
         let sources: Vec<u32> = compiler.sources().collect();
         // Each function twice, and two trampolines for each builtin.
         let parts = Arc::new(Parts::new(2 * sources.len() + 2 * module.builtins.len()));
-        let lazy = Lazy::new(compiler, observer, Arc::clone(&parts))?;
+        let lazy = Lazy::new(compiler, observer, kept, Arc::clone(&parts))?;
         Ok(CodeImage::register(Memory::Lazy(lazy), module, parts, sources))
     }
 
@@ -90,6 +97,14 @@ impl CodeImage {
         let image = Arc::new(CodeImage { memory, module, parts, sources, trampolines });
         registry::register(&image);
         image
+    }
+
+    /// What has been compiled function by function, where that is to be kept and something has been added.
+    pub(crate) fn code_to_be_kept(&self) -> Option<Vec<u8>> {
+        match &self.memory {
+            Memory::Whole(..) => None,
+            Memory::Lazy(lazy) => lazy.kept.contents(),
+        }
     }
 
     /// The module's declarations. Its code, functions and tables are empty: the image answers for them.

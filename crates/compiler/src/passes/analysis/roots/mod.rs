@@ -123,7 +123,7 @@ pub(crate) fn plan_roots(
     }
     let live_in = references.live_in(mir, cfg);
     let crossings = Crossings::find(mir, order, &references, &live_in, entry_check, safepoints);
-    let reloads = heap.moves_objects.then(|| Reloads::find(mir, cfg, &references, &crossings, safepoints));
+    let reloads = heap.references_change.then(|| Reloads::find(mir, cfg, &references, &crossings, safepoints));
     crossings.colour(mir, order, references, &live_in, reloads)
 }
 

@@ -1,0 +1,25 @@
+//! Fat handles (Handles Revisited, section 3.2): a handle holds what the header does. That of a struct is its type and
+//! the object's offset, that of an array its length besides: they have different sizes, and so spaces of their own.
+//!
+//! The object has type and length too, so that whatever walks the heap finds them without the handle.
+
+use super::handles::{HandleLayout, Handles};
+use super::uni_handles::Uni;
+use crate::plan::{HandlePlan, HandleRun, HeaderWord, MutatorContext, ReferencePlan};
+
+/// Type and object, and of an array the length.
+#[derive(Debug, Default)]
+pub(crate) struct Fat;
+
+pub(crate) type FatHandles = Handles<Fat>;
+
+impl HandleLayout for Fat {
+    const PLAN: ReferencePlan = ReferencePlan {
+        array_length: HeaderWord::AtReference { offset: 8 },
+        handles: Some(HandlePlan {
+            structs: HandleRun { bytes: 8, run_offset: MutatorContext::HANDLE_RUN_OFFSET },
+            arrays: HandleRun { bytes: 16, run_offset: MutatorContext::ARRAY_HANDLE_RUN_OFFSET },
+        }),
+        ..Uni::PLAN
+    };
+}

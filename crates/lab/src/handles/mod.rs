@@ -1,0 +1,158 @@
+//! What reference models cost and save: the experiments of Handles Revisited (section 6) on this machine.
+//!
+//! * `programs`: the examples that live on objects, under each model over Brooks forwarding: time (tables 2 and 3), and
+//!   peak memory.
+//! * `counters`: cycles, what the collector takes of the time, what it moves (tables 4 to 6), and what handles occupy.
+//! * `fragmentation`: what is left of a heap of which most has been freed at random.
+//!
+//! Each with the paper's parameters, and with those that a user has by default.
+
+mod counters;
+mod fragmentation;
+
+use crate::heaps::{self, Comparison, Configuration, Runs};
+use crate::programs::{PROGRAMS, Program};
+use crate::tables::Report;
+use anyhow::ensure;
+use legato_heap::references::References;
+use std::path::PathBuf;
+
+/// The paper's parameters (section 5.1), but for the maximum, which is the same for all models.
+const PAPER: &str = "quantum=500us,utilisation=70,window=10ms,trigger=half,defragment=eager,helpers=0,\
+                     arrays=arraylets,leaf=2K,lazy=off,max=512M";
+
+/// What to measure, and how often. Without a choice of experiments it is the programs with the usual parameters.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// With the paper's parameters, in place of the usual ones.
+    #[arg(long)]
+    pub paper: bool,
+    /// Cycles, the collector's time, what is moved, what handles occupy.
+    #[arg(long)]
+    pub counters: bool,
+    /// A heap of which most is freed at random: what compaction gives back.
+    #[arg(long)]
+    pub fragmentation: bool,
+    /// Runs of each program under each model, in turns.
+    #[arg(long, default_value_t = 10)]
+    pub pairs: usize,
+    /// Only programs whose name contains one of these.
+    #[arg(long, value_delimiter = ',', value_name = "PART,...")]
+    pub filter: Vec<String>,
+    /// The folder with the example programs.
+    #[arg(long, default_value = "examples", value_name = "DIR")]
+    pub examples: PathBuf,
+    /// Run everything at its smallest size: to see that it works.
+    #[arg(long)]
+    pub smallest: bool,
+    /// Further options of every heap: see `legato run --help`.
+    #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
+    pub heap: Vec<String>,
+    /// Print the report as JSON, all runs included.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Options {
+    fn runs(&self) -> Runs<'_> {
+        Runs { examples: &self.examples, pairs: self.pairs, smallest: self.smallest }
+    }
+
+    /// The heaps: Brooks forwarding, and every other model.
+    fn models(&self) -> Comparison {
+        let parameters = if self.paper { PAPER } else { "" };
+        let heap = |model: &References| {
+            let own = format!("collector=realtime,references={},{parameters}", model.name());
+            // Nothing can be moved there, however eagerly.
+            let own = if *model == References::Direct { own.replace("defragment=eager,", "") } else { own };
+            Configuration::new(model.name(), &own, &self.heap)
+        };
+        let (baseline, others) = References::ALL.iter().partition(|&&model| model == References::Brooks);
+        let [baseline, others]: [Vec<&References>; 2] = [baseline, others];
+        Comparison {
+            experiment: if self.paper { "the paper's parameters" } else { "the usual parameters" }.into(),
+            baseline: heap(baseline[0]),
+            others: others.into_iter().map(heap).map(demanding).collect(),
+        }
+    }
+}
+
+/// A model with what is demanded of it over Brooks forwarding.
+fn demanding(model: Configuration) -> Configuration {
+    match model.name.as_str() {
+        "uni-handles" => Configuration { mean: Some(1.0), ..model },
+        _ => model,
+    }
+}
+
+/// Measures what the options ask for. What cannot be measured becomes a row with its error.
+///
+/// # Errors
+/// If an option is wrong, or there is no place for files.
+pub fn run(options: &Options) -> anyhow::Result<Report> {
+    ensure!(options.pairs > 0, "--pairs must be at least 1");
+    let mut report = Report::new(options.pairs);
+    let models = options.models();
+    let wants = |title: &str| options.filter.is_empty() || options.filter.iter().any(|part| title.contains(part));
+    let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| wants(&program.title())).collect();
+    if options.counters || !options.fragmentation {
+        ensure!(!programs.is_empty(), "no program's name contains any of: {}", options.filter.join(", "));
+    }
+    if !options.counters && !options.fragmentation {
+        heaps::compare(&models, &programs, &options.runs(), &mut report)?;
+    }
+    if options.counters {
+        counters::count(&models, &programs, options, &mut report);
+    }
+    if options.fragmentation {
+        fragmentation::measure(&models, options.smallest, &mut report);
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(counters: bool, fragmentation: bool, paper: bool) -> Options {
+        Options {
+            paper,
+            counters,
+            fragmentation,
+            pairs: 1,
+            filter: Vec::new(),
+            examples: "nowhere".into(),
+            smallest: true,
+            heap: Vec::new(),
+            json: false,
+        }
+    }
+
+    #[test]
+    fn every_model_is_a_heap_with_either_parameters() {
+        for paper in [false, true] {
+            let models = options(false, false, paper).models();
+            let (usable, failed) = models.usable();
+            assert_eq!((usable.len(), failed.len()), (References::ALL.len(), 0));
+        }
+    }
+
+    /// A heap that compacts has little more than what lives in it; one that does not has kept most blocks.
+    #[test]
+    fn compaction_gives_memory_back() {
+        let report = run(&options(false, true, false)).unwrap();
+        let table = &report.tables[0];
+        for row in &table.rows {
+            let [live, used, handles] = [0, 3, 4].map(|column| row.runs[column][0]);
+            let used = (used - handles) / live;
+            assert_eq!(used < 1.25, row.subject != "direct", "{} uses {used} times what lives", row.subject);
+        }
+        assert_eq!(table.rows.len(), References::ALL.len());
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_a_row_with_its_reason() {
+        let report = run(&options(true, false, false)).unwrap();
+        assert!(!report.is_complete());
+    }
+}

@@ -1,0 +1,95 @@
+//! What crosses between program and host as an opaque reference.
+
+use anyhow::{Context, Result, ensure};
+use legato::{AnyRef, AsContextMut, Caller, ExternRef, Func, OwnedRooted, Rooted, Val};
+
+/// A reference to a host value, as imports take it.
+pub(crate) type Opaque = Option<Rooted<ExternRef>>;
+
+/// A string that the program is making, one UTF-16 code unit after the other.
+pub(crate) struct StringBuilder(pub Vec<u16>);
+
+/// A string: UTF-16 code units.
+#[derive(Clone)]
+pub(crate) struct Text(pub Vec<u16>);
+
+/// Bytes that the program is making.
+pub(crate) struct BytesBuilder(pub Vec<u8>);
+
+/// Bytes.
+#[derive(Clone)]
+pub(crate) struct Bytes(pub Vec<u8>);
+
+/// Strings.
+#[derive(Clone)]
+pub(crate) struct Texts(pub Vec<Text>);
+
+/// A place in a sequence that the program reads element by element.
+pub(crate) struct Cursor<T> {
+    pub elements: Vec<T>,
+    pub next: usize,
+}
+
+impl<T: Clone> Cursor<T> {
+    pub fn new(elements: Vec<T>) -> Self {
+        Cursor { elements, next: 0 }
+    }
+
+    /// The next element, until there is none.
+    pub fn read(&mut self) -> Option<T> {
+        let element = self.elements.get(self.next)?.clone();
+        self.next += 1;
+        Some(element)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Text(text.encode_utf16().collect())
+    }
+}
+
+impl Text {
+    /// The string in UTF-8; halves of surrogate pairs are replaced.
+    pub fn to_utf8(&self) -> String {
+        String::from_utf16_lossy(&self.0)
+    }
+}
+
+/// A function of the program with what it has captured: what the program hands to a host function that wants to call
+/// it back. It is the value behind an `externref`.
+pub struct Closure {
+    /// Takes what was captured, then the arguments.
+    function: Func,
+    captured: Option<OwnedRooted<AnyRef>>,
+}
+
+impl Closure {
+    /// Makes one of what `moonbit:ffi.make_closure` was given.
+    pub(crate) fn new(mut store: impl AsContextMut, params: &[Val]) -> Result<Closure> {
+        let [Val::FuncRef(Some(function)), Val::AnyRef(captured)] = params else {
+            anyhow::bail!("make_closure takes a function and what it has captured");
+        };
+        let captured = captured.map(|captured| captured.to_owned_rooted(&mut store)).transpose()?;
+        Ok(Closure { function: *function, captured })
+    }
+
+    /// The program's function, and its first argument. The others are the caller's.
+    pub fn function(&self, mut store: impl AsContextMut) -> (Func, Val) {
+        (self.function, Val::AnyRef(self.captured.as_ref().map(|captured| captured.to_rooted(&mut store))))
+    }
+}
+
+/// Hands a value to the program.
+pub(crate) fn give<T: 'static, V: Send + Sync + 'static>(caller: &mut Caller<'_, T>, value: V) -> Result<Opaque> {
+    ExternRef::new(caller, value).map(Some)
+}
+
+/// A value that the program hands back.
+pub(crate) fn take<'a, T: 'static, V: 'static>(caller: &'a mut Caller<'_, T>, value: Opaque) -> Result<&'a mut V> {
+    let reference = value.context("a null reference was given for a value of the host")?;
+    let value = reference.data_mut(caller)?;
+    let value = value.and_then(|value| value.downcast_mut());
+    ensure!(value.is_some(), "a value of the host was given where another kind of value belongs");
+    value.context("a value of the host")
+}
