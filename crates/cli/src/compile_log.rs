@@ -32,16 +32,13 @@ fn line(start: Instant, compiled: &Compiled<'_>) -> String {
     let at = compiled.start.saturating_duration_since(start).as_secs_f64() * 1e3;
     let took = compiled.time.as_secs_f64() * 1e3;
     let name = compiled.name.map(|name| format!(" {name}")).unwrap_or_default();
-    let tier = match (compiled.kept, compiled.quickly) {
-        (true, _) => "from the cache",
-        (false, true) => "quick",
-        (false, false) => "optimised",
-    };
+    let tier = if compiled.quickly { "quick" } else { "optimised" };
+    let kept = if compiled.kept { " from the cache" } else { "" };
     let cause = match compiled.cause {
         CompileCause::Called => "called",
         CompileCause::Ahead => "ahead",
         CompileCause::Often => "called often",
     };
     let Compiled { function, bytes, .. } = compiled;
-    format!("[compile] {at:.3} ms: function {function}{name}: {tier}, {took:.3} ms, {bytes} bytes, {cause}\n")
+    format!("[compile] {at:.3} ms: function {function}{name}: {tier}{kept}, {took:.3} ms, {bytes} bytes, {cause}\n")
 }

@@ -7,14 +7,25 @@ use legato_compiler::{OnDemand, Tier};
 use rustc_hash::FxHashMap;
 use serde_bytes::ByteBuf;
 
-/// The code of a symbol, compiled so.
-type Piece = ((Symbol, Tier), ByteBuf);
+/// What code is kept by. Trampolines are all [`Tier::Optimized`].
+type Key = (Symbol, Tier);
+
+/// Code with its key.
+type Piece = (Key, ByteBuf);
+
+/// The code that a symbol stands for.
+pub(super) struct Found {
+    pub(super) code: FunctionCode,
+    pub(super) tier: Tier,
+    /// Whether it was kept; otherwise it has been compiled now.
+    pub(super) kept: bool,
+}
 
 /// What has been compiled of a module so far, by this process and by earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCode {
     /// From earlier ones.
-    found: FxHashMap<(Symbol, Tier), ByteBuf>,
+    found: FxHashMap<Key, ByteBuf>,
     /// By this one; `None` where nobody is going to ask.
     compiled: Option<Mutex<Vec<Piece>>>,
 }
@@ -27,18 +38,16 @@ impl KeptCode {
         KeptCode { found: found.unwrap_or_default().into_iter().collect(), compiled: Some(Mutex::default()) }
     }
 
-    /// Whether there is optimised code of a symbol.
-    pub(super) fn is_optimized(&self, symbol: Symbol) -> bool {
-        self.found.contains_key(&(symbol, Tier::Optimized))
-    }
-
-    /// The code that a symbol stands for, and whether it was kept; otherwise it is compiled now.
+    /// The code that a symbol stands for, of this tier or a better one that was kept.
     ///
     /// # Errors
     /// The compiler refuses it.
-    pub(super) fn code(&self, symbol: Symbol, tier: Tier, compiler: &OnDemand) -> anyhow::Result<(FunctionCode, bool)> {
-        if let Some(code) = self.found.get(&(symbol, tier)).and_then(|bytes| FunctionCode::from_bytes(bytes)) {
-            return Ok((code, true));
+    pub(super) fn code(&self, symbol: Symbol, tier: Tier, compiler: &OnDemand) -> anyhow::Result<Found> {
+        for better in [Tier::Optimized, tier] {
+            let bytes = self.found.get(&(symbol, better));
+            if let Some(code) = bytes.and_then(|bytes| FunctionCode::from_bytes(bytes)) {
+                return Ok(Found { code, tier: better, kept: true });
+            }
         }
         let code = compiler.compile(symbol, tier)?;
         if let Some(compiled) = &self.compiled
@@ -46,7 +55,7 @@ impl KeptCode {
         {
             compiled.lock().unwrap_or_else(PoisonError::into_inner).push(((symbol, tier), ByteBuf::from(bytes)));
         }
-        Ok((code, false))
+        Ok(Found { code, tier, kept: false })
     }
 
     /// All that there is, for [`from_contents`](Self::from_contents), but for what there is better code of; `None`
@@ -56,8 +65,8 @@ impl KeptCode {
         if compiled.is_empty() {
             return None;
         }
-        let mut all: FxHashMap<_, _> =
-            self.found.iter().chain(compiled.iter().map(|(key, bytes)| (key, bytes))).collect();
+        let added = compiled.iter().map(|(key, bytes)| (key, bytes));
+        let mut all: FxHashMap<_, _> = self.found.iter().chain(added).collect();
         let optimized: Vec<Symbol> =
             all.keys().filter(|(_, tier)| *tier == Tier::Optimized).map(|(symbol, _)| *symbol).collect();
         optimized.iter().for_each(|&symbol| _ = all.remove(&(symbol, Tier::Quick)));

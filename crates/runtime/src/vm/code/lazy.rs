@@ -26,7 +26,7 @@ use legato_compiler::{OnDemand, Tier};
 use rustc_hash::FxHashMap;
 
 use super::ahead;
-use super::kept::KeptCode;
+use super::kept::{Found, KeptCode};
 use super::parts::{Part, Parts};
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
@@ -63,10 +63,10 @@ pub struct Compiled<'a> {
     pub bytes: usize,
     /// Whether it was compiled quickly, without most optimisations.
     pub quickly: bool,
-    /// Whether its code was kept by an earlier process, and has only been loaded.
-    pub kept: bool,
     /// Why it was compiled.
     pub cause: CompileCause,
+    /// Whether its code was kept by an earlier process, and has only been loaded.
+    pub kept: bool,
 }
 
 /// Why a function was compiled.
@@ -297,12 +297,11 @@ impl Lazy {
         drop(state);
         let claim = Claim { lazy: self, defined };
         let imported = self.compiler.info().imported_functions;
-        let index = imported + defined as u32;
-        let kept = self.kept.is_optimized(Symbol::Function(index));
-        let tier = if kept { Tier::Optimized } else { self.compiler.first_tier(FuncIndex(index)) };
+        let tier = self.compiler.first_tier(FuncIndex(imported + defined as u32));
         let (progress, result) = match self.compile_in(defined, tier, cause) {
-            Ok((offset, code)) => {
-                let mut callees: Vec<u32> = code
+            Ok((offset, found)) => {
+                let mut callees: Vec<u32> = found
+                    .code
                     .symbols()
                     .filter_map(|symbol| match symbol {
                         Symbol::Function(index) => Some(index - imported),
@@ -310,7 +309,7 @@ impl Lazy {
                     })
                     .collect();
                 callees.dedup();
-                (Progress::Ready(Ready { offset, tier, callees: callees.into() }), Ok(()))
+                (Progress::Ready(Ready { offset, tier: found.tier, callees: callees.into() }), Ok(()))
             }
             Err(error) => {
                 let reason: Arc<str> = format!("cannot compile a function at its first call: {error:#}").into();
@@ -332,26 +331,27 @@ impl Lazy {
         }
     }
 
-    /// Compiles a function and puts it in place.
-    fn compile_in(&self, defined: usize, tier: Tier, cause: CompileCause) -> anyhow::Result<(u32, FunctionCode)> {
+    /// Compiles a function, or finds code of that tier or a better one that was kept, and puts it in place. Returns its
+    /// offset.
+    fn compile_in(&self, defined: usize, tier: Tier, cause: CompileCause) -> anyhow::Result<(u32, Found)> {
         let start = Instant::now();
         let function = self.compiler.info().imported_functions + defined as u32;
-        let (code, kept) = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
-        let offset = self.publish(Symbol::Function(function), tier, &code)?;
+        let found = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
+        let offset = self.publish(Symbol::Function(function), found.tier, &found.code)?;
         if let Some(observer) = &self.observer {
             let names = &self.compiler.info().names.functions;
             let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
-            let (time, bytes, quickly) = (start.elapsed(), code.length(), tier == Tier::Quick);
-            observer(&Compiled { function, name, start, time, bytes, quickly, kept, cause });
+            let (time, bytes, quickly) = (start.elapsed(), found.code.length(), found.tier == Tier::Quick);
+            observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
         }
-        Ok((offset, code))
+        Ok((offset, found))
     }
 
     /// Puts compiled code in place; returns its offset.
     fn publish(&self, symbol: Symbol, tier: Tier, code: &FunctionCode) -> anyhow::Result<u32> {
         for called in code.symbols() {
             if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
-                let (trampoline, _) = self.kept.code(called, Tier::Optimized, &self.compiler)?;
+                let trampoline = self.kept.code(called, Tier::Optimized, &self.compiler)?.code;
                 self.publish(called, Tier::Optimized, &trampoline)?;
             }
         }
