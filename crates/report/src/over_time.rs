@@ -212,6 +212,8 @@ mod tests {
             marked_objects: 0,
             promoted_bytes: 0,
             promoted_objects: 0,
+            moved_objects: 0,
+            moved_bytes: 0,
             aging_bytes: 0,
             freed_handles: 0,
             dropped_externals: 0,

@@ -73,11 +73,9 @@ impl World {
         if self.moving {
             moved = self.move_objects(&mut marked, &slots);
         } else if self.module.plan.objects_move_at_safepoints {
-            for number in 0..marked.len() {
-                if marked[number] {
-                    self.move_object(self.objects[number].0);
-                }
-            }
+            let live = marked.iter().enumerate().filter(|(_, marked)| **marked);
+            let references: Vec<u32> = live.map(|(number, _)| self.objects[number].0).collect();
+            references.into_iter().for_each(|reference| _ = self.move_object(reference));
         }
         for (number, marked) in marked.into_iter().enumerate() {
             if !marked && std::mem::replace(&mut self.alive[number], false) {

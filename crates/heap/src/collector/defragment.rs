@@ -1,4 +1,4 @@
-//! Defragmentation in steps: objects are moved out of the [candidates](crate::spaces::candidates) that a sweep has set
+//! Defragmentation in steps: objects are moved out of the candidates (`spaces::candidates`) that a sweep has set
 //! aside, one at a time, until their blocks are empty.
 //!
 //! The mutator stands while an object is moved, and finds it by the reference that it has (Handles Revisited,

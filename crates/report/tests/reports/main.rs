@@ -39,6 +39,8 @@ fn event(number: u64, kind: CollectionKind, start: Duration, pause: Duration) ->
         marked_objects: 1000,
         promoted_bytes: if nursery { MIB } else { 0 },
         promoted_objects: if nursery { 1024 } else { 0 },
+        moved_objects: 0,
+        moved_bytes: 0,
         aging_bytes: 0,
         freed_handles: 0,
         dropped_externals: 0,
