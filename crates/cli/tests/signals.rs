@@ -30,9 +30,11 @@ const SLEEPING: &str = r#"(module
     (i64.store (i32.const 24) (i64.const 60000000000))
     (drop (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))))"#;
 
+/// Sends signals one right after the other.
 #[track_caller]
-fn send(signal: &str, child: &Child) {
-    assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
+fn send(signals: &[&str], child: &Child) {
+    let kills: Vec<_> = signals.iter().map(|signal| format!("kill -{signal} {}", child.id())).collect();
+    assert!(Command::new("sh").args(["-c", &kills.join(" && ")]).status().unwrap().success());
 }
 
 /// Starts a program, waits for its first line on standard error that begins so, and sends the signals. Returns all
@@ -52,7 +54,7 @@ fn stopped(
     while !said.lines().last().unwrap_or_default().starts_with(line) {
         assert!(err.read_line(&mut said).unwrap() > 0, "it has ended: {said}");
     }
-    signals.iter().for_each(|signal| send(signal, &child));
+    send(signals, &child);
     err.read_to_string(&mut said).unwrap();
     assert!(!said.contains("panicked"), "{said}");
     (said, child.wait().unwrap())
@@ -90,9 +92,17 @@ fn a_program_in_a_call_of_the_host_is_left_there() {
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
     let lab = Lab::new();
-    let (said, status) = stopped(&lab, &["--gc-stats=json"], SLEEPING, "ready", &["INT", "TERM"]);
-    assert!(matches!(status.signal(), Some(2 | 15)), "{status}: {said}");
-    assert_eq!(said, "ready\n");
+    // On a busy machine the program may have ended by the first before the second comes.
+    for _ in 0..10 {
+        let (said, status) = stopped(&lab, &["--gc-stats=json"], SLEEPING, "ready", &["INT", "TERM"]);
+        if status.signal().is_some() {
+            assert!(matches!(status.signal(), Some(2 | 15)), "{status}: {said}");
+            assert_eq!(said, "ready\n");
+            return;
+        }
+        assert_eq!(status.code(), Some(130), "{said}");
+    }
+    panic!("no second signal has ended the process");
 }
 
 #[test]
@@ -106,8 +116,7 @@ fn ignored_signals_stay_ignored() {
     let mut said = String::new();
     err.read_line(&mut said).unwrap();
     assert_eq!(said, "ready\n");
-    send("INT", &child);
-    send("TERM", &child);
+    send(&["INT", "TERM"], &child);
     err.read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143), "{said}");
     assert!(said.contains("stopped by SIGTERM"), "{said}");
