@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -30,11 +30,26 @@ const SLEEPING: &str = r#"(module
     (i64.store (i32.const 24) (i64.const 60000000000))
     (drop (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))))"#;
 
-/// Sends signals one right after the other.
+/// Sends signals one after the other: two at the same moment are one to the process.
 #[track_caller]
 fn send(signals: &[&str], child: &Child) {
     let kills: Vec<_> = signals.iter().map(|signal| format!("kill -{signal} {}", child.id())).collect();
-    assert!(Command::new("sh").args(["-c", &kills.join(" && ")]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", &kills.join(" && sleep 0.05 && ")]).status().unwrap().success());
+}
+
+/// The command, with signals as an interactive shell leaves them: whoever runs the tests in the background may have them
+/// ignored.
+fn heeding(mut command: Command) -> Command {
+    // SAFETY: between fork and exec, calls nothing but what is safe in a signal handler.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGTERM] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
+    command
 }
 
 /// Starts a program, waits for its first line on standard error that begins so, and sends the signals. Returns all
@@ -48,7 +63,7 @@ fn stopped(
 ) -> (String, std::process::ExitStatus) {
     lab.file("module.wat", text);
     let args = [&["run"], options, &["module.wat"]].concat();
-    let Running(mut child) = lab.start(lab.command(LEGATO).args(args));
+    let Running(mut child) = lab.start(heeding(lab.command(LEGATO)).args(args));
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let mut said = String::new();
     while !said.lines().last().unwrap_or_default().starts_with(line) {
