@@ -37,8 +37,8 @@ fn send(signals: &[&str], child: &Child) {
     assert!(Command::new("sh").args(["-c", &kills.join(" && sleep 0.05 && ")]).status().unwrap().success());
 }
 
-/// The command, with signals as an interactive shell leaves them: whoever runs the tests in the background may have them
-/// ignored.
+/// The command, with signals as an interactive shell leaves them: whoever runs the tests in the background may have
+/// them ignored.
 fn heeding(mut command: Command) -> Command {
     // SAFETY: between fork and exec, calls nothing but what is safe in a signal handler.
     unsafe {

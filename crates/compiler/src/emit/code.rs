@@ -10,6 +10,7 @@ use cranelift_codegen::{Context, ExceptionContextLoc, FinalizedMachExceptionHand
 use cranelift_frontend::FunctionBuilderContext;
 use serde::{Deserialize, Serialize};
 
+use super::kept::{deserialize_kind, serialize_kind};
 use crate::artifact::TrapCode;
 use crate::lower::env::Symbol;
 
@@ -61,7 +62,7 @@ impl FunctionCode {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Relocation {
     pub(super) offset: u32,
-    #[serde(with = "super::kept::relocation")]
+    #[serde(serialize_with = "serialize_kind", deserialize_with = "deserialize_kind")]
     pub(super) kind: Reloc,
     pub(super) target: Symbol,
     pub(super) addend: i64,

@@ -3,25 +3,22 @@
 use cranelift_codegen::binemit::Reloc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use super::FunctionCode;
+use super::code::FunctionCode;
 
 /// The relocations that code has, by their numbers in kept code.
 const RELOCATIONS: [Reloc; 3] = [Reloc::X86CallPCRel4, Reloc::X86PCRel4, Reloc::Arm64Call];
 
-/// For serde.
-pub(super) mod relocation {
-    use super::*;
+/// Of a relocation's kind, its number.
+pub(super) fn serialize_kind<S: Serializer>(kind: &Reloc, serializer: S) -> Result<S::Ok, S::Error> {
+    let number = RELOCATIONS.iter().position(|known| known == kind);
+    let number = number.ok_or_else(|| serde::ser::Error::custom(format!("a relocation of kind {kind:?}")))?;
+    (number as u8).serialize(serializer)
+}
 
-    pub(in crate::emit) fn serialize<S: Serializer>(kind: &Reloc, serializer: S) -> Result<S::Ok, S::Error> {
-        let number = RELOCATIONS.iter().position(|known| known == kind);
-        let number = number.ok_or_else(|| serde::ser::Error::custom(format!("a relocation of kind {kind:?}")))?;
-        (number as u8).serialize(serializer)
-    }
-
-    pub(in crate::emit) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reloc, D::Error> {
-        let number = u8::deserialize(deserializer)?;
-        RELOCATIONS.get(usize::from(number)).copied().ok_or_else(|| D::Error::custom("an unknown relocation"))
-    }
+/// The kind of a relocation, from its number.
+pub(super) fn deserialize_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reloc, D::Error> {
+    let number = u8::deserialize(deserializer)?;
+    RELOCATIONS.get(usize::from(number)).copied().ok_or_else(|| D::Error::custom("an unknown relocation"))
 }
 
 impl FunctionCode {

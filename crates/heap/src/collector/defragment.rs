@@ -6,6 +6,7 @@
 //! forwarded, the old copy stays until the next cycle has healed all references to it: then nothing in the block is
 //! marked, and it is swept.
 
+use super::schedule::Defragment;
 use crate::blocks::{BLOCK_BYTES, block_start};
 use crate::budget::{Budget, Done};
 use crate::core::Core;
@@ -16,20 +17,6 @@ use crate::spaces::Contents;
 use crate::spaces::candidates::Choice;
 use crate::spaces::small::release_dead;
 use crate::types::{TypeId, TypeKind};
-
-crate::values::values! {
-    /// What of the mature space is moved, so that blocks become empty. References must let objects move.
-    #[derive(Eq, Hash)]
-    pub enum Defragment {
-        /// What lives in nearly empty blocks; where memory is short, or the whole heap is collected on request, as much
-        /// as brings a block.
-        Auto = "auto",
-        /// As much as brings a block, in each cycle.
-        Eager = "eager",
-        /// Nothing.
-        Off = "off",
-    }
-}
 
 /// Bytes copied that count as much as one object.
 const BYTES_PER_UNIT: u32 = 256;

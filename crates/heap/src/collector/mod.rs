@@ -7,7 +7,7 @@ pub(crate) mod attributes;
 pub(crate) mod chunked_stack;
 mod collect;
 pub(crate) mod cycle;
-pub mod defragment;
+pub(crate) mod defragment;
 pub(crate) mod delay;
 #[cfg(test)]
 mod exhaustion;

@@ -9,7 +9,6 @@
 //! as it did; or, as in the paper, when half of the heap is in use. The limit is a trigger, the maximum is hard: where
 //! memory would run out before the end, the gaps between the slices shrink, which is counted.
 
-use super::defragment::Defragment;
 use crate::budget::Budget;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -74,6 +73,20 @@ crate::values::values! {
         None = "0",
         /// One does, whatever else the machine is doing.
         One = "1",
+    }
+}
+
+crate::values::values! {
+    /// What of the mature space is moved, so that blocks become empty. References must let objects move.
+    #[derive(Eq, Hash)]
+    pub enum Defragment {
+        /// What lives in nearly empty blocks; where memory is short, or the whole heap is collected on request, as much
+        /// as brings a block.
+        Auto = "auto",
+        /// As much as brings a block, in each cycle.
+        Eager = "eager",
+        /// Nothing.
+        Off = "off",
     }
 }
 

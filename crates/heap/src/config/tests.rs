@@ -3,9 +3,8 @@
 use super::keys::{AXES, PARAMETERS};
 use super::*;
 use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
-use crate::collector::defragment::Defragment;
 use crate::collector::generational::{Barrier, Full, Nursery};
-use crate::collector::schedule::{CycleParams, Helpers, Schedule, TimeParams, Trigger};
+use crate::collector::schedule::{CycleParams, Defragment, Helpers, Schedule, TimeParams, Trigger};
 use crate::pressure::Signal;
 use crate::sizing::{BalancedParams, IslaVistaParams};
 use crate::views::{DoubleMapParams, ViewCreation};

@@ -3,9 +3,8 @@
 //!
 //! The object has type and length too, so that whatever walks the heap finds them without the handle.
 
-use super::handles::{HandleLayout, Handles};
-use super::uni_handles::Uni;
-use crate::plan::{HandlePlan, HandleRun, HeaderWord, MutatorContext, ReferencePlan};
+use super::{HandleLayout, Handles, PLAN_OF_HANDLES};
+use crate::plan::{HandlePlan, HandleRun, HeaderWord, MutatorContext, ObjectAt, ReferencePlan};
 
 /// Type and object, and of an array the length.
 #[derive(Debug, Default)]
@@ -15,11 +14,13 @@ pub(crate) type FatHandles = Handles<Fat>;
 
 impl HandleLayout for Fat {
     const PLAN: ReferencePlan = ReferencePlan {
+        object: ObjectAt::Through { offset: 4 },
+        type_id: HeaderWord::AtReference { offset: 0 },
         array_length: HeaderWord::AtReference { offset: 8 },
         handles: Some(HandlePlan {
             structs: HandleRun { bytes: 8, run_offset: MutatorContext::HANDLE_RUN_OFFSET },
             arrays: HandleRun { bytes: 16, run_offset: MutatorContext::ARRAY_HANDLE_RUN_OFFSET },
         }),
-        ..Uni::PLAN
+        ..PLAN_OF_HANDLES
     };
 }

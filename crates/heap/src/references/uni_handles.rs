@@ -3,8 +3,7 @@
 //!
 //! The object has its type too, so that whatever walks the heap finds it without the handle.
 
-use super::handles::{HandleLayout, Handles};
-use super::thin_handles::Thin;
+use super::{HandleLayout, Handles, PLAN_OF_HANDLES};
 use crate::plan::{HandlePlan, HeaderWord, ObjectAt, ReferencePlan};
 
 /// Type and object.
@@ -18,6 +17,6 @@ impl HandleLayout for Uni {
         object: ObjectAt::Through { offset: 4 },
         type_id: HeaderWord::AtReference { offset: 0 },
         handles: Some(HandlePlan::of_one_size(8)),
-        ..Thin::PLAN
+        ..PLAN_OF_HANDLES
     };
 }

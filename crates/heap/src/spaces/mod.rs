@@ -1,6 +1,7 @@
 //! The spaces that objects live in. Each takes blocks from the pool and returns them.
 
 pub(crate) mod candidates;
+pub(crate) mod handles;
 pub(crate) mod immortal;
 pub(crate) mod large;
 pub(crate) mod leaves;
