@@ -241,6 +241,13 @@ impl Heap {
         dispatch!(&self.0, heap => heap.core.current(reference))
     }
 
+    /// Whether objects have been moved to which old references may be left: otherwise [`current`](Self::current)
+    /// changes nothing.
+    #[inline]
+    pub fn has_old_copies(&self) -> bool {
+        dispatch!(&self.0, heap => heap.core.has_stale)
+    }
+
     /// The exact type of an object.
     pub fn type_of(&self, reference: Reference) -> TypeId {
         dispatch!(&self.0, heap => heap.core.type_of(reference))

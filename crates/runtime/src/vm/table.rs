@@ -23,6 +23,11 @@ pub trait RootBarrier {
 
     /// The reference that the object of one that is stored has now.
     fn current(&self, stored: Reference) -> Reference;
+
+    /// Whether that may be another one.
+    fn has_old_copies(&self) -> bool {
+        false
+    }
 }
 
 impl RootBarrier for Heap {
@@ -34,6 +39,11 @@ impl RootBarrier for Heap {
     #[inline]
     fn current(&self, stored: Reference) -> Reference {
         Heap::current(self, stored)
+    }
+
+    #[inline]
+    fn has_old_copies(&self) -> bool {
+        Heap::has_old_copies(self)
     }
 }
 
@@ -170,7 +180,7 @@ impl TableStorage {
         let elements = self.range(start, length)?;
         self.tell(elements, barrier);
         write(elements);
-        if self.traced {
+        if self.traced && barrier.has_old_copies() {
             elements.iter().for_each(|element| element.set(barrier.current(Reference(element.get())).0));
         }
         self.mark_cards(start as usize, (start + length) as usize);
