@@ -130,6 +130,11 @@ pub struct EngineArgs {
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = heap_help())]
     pub heap: Vec<(String, String)>,
 
+    /// Address space for each linear memory; below 6G memories are checked and moved instead: for many memories, or
+    /// under `ulimit -v` [default: 6G and a little, all that 32-bit code can address]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory_reservation: Option<usize>,
+
     /// Have the compiler check its own work: its intermediate forms, and that generated code finds every reference
     /// where the collector has moved it. Slow
     #[arg(long)]
@@ -229,6 +234,10 @@ pub struct RunArgs {
     /// (since the start), which, how long it took, how much code it has become
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub compile_log: Option<Option<PathBuf>>,
+
+    /// Tell `perf` the names of compiled functions, by the file /tmp/perf-PID.map
+    #[arg(long)]
+    pub perf_map: bool,
 
     /// Stop the program after this time: 500ms, 10s, 2m, 1h
     #[arg(long, value_name = "DURATION", value_parser = duration)]

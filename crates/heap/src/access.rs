@@ -115,6 +115,8 @@ impl<M: ReferenceModel> Core<M> {
         let address = self.range(reference, offset as u64, kind.bytes() as u64);
         // SAFETY: the range lies in the object.
         unsafe { std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize) };
+        let object = self.object(reference);
+        self.mirror(object, object + offset..object + offset + kind.bytes());
     }
 
     /// The cage offset of the field of references at byte `offset` of a struct or exception. Panics where there is
@@ -124,13 +126,14 @@ impl<M: ReferenceModel> Core<M> {
         self.object(object) + offset
     }
 
-    /// Writes a field of references.
-    pub(crate) fn store_field<B: WriteBarrier>(&mut self, slot: u32, value: Reference, barrier: B) {
-        let cage = &self.pool.cage;
+    /// Writes the field of references at byte `offset` of an object.
+    pub(crate) fn store_field<B: WriteBarrier>(&mut self, object: u32, offset: u32, value: Reference, barrier: B) {
+        let (cage, slot) = (&self.pool.cage, object + offset);
         barrier.before(cage, &mut self.overwritten, slot..slot + size_of::<Reference>() as u32);
         // SAFETY: a checked field of a live object lies there.
         unsafe { cage.write(slot, value.0) };
         barrier.after_field(cage, slot);
+        self.mirror(object, slot..slot + size_of::<Reference>() as u32);
     }
 
     /// The slot of a host value; `None` for any other reference.

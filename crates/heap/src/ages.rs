@@ -6,17 +6,15 @@
 //! that, a program that relinks old objects would fill the remembered set with references that no nursery collection
 //! needs.
 
-use crate::blocks::{BLOCK_BYTES, block_of};
-use crate::cage::{CAGE_BYTES, Cage};
-use crate::cards::CARD_TABLE_BELOW;
+use crate::blocks::block_of;
+use crate::cage::Cage;
 use crate::error::HeapError;
+use crate::geometry::{AGE_TABLE_BELOW, CAGE_BLOCKS};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 /// Blocks of the cage, and bytes of the table.
-const BLOCKS: usize = (CAGE_BYTES / BLOCK_BYTES as u64) as usize;
-/// Distance in bytes from the table's first byte up to the cage's base.
-pub(crate) const AGE_TABLE_BELOW: u32 = CARD_TABLE_BELOW + BLOCKS as u32;
+const BLOCKS: usize = CAGE_BLOCKS as usize;
 
 /// The age of a block's objects.
 #[repr(u8)]

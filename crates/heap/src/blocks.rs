@@ -13,7 +13,7 @@ mod release;
 
 pub(crate) use crate::geometry::{BLOCK_BYTES, block_of, block_start};
 
-use crate::cage::{CAGE_BYTES, Cage, NULL_GUARD_BYTES};
+use crate::cage::{CAGE_BYTES, Cage, Extent, NULL_GUARD_BYTES};
 use crate::error::HeapError;
 use crate::marks::MarkBits;
 use planes::Planes;
@@ -24,10 +24,12 @@ use std::collections::BTreeMap;
 pub(crate) const FIRST_BLOCK: u32 = NULL_GUARD_BYTES / BLOCK_BYTES;
 /// Cage offset of the zero leaf, in heaps that have one: in the first blocks.
 pub(crate) const ZERO_LEAF: u32 = block_start(FIRST_BLOCK);
-/// One past the last block that can be taken.
-const END_BLOCK: u32 = (CAGE_BYTES / BLOCK_BYTES as u64) as u32 - 1;
+/// One past the last block that can be taken, of a cage of so many bytes.
+const fn end_block(cage_bytes: u64) -> u32 {
+    (cage_bytes / BLOCK_BYTES as u64) as u32 - 1
+}
 /// The most bytes that a heap can have.
-pub(crate) const MAX_HEAP_BYTES: u64 = (END_BLOCK - FIRST_BLOCK) as u64 * BLOCK_BYTES as u64;
+pub(crate) const MAX_HEAP_BYTES: u64 = (end_block(CAGE_BYTES) - FIRST_BLOCK) as u64 * BLOCK_BYTES as u64;
 /// Memory is made accessible in steps of this many blocks: one system call for each MiB.
 const COMMIT_STEP: u32 = 32;
 
@@ -133,15 +135,16 @@ pub(crate) struct BlockPool {
 }
 
 impl BlockPool {
-    /// A pool that lets at most `max_bytes` (rounded down to blocks) be taken at a time.
+    /// A pool that lets at most `max_bytes` (rounded down to blocks) be taken at a time, in a cage of this extent.
     ///
     /// # Errors
-    /// [`HeapError::System`] where the cage cannot be reserved.
-    pub(crate) fn new(max_bytes: u64) -> Result<BlockPool, HeapError> {
+    /// [`HeapError::AddressSpace`] where the cage cannot be reserved.
+    pub(crate) fn new(max_bytes: u64, extent: Extent) -> Result<BlockPool, HeapError> {
+        let cage = Cage::new(extent)?;
         let mut pool = BlockPool {
-            cage: Cage::new()?,
             infos: vec![BlockInfo::new(BlockKind::Guard); FIRST_BLOCK as usize],
-            marks: MarkBits::new()?,
+            marks: MarkBits::new(&cage, 0),
+            cage,
             planes: Planes::default(),
             sweeps: 0,
             free: BTreeMap::new(),
@@ -155,7 +158,7 @@ impl BlockPool {
             #[cfg(test)]
             takes_left: None,
         };
-        pool.marks.cover(FIRST_BLOCK)?;
+        pool.marks.cover(&pool.cage, FIRST_BLOCK)?;
         Ok(pool)
     }
 
@@ -192,7 +195,12 @@ impl BlockPool {
 
     /// Addresses of blocks that nobody has, in bytes, whatever memory there is for them.
     pub(crate) fn addresses_left(&self) -> u64 {
-        MAX_HEAP_BYTES - u64::from(self.used) * u64::from(BLOCK_BYTES)
+        u64::from(self.end_block() - FIRST_BLOCK - self.used) * u64::from(BLOCK_BYTES)
+    }
+
+    /// One past the last block that can be taken.
+    fn end_block(&self) -> u32 {
+        end_block(self.cage.bytes())
     }
 
     /// Taken blocks, but for those without memory.
@@ -302,15 +310,15 @@ impl BlockPool {
             Some((start, length)) if start + length == frontier => start,
             _ => frontier,
         };
-        let end = start.checked_add(count).filter(|&end| end <= END_BLOCK)?;
+        let end = start.checked_add(count).filter(|&end| end <= self.end_block())?;
         if end > self.accessible {
-            let accessible = end.next_multiple_of(COMMIT_STEP).min(END_BLOCK);
+            let accessible = end.next_multiple_of(COMMIT_STEP).min(self.end_block());
             let bytes = (accessible - self.accessible) as usize * BLOCK_BYTES as usize;
             self.cage.commit(block_start(self.accessible), bytes).ok()?;
             self.accessible = accessible;
         }
-        self.marks.cover(end).ok()?;
-        self.planes.cover(end).ok()?;
+        self.marks.cover(&self.cage, end).ok()?;
+        self.planes.cover(&self.cage, end).ok()?;
         self.infos.resize(end as usize, BlockInfo::new(BlockKind::Free));
         self.free.insert(start, end - start);
         Some(start)
@@ -436,7 +444,7 @@ mod tests {
 
     #[test]
     fn runs_coalesce_and_are_taken_first_fit() {
-        let mut pool = BlockPool::new(10 * BLOCK_BYTES as u64).unwrap();
+        let mut pool = BlockPool::new(10 * BLOCK_BYTES as u64, Extent::WHOLE).unwrap();
         let take = |pool: &mut BlockPool, count| pool.take(count, BlockKind::LargeHead, BlockKind::LargeTail);
         let a = take(&mut pool, 2).unwrap();
         let b = take(&mut pool, 3).unwrap();

@@ -1,15 +1,20 @@
-//! The cage: the 4 GiB of address space that a 32-bit reference can reach, between two guards.
+//! The cage: the address space that a 32-bit reference can reach, between two guards.
 //!
 //! A reference is an unsigned 32-bit offset from the cage's base, so that compiled code reaches
-//! `base + reference + displacement`. The guards are chosen so that this stays inside the reservation for *any* 32-bit
-//! reference, a corrupted one too:
+//! `base + reference + displacement`. How much is reserved follows from the heap's maximum alone; compiled code is the
+//! same. See [`Extent`]: a *whole* cage has 4 GiB, and guards chosen so that an access stays inside the reservation for
+//! *any* 32-bit reference, a corrupted one too:
 //!
 //! * above, 2 GiB for the displacement of a field (a positive 32-bit one), and 64 GiB for an element's: an index of 32
 //!   bits, compared with a length of 32 bits, times the largest element of 16 bytes;
 //! * below, 2 GiB: a displacement that was wrongly taken as negative goes no further.
 //!
-//! Guards cost address space alone. 72 GiB for each heap leave room for some 1,800 heaps in a process of 47 bits.
-//! The first [`NULL_GUARD_BYTES`] of the cage itself are never committed: a null dereference faults there.
+//! Guards cost address space alone. 72 GiB for each heap leave room for some 1,800 heaps in a process of 47 bits, and
+//! for none where a limit is set on address space. No access of a program reaches a guard, but for its first bytes: the
+//! guards are there should heap or compiler be wrong. So a heap with a small maximum does without.
+//! The first [`NULL_GUARD_BYTES`] of the cage itself are never accessible: a null dereference faults there.
+//!
+//! Side tables of the cage lie in the guard below it: cards, ages, mark bits.
 //!
 //! The memory is private. Where native views map leaves a second time, blocks of leaves are those of a file:
 //! [`shared`].
@@ -17,41 +22,111 @@
 mod shared;
 
 use crate::error::HeapError;
+pub(crate) use crate::geometry::CAGE_BYTES;
+use crate::geometry::marks_below;
 use crate::os::Reservation;
 use crate::os::sharing::MemoryFile;
 use shared::SharedBlocks;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a 32-bit offset can reach.
-pub(crate) const CAGE_BYTES: u64 = 1 << 32;
 /// Bytes at the start of the cage that are never accessible.
 pub(crate) const NULL_GUARD_BYTES: u32 = 64 << 10;
+/// Guards of a whole cage.
 const GUARD_BELOW: usize = 2 << 30;
 const GUARD_ABOVE: usize = (64 << 30) + (2 << 30);
+/// The guard above a smaller one: what vector instructions and wrong small offsets might reach.
+const SMALL_GUARD_ABOVE: usize = 1 << 20;
+/// The largest maximum of a heap whose cage is smaller.
+const MOST_FITTED: u64 = 1 << 30;
+/// The most addresses beyond three times the maximum: so much may be lost between large objects.
+const MOST_SPARE: u64 = 1 << 30;
+/// The largest maximum of a heap whose side tables and first blocks are one mapping.
+const MOST_JOINED: u64 = 64 << 20;
+/// What [`Extent::fitting`] rounds to.
+const GRAIN: u64 = 1 << 20;
+
+/// How much address space a cage has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Extent {
+    /// What references can lead to: 4 GiB, or fewer.
+    bytes: u64,
+    below: usize,
+    above: usize,
+    /// Whether all side tables are accessible at once, in one mapping with the first blocks: the system lets a process
+    /// have some 65,000 mappings, and thousands of heaps are to share them.
+    joined: bool,
+}
+
+impl Extent {
+    /// 4 GiB, and guards for any reference.
+    pub(crate) const WHOLE: Extent =
+        Extent { bytes: CAGE_BYTES, below: GUARD_BELOW, above: GUARD_ABOVE, joined: false };
+
+    /// What a heap of at most `maximum` bytes needs, whose objects have no more addresses than memory. More than the
+    /// maximum, since gaps between large objects can be too short for the next one.
+    pub(crate) fn fitting(maximum: u64) -> Extent {
+        if maximum > MOST_FITTED {
+            return Extent::WHOLE;
+        }
+        let spare = (3 * maximum).min(MOST_SPARE);
+        let bytes = (u64::from(NULL_GUARD_BYTES) + maximum + spare).next_multiple_of(GRAIN);
+        let below = (marks_below(1, bytes) as u64).next_multiple_of(GRAIN) as usize;
+        Extent { bytes, below, above: SMALL_GUARD_ABOVE, joined: maximum <= MOST_JOINED }
+    }
+}
 
 /// The reserved range, with what is needed to read and write in it by offset.
 #[derive(Debug)]
 pub(crate) struct Cage {
     reservation: Reservation,
+    extent: Extent,
     /// Blocks that lie in a file in memory; `None` where none ever do.
     shared: Option<SharedBlocks>,
 }
 
 impl Cage {
-    /// Reserves a cage; nothing is accessible yet.
+    /// Reserves a cage; no block is accessible yet.
     ///
     /// # Errors
-    /// [`HeapError::System`] where address space is lacking.
-    pub(crate) fn new() -> Result<Cage, HeapError> {
-        let bytes = GUARD_BELOW + CAGE_BYTES as usize + GUARD_ABOVE;
-        Ok(Cage { reservation: Reservation::new(bytes, "address space for a heap's cage")?, shared: None })
+    /// [`HeapError::AddressSpace`] where address space is lacking.
+    pub(crate) fn new(extent: Extent) -> Result<Cage, HeapError> {
+        let bytes = extent.below + extent.bytes as usize + extent.above;
+        let reservation = match Reservation::new(bytes, "address space for a heap's cage") {
+            Err(HeapError::System { bytes, source, .. }) => {
+                return Err(HeapError::AddressSpace { bytes, most_fitted: MOST_FITTED >> 30, source });
+            }
+            reservation => reservation?,
+        };
+        let cage = Cage { reservation, extent, shared: None };
+        if extent.joined {
+            cage.join_tables()?;
+        }
+        Ok(cage)
+    }
+
+    /// Makes the side tables accessible, by one mapping if possible.
+    fn join_tables(&self) -> Result<(), HeapError> {
+        let (below, null) = (self.extent.below, NULL_GUARD_BYTES as usize);
+        // A page that is touched must not bring 2 MiB of tables along.
+        self.reservation.forbid_huge_pages();
+        self.reservation.commit(0, below + null)?;
+        if self.reservation.guard(below, null) || self.reservation.forbid(below, null) {
+            return Ok(());
+        }
+        let source = std::io::Error::last_os_error();
+        Err(HeapError::System { action: "guard", bytes: null, purpose: "a heap's cage", source })
+    }
+
+    /// Bytes that references can lead to.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.extent.bytes
     }
 
     /// The address of offset 0.
     #[inline(always)]
     pub(crate) fn base(&self) -> *mut u8 {
         // The guard lies below: the sum stays inside the reservation.
-        self.reservation.base().wrapping_add(GUARD_BELOW)
+        self.reservation.base().wrapping_add(self.extent.below)
     }
 
     /// Reading and writing by offset, without the reservation at hand.
@@ -71,13 +146,16 @@ impl Cage {
     /// # Errors
     /// [`HeapError::System`] where the system refuses.
     pub(crate) fn commit(&self, start: u32, bytes: usize) -> Result<(), HeapError> {
-        assert!(start >= NULL_GUARD_BYTES && start as u64 + bytes as u64 <= CAGE_BYTES, "commit outside of the cage");
-        self.reservation.commit(GUARD_BELOW + start as usize, bytes)
+        assert!(
+            start >= NULL_GUARD_BYTES && start as u64 + bytes as u64 <= self.extent.bytes,
+            "commit outside of the cage"
+        );
+        self.reservation.commit(self.extent.below + start as usize, bytes)
     }
 
     /// Makes a committed range of whole pages inaccessible until it is committed again, as in [`Reservation::forbid`].
     pub(crate) fn forbid(&self, start: u32, bytes: usize) -> bool {
-        self.reservation.forbid(GUARD_BELOW + start as usize, bytes)
+        self.reservation.forbid(self.extent.below + start as usize, bytes)
     }
 
     /// Makes the `bytes` that start `distance` below the cage's base accessible.
@@ -85,8 +163,11 @@ impl Cage {
     /// # Errors
     /// [`HeapError::System`] where the system refuses.
     pub(crate) fn commit_below(&self, distance: usize, bytes: usize) -> Result<(), HeapError> {
-        assert!(distance <= GUARD_BELOW && bytes <= distance, "commit outside of the guard");
-        self.reservation.commit(GUARD_BELOW - distance, bytes)
+        assert!(distance <= self.extent.below && bytes <= distance, "commit outside of the guard");
+        if self.extent.joined {
+            return Ok(());
+        }
+        self.reservation.commit(self.extent.below - distance, bytes)
     }
 
     /// Gives memory back to the system; it reads as zero if this returns true.
@@ -101,27 +182,27 @@ impl Cage {
     }
 
     fn decommit_private(&self, start: u32, bytes: usize) -> bool {
-        self.reservation.decommit(GUARD_BELOW + start as usize, bytes)
+        self.reservation.decommit(self.extent.below + start as usize, bytes)
     }
 
     /// Has untouched pages get their memory now, as in [`Reservation::populate`].
     pub(crate) fn populate(&self, start: u32, bytes: usize) {
-        self.reservation.populate(GUARD_BELOW + start as usize, bytes);
+        self.reservation.populate(self.extent.below + start as usize, bytes);
     }
 
     /// Maps pages of a file over a range of whole pages, as in [`Reservation::map_file`].
     pub(crate) fn map_file(&self, start: u32, bytes: usize, file: &MemoryFile, offset: u64) -> bool {
-        self.reservation.map_file(GUARD_BELOW + start as usize, bytes, file, offset)
+        self.reservation.map_file(self.extent.below + start as usize, bytes, file, offset)
     }
 
     /// Maps untouched pages over a range of whole pages, as in [`Reservation::map_fresh`].
     pub(crate) fn map_fresh(&self, start: u32, bytes: usize) -> bool {
-        self.reservation.map_fresh(GUARD_BELOW + start as usize, bytes)
+        self.reservation.map_fresh(self.extent.below + start as usize, bytes)
     }
 
     /// Notes for each page of a range of whole pages whether it has memory. Returns whether the system tells.
     pub(crate) fn residency(&self, start: u32, bytes: usize, pages: &mut Vec<bool>) -> bool {
-        self.reservation.residency(GUARD_BELOW + start as usize, bytes, pages)
+        self.reservation.residency(self.extent.below + start as usize, bytes, pages)
     }
 
     /// Reads the word at `offset`.

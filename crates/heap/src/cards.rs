@@ -10,23 +10,19 @@
 //! compiled code knows nothing. [`HAS_MARKABLE`] is set when something comes to lie in the block whose cards compiled
 //! code marks; [`WAS_MARKED`], when the heap itself marks one. Cards of other blocks are not looked at.
 
-use crate::ages::AGE_TABLE_BELOW;
 use crate::blocks::{BLOCK_BYTES, block_of, block_start};
-use crate::cage::{CAGE_BYTES, Cage};
+use crate::cage::Cage;
 use crate::error::HeapError;
+use crate::geometry::{BLOCK_TABLE_BELOW, CAGE_BLOCKS, CARD_TABLE_BELOW};
 use std::ops::Range;
 
 /// Binary logarithm of a card's bytes.
 pub(crate) const CARD_LOG2: u8 = 9;
-/// Distance in bytes from the table's first byte up to the cage's base.
-pub(crate) const CARD_TABLE_BELOW: u32 = 16 << 20;
 /// Bytes of a card.
 pub(crate) const CARD_BYTES: u32 = 1 << CARD_LOG2;
 const CARDS_PER_BLOCK: u32 = BLOCK_BYTES >> CARD_LOG2;
 /// Blocks of the cage, and bytes of the table of blocks.
-const BLOCKS: u32 = (CAGE_BYTES / BLOCK_BYTES as u64) as u32;
-/// Distance in bytes from the table of blocks up to the cage's base: below the ages.
-const BLOCK_TABLE_BELOW: u32 = AGE_TABLE_BELOW + BLOCKS;
+const BLOCKS: u32 = CAGE_BLOCKS;
 /// Of a block: compiled code marks cards of what lies in it.
 const HAS_MARKABLE: u8 = 1;
 /// Of a block: the heap has marked a card of it since they were last looked at.
@@ -41,7 +37,7 @@ impl Cage {
     /// [`HeapError::System`] where the system refuses.
     pub(crate) fn commit_cards(&self) -> Result<(), HeapError> {
         self.commit_below(BLOCK_TABLE_BELOW as usize, BLOCKS as usize)?;
-        self.commit_below(CARD_TABLE_BELOW as usize, (CAGE_BYTES >> CARD_LOG2) as usize)
+        self.commit_below(CARD_TABLE_BELOW as usize, (self.bytes() >> CARD_LOG2) as usize)
     }
 
     /// The card of an offset.
@@ -144,10 +140,11 @@ impl Cage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cage::Extent;
 
     #[test]
     fn dirty_cards_are_found_once() {
-        let cage = Cage::new().unwrap();
+        let cage = Cage::new(Extent::WHOLE).unwrap();
         cage.commit_cards().unwrap();
         let start = block_start(9);
         cage.mark_cards(start + 511, 2);
@@ -170,7 +167,7 @@ mod tests {
 
     #[test]
     fn cards_that_compiled_code_marks_are_found_where_it_does() {
-        let cage = Cage::new().unwrap();
+        let cage = Cage::new(Extent::WHOLE).unwrap();
         cage.commit_cards().unwrap();
         let (start, mut cards) = (block_start(17), Vec::new());
         let mark = || {

@@ -11,7 +11,7 @@ pub use given::Given;
 
 use crate::arrays::{Arrays, SpineMode};
 use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};
-use crate::cage::NULL_GUARD_BYTES;
+use crate::cage::{Extent, NULL_GUARD_BYTES};
 use crate::collector::Collector;
 use crate::collector::generational::params::{GenerationalParams, Nursery};
 use crate::collector::schedule::Defragment;
@@ -19,6 +19,7 @@ use crate::error::HeapError;
 use crate::os::limits::{self, MachineLimit};
 use crate::plan::{AccessPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, SpinePlan};
 use crate::references::References;
+use crate::references::handle_policies::HandleParams;
 use crate::sizing::{Bounds, GcRatioParams, Sizing, ceiling};
 use crate::views::NativeViews;
 use crate::zeroing::Zeroing;
@@ -30,6 +31,8 @@ pub struct HeapConfig {
     pub collector: Collector,
     /// Axis `references`.
     pub references: References,
+    /// Parameters of `references`, where it has handles.
+    pub handles: HandleParams,
     /// Axis `arrays`.
     pub arrays: Arrays,
     /// Axis `native-views`.
@@ -67,6 +70,7 @@ impl Default for HeapConfig {
         HeapConfig {
             collector: Collector::Generational(GenerationalParams::DEFAULT),
             references: References::Direct,
+            handles: HandleParams::DEFAULT,
             arrays: Arrays::Contiguous,
             native_views: NativeViews::Copy,
             zeroing: None,
@@ -142,7 +146,7 @@ impl HeapConfig {
         };
         Err(HeapError::invalid(format!(
             "{setting} moves objects, but collector={} with references={} does not: set collector=realtime and \
-             references=brooks, thin-handles, fat-handles or uni-handles",
+             references=brooks, replicating, thin-handles, fat-handles or uni-handles",
             self.collector.name(),
             self.references.name()
         )))
@@ -191,6 +195,7 @@ impl HeapConfig {
             fresh_memory_is_zero: self.zeroing() != Zeroing::HotPath,
             store_barrier: BarrierPlan {
                 heal: if moves_objects { references.heal() } else { None },
+                mirror: if moves_objects { references.mirror() } else { None },
                 ..collector.store_barrier()
             },
             references_change_at_safepoints: moves_objects && references.handles.is_none(),
@@ -229,6 +234,14 @@ impl HeapConfig {
     /// The usable maximum: `max_bytes`, or what the cage holds. Where there is none yet, the most that it may become.
     pub(crate) fn maximum(&self) -> u64 {
         self.max_bytes.unwrap_or(ceiling::MOST_BYTES).min(MAX_HEAP_BYTES)
+    }
+
+    /// How much address space the cage has. Arrays of other layouts may have addresses without memory.
+    pub(crate) fn extent(&self) -> Extent {
+        match (self.arrays, self.native_views) {
+            (Arrays::Contiguous, NativeViews::Copy) => Extent::fitting(self.maximum()),
+            _ => Extent::WHOLE,
+        }
     }
 
     /// The same with a maximum, and the machine's limit where it comes from that.

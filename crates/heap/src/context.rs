@@ -90,6 +90,18 @@ impl Context {
         self.set_state(MutatorContext::STALE, on);
     }
 
+    /// Lets stores write both copies of an object, or no longer.
+    pub(crate) fn set_replicas(&mut self, on: bool) {
+        self.set_state(MutatorContext::REPLICAS, on);
+    }
+
+    /// Whether stores are to write both copies of an object.
+    #[inline(always)]
+    pub(crate) fn has_replicas(&self) -> bool {
+        // SAFETY: as for `overwritten`; the word changes at safepoints alone.
+        unsafe { (&raw const (*self.0.as_ptr()).barrier_state).read() & MutatorContext::REPLICAS != 0 }
+    }
+
     fn set_state(&mut self, bit: u32, on: bool) {
         // SAFETY: as for `overwritten`.
         let state = unsafe { &mut (*self.0.as_ptr()).barrier_state };

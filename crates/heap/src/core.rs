@@ -23,6 +23,7 @@ use crate::pacing::Pacer;
 use crate::plan::HeaderWord;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
+use crate::references::replicating::Replicas;
 use crate::reporting::CycleStops;
 use crate::roots::{RootCursor, Roots};
 use crate::spaces::Contents;
@@ -92,6 +93,8 @@ pub(crate) struct Core<M> {
     pub(crate) marking: MarkStack,
     /// Whether objects have been moved, and references to old copies of them may be left.
     pub(crate) has_stale: bool,
+    /// Where there are two copies of objects.
+    pub(crate) replicas: Replicas,
     /// Whether a sweep has begun and not ended.
     pub(crate) is_sweeping: bool,
     /// Allocations and polls left until the next collection under `stress`.
@@ -113,7 +116,7 @@ impl<M: ReferenceModel> Core<M> {
     /// The parts of an empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Core<M>, HeapError> {
         let spines = config.spines();
-        let mut pool = BlockPool::new(config.maximum())?;
+        let mut pool = BlockPool::new(config.maximum(), config.extent())?;
         let leaves = LeafSpace::new(spines.map_or(LEAST_LEAF_LOG2, |mode| mode.layout.leaf_log2));
         if spines.is_some() {
             let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);
@@ -128,13 +131,15 @@ impl<M: ReferenceModel> Core<M> {
             (None, Some(MappedParams { from, sharing })) => Mapped::Arrays { from, sharing },
             (None, None) => Mapped::Nothing,
         };
+        let mut model = M::default();
+        model.set_policies(config.handles);
         let core = Core {
             helper: MarkingHelper::new(Helpers::None, false),
             config: config.clone(),
             types,
             pool,
             context: Context::new(),
-            model: M::default(),
+            model,
             small: SmallSpace::new(config.stress.is_some()),
             spines,
             leaves,
@@ -156,6 +161,7 @@ impl<M: ReferenceModel> Core<M> {
             made: Instant::now(),
             marking: MarkStack::new(),
             has_stale: false,
+            replicas: Replicas::new(M::REPLICATES),
             is_sweeping: false,
             stress_left: config.stress.unwrap_or(0),
             polls: 1,

@@ -20,6 +20,20 @@ pub enum HeapError {
         /// The system's own error.
         source: std::io::Error,
     },
+    /// The operating system refused a heap's address space.
+    #[error(
+        "cannot reserve {bytes} bytes of address space for a heap ({source}): a limit on it may be set (ulimit -v), or \
+         other heaps have it; a heap with max={most_fitted}G or less, and arrays in one piece, reserves little more \
+         than twice its max, or four times a smaller one"
+    )]
+    AddressSpace {
+        /// How much.
+        bytes: usize,
+        /// The largest maximum in GiB for which less is reserved.
+        most_fitted: u64,
+        /// The system's own error.
+        source: std::io::Error,
+    },
     /// A type's description is wrong; the sentence says how.
     #[error("invalid type: {0}")]
     InvalidType(String),

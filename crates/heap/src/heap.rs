@@ -19,6 +19,7 @@ use crate::references::References;
 use crate::references::brooks::Brooks;
 use crate::references::direct::Direct;
 use crate::references::fat_handles::FatHandles;
+use crate::references::replicating::Replicating;
 use crate::references::thin_handles::ThinHandles;
 use crate::references::uni_handles::UniHandles;
 use crate::roots::Roots;
@@ -82,6 +83,7 @@ heaps! {
     Generational: Generational = (Collector::Generational(_), References::Direct),
     RealtimeDirect: Realtime<Direct> = (Collector::Realtime(_), References::Direct),
     RealtimeBrooks: Realtime<Brooks> = (Collector::Realtime(_), References::Brooks),
+    RealtimeReplicating: Realtime<Replicating> = (Collector::Realtime(_), References::Replicating),
     RealtimeThinHandles: Realtime<ThinHandles> = (Collector::Realtime(_), References::ThinHandles),
     RealtimeFatHandles: Realtime<FatHandles> = (Collector::Realtime(_), References::FatHandles),
     RealtimeUniHandles: Realtime<UniHandles> = (Collector::Realtime(_), References::UniHandles),
@@ -303,7 +305,7 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let slot = heap.core.field_slot(object, offset);
             let barrier = heap.barrier(slot - offset);
-            heap.core.store_field(slot, value, barrier);
+            heap.core.store_field(slot - offset, offset, value, barrier);
         })
     }
 
@@ -320,7 +322,7 @@ impl Heap {
         dispatch!(&mut self.0, heap => {
             let slot = heap.core.field_slot(object, offset);
             let value = heap.core.current(value);
-            heap.core.store_field(slot, value, NoBarrier);
+            heap.core.store_field(slot - offset, offset, value, NoBarrier);
         })
     }
 

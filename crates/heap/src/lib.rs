@@ -43,6 +43,7 @@ pub mod collector;
 mod config;
 mod context;
 mod core;
+pub mod embed;
 mod error;
 mod external;
 mod geometry;

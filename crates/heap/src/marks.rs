@@ -1,38 +1,43 @@
 //! Mark bits: one for each 8 bytes of the cage up to the highest block taken, beside the objects so that marking and
 //! sweeping write to no object. An object is marked by the bit of its first byte.
 //!
-//! The bits have address space for the whole cage, and never move: a helper thread may be marking while the pool grows.
+//! The bits have address space for the whole cage, in the guard below it, and never move: a helper thread may be
+//! marking while the pool grows.
 //! Their words are atomic. Whoever marks alone sets bits by reading and writing; where both threads may set bits of one
 //! word, both do it in one step.
 
 use crate::budget::{Budget, Done};
-use crate::cage::CAGE_BYTES;
+use crate::cage::Cage;
 use crate::error::HeapError;
-use crate::geometry::BLOCK_BYTES;
-use crate::os::Reservation;
+use crate::geometry::{BLOCK_BYTES, BYTES_PER_MARK_WORD as BYTES_PER_WORD, marks_below, plane_bytes};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Bytes of the cage that a word of mark bits stands for.
-const BYTES_PER_WORD: u32 = 512;
 /// Words of mark bits for each block.
 const WORDS: usize = (BLOCK_BYTES / BYTES_PER_WORD) as usize;
-/// Address space for the bits of a whole cage, and what of it is made accessible at a time.
-const RESERVED: usize = (CAGE_BYTES / BYTES_PER_WORD as u64) as usize * size_of::<u64>();
+/// Bytes made accessible at a time.
 const COMMIT_STEP: usize = 256 << 10;
 
 /// Words cleared at a time, and what that counts.
 const CLEARED: usize = 4096;
 const CLEARED_UNITS: u64 = 32;
 
-/// The bits. Grows with the block pool.
+/// The bits. Grows with the block pool. Not to be used once the cage is gone.
 pub(crate) struct MarkBits {
-    memory: Reservation,
+    base: NonNull<AtomicU64>,
+    /// Distance from there up to the cage's base, and bytes of address space.
+    below: usize,
+    reserved: usize,
     /// Words in use, and words that are accessible.
     length: usize,
     accessible: usize,
 }
+
+// SAFETY: the bits belong to this value alone, but for those that `SharedMarks` has, and the words are atomic.
+unsafe impl Send for MarkBits {}
+// SAFETY: as above; shared use reads words.
+unsafe impl Sync for MarkBits {}
 
 /// The place of an object's bit: the word's index, and the bit in it.
 #[inline(always)]
@@ -41,24 +46,23 @@ fn place(object: u32) -> (usize, u64) {
 }
 
 impl MarkBits {
-    /// Bits of no block yet.
-    ///
-    /// # Errors
-    /// [`HeapError::System`] where the system refuses address space.
-    pub(crate) fn new() -> Result<MarkBits, HeapError> {
-        Ok(MarkBits { memory: Reservation::new(RESERVED, "address space for mark bits")?, length: 0, accessible: 0 })
+    /// Bits of no block yet, in plane 0 or 1 of a cage.
+    pub(crate) fn new(cage: &Cage, plane: usize) -> MarkBits {
+        let (below, reserved) = (marks_below(plane, cage.bytes()), plane_bytes(cage.bytes()));
+        let base = NonNull::new(cage.base().wrapping_sub(below).cast()).expect("the guard is mapped");
+        MarkBits { base, below, reserved, length: 0, accessible: 0 }
     }
 
-    /// Covers blocks `0..blocks`; new bits are clear.
+    /// Covers blocks `0..blocks` of the cage that the bits were made for; new bits are clear.
     ///
     /// # Errors
     /// [`HeapError::System`] where the system refuses memory.
-    pub(crate) fn cover(&mut self, blocks: u32) -> Result<(), HeapError> {
+    pub(crate) fn cover(&mut self, cage: &Cage, blocks: u32) -> Result<(), HeapError> {
         let words = blocks as usize * WORDS;
         if words > self.accessible {
             let (start, end) = (self.accessible * size_of::<u64>(), words * size_of::<u64>());
-            let end = end.next_multiple_of(COMMIT_STEP).min(RESERVED);
-            self.memory.commit(start, end - start)?;
+            let end = end.next_multiple_of(COMMIT_STEP).min(self.reserved);
+            cage.commit_below(self.below - start, end - start)?;
             self.accessible = end / size_of::<u64>();
         }
         self.length = self.length.max(words);
@@ -68,14 +72,14 @@ impl MarkBits {
     #[inline(always)]
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: so many words are accessible and initialised by the system, and stay where they are.
-        unsafe { std::slice::from_raw_parts(self.memory.base().cast(), self.length) }
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.length) }
     }
 
     /// Clears words. No other thread looks at them.
     fn clear_words(&mut self, start: usize, end: usize) {
         assert!(start <= end && end <= self.length, "words {start}..{end} of {}", self.length);
         // SAFETY: the words are in use, and nobody else looks at them, as the callers see to.
-        unsafe { self.memory.base().cast::<u64>().add(start).write_bytes(0, end - start) };
+        unsafe { self.base.as_ptr().cast::<u64>().add(start).write_bytes(0, end - start) };
     }
 
     /// Clears every bit from word `cursor` on, which moves on; 0 at first.
@@ -149,7 +153,7 @@ impl MarkBits {
 
     /// The same bits, for a thread that marks beside the mutator. Not to be used once these are gone.
     pub(crate) fn to_be_shared(&self) -> SharedMarks {
-        SharedMarks(NonNull::new(self.memory.base().cast()).expect("the bits are mapped"))
+        SharedMarks(self.base)
     }
 
     /// Has the word with an object's bit fetched. Any offset is allowed.
@@ -214,6 +218,7 @@ impl SharedMarks {
 mod tests {
     use super::*;
     use crate::budget::finish;
+    use crate::cage::Extent;
     use std::sync::atomic::AtomicU32;
 
     const ROUNDS: u32 = 100;
@@ -227,9 +232,10 @@ mod tests {
         mutator: impl Fn(&mut MarkBits),
         is_right: impl Fn(&MarkBits) -> bool,
     ) -> u32 {
-        let mut marks = MarkBits::new().unwrap();
+        let cage = Cage::new(Extent::WHOLE).unwrap();
+        let mut marks = MarkBits::new(&cage, 0);
         // The last cell may reach beyond the end.
-        marks.cover(BLOCKS + 1).unwrap();
+        marks.cover(&cage, BLOCKS + 1).unwrap();
         let (shared, arrived, helper, mut wrong) = (marks.to_be_shared(), &AtomicU32::new(0), &helper, 0);
         // Both go on at the same moment, which they would not if one had to be woken.
         let wait = |turn: u32| {

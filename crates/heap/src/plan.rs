@@ -5,7 +5,9 @@
 
 mod references;
 
-pub use references::{CollectorWord, HandlePlan, HandleRun, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+pub use references::{
+    CollectorWord, ForwardingWord, HandlePlan, HandleRun, HeaderWord, ObjectAt, ReferencePlan, SameObject,
+};
 
 use crate::layout::{OBJECT_ALIGNMENT, SpineLayout};
 use crate::size_classes::MAX_SIZE_CLASSES;
@@ -174,33 +176,51 @@ pub struct InlineRun {
     pub cell_bytes: u32,
 }
 
-/// What a store of a reference must do besides, in parts that are independent of each other. Stores into an object that
-/// no safepoint has passed since its allocation need none of them.
+/// What a store must do besides, in parts that are independent of each other. Stores into an object that no safepoint
+/// has passed since its allocation need none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct BarrierPlan {
     /// Before a reference is overwritten: in objects, tables and globals.
     pub before: Option<SnapshotPlan>,
     /// What becomes of the reference that is stored, into whatever it is, and however new that is.
     pub heal: Option<HealPlan>,
+    /// What becomes of the other copy of the object that is stored into, numbers included.
+    pub mirror: Option<MirrorPlan>,
     /// After a reference has been stored: into objects and tables.
     pub after: Option<RememberedPlan>,
 }
 
 impl BarrierPlan {
     /// Nothing: the collector stops the mutator and traces everything.
-    pub const NONE: BarrierPlan = BarrierPlan { before: None, heal: None, after: None };
+    pub const NONE: BarrierPlan = BarrierPlan { before: None, heal: None, mirror: None, after: None };
 }
 
 /// Old copies of objects that have moved (Brooks 1984): while references to them are looked for, none is stored anew.
 ///
 /// Where the `u32` at `state_offset` has [`MutatorContext::STALE`] set, and a reference to an object is to be stored,
-/// neither null nor an immediate, the word at `forwarding_offset` from it is stored instead.
+/// neither null nor an immediate, what the word at `forwarding_offset` from it says is stored instead.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct HealPlan {
     /// Offset of [`MutatorContext::barrier_state`].
     pub state_offset: u32,
-    /// Where an object, or an old copy, holds its reference.
+    /// Where an object, or an old copy, says where the object is.
     pub forwarding_offset: u32,
+    /// How it says so.
+    pub word: ForwardingWord,
+}
+
+/// Two equal copies of objects that have moved (Nettles and O'Toole 1993; Handles Revisited, section 5.2): a read
+/// touches either, a store writes both.
+///
+/// Where the `u32` at `state_offset` has [`MutatorContext::REPLICAS`] set, and a field or an element of an object is
+/// stored that lies in the object itself, it is stored at the same place from the word at `other_offset` from the
+/// object, less its lowest bit, as well. An object without another copy holds its own offset there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct MirrorPlan {
+    /// Offset of [`MutatorContext::barrier_state`].
+    pub state_offset: u32,
+    /// Where an object says where its other copy is.
+    pub other_offset: u32,
 }
 
 /// Snapshot at the beginning (Yuasa 1990): while the collector marks what was reachable at some moment, it is told of
@@ -276,8 +296,9 @@ pub struct MutatorContext {
     pub stack_limit: std::sync::atomic::AtomicUsize,
     /// Loop back-edges call the `poll` builtin when this is not zero.
     pub poll: std::sync::atomic::AtomicU32,
-    /// What stores have to do before ([`SnapshotPlan`] and [`HealPlan`] only): bits, [`MARKING`](Self::MARKING) and
-    /// [`STALE`](Self::STALE). Changes at safepoints alone.
+    /// What stores have to do ([`SnapshotPlan`], [`HealPlan`] and [`MirrorPlan`] only): bits,
+    /// [`MARKING`](Self::MARKING), [`STALE`](Self::STALE) and [`REPLICAS`](Self::REPLICAS). Changes at safepoints
+    /// alone.
     pub barrier_state: u32,
     /// The store buffer ([`RememberedPlan::store_buffer`] only).
     pub store_buffer: BufferWords,
@@ -300,6 +321,8 @@ impl MutatorContext {
     pub const MARKING: u32 = 1;
     /// [`barrier_state`](Self::barrier_state): references to old copies are healed.
     pub const STALE: u32 = 2;
+    /// [`barrier_state`](Self::barrier_state): there are two copies of some objects, both of which may be read.
+    pub const REPLICAS: u32 = 4;
 
     /// Offset of [`stack_limit`](Self::stack_limit), 8 bytes.
     pub const STACK_LIMIT_OFFSET: u32 = std::mem::offset_of!(MutatorContext, stack_limit) as u32;

@@ -11,7 +11,7 @@ use crate::arrays::parts::{PartPlace, Parts};
 use crate::arrays::pointers::{leaf_of, strips};
 use crate::blocks::{BLOCK_BYTES, BlockKind, ZERO_LEAF, block_of, block_start};
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, TAINT, TYPE_ID_OFFSET};
+use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES, Spine, TAINT, TYPE_ID_OFFSET};
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
@@ -187,7 +187,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
     /// A walk that takes for allocated what `is_allocated` says.
     pub(crate) fn new(core: &'a Core<M>, is_allocated: &'a dyn Fn(u32) -> bool) -> Walk<'a, M> {
         // Of objects that a sweep under way is going to free, the values are still there.
-        let is_live = |&(_, reference): &(u32, Reference)| !core.is_condemned(core.object(reference));
+        let is_live = |&(_, reference): &(u32, Reference)| !core.is_condemned(core.object(core.current(reference)));
         let of_object = |(slot, reference)| (core.current(reference), slot);
         let externals = core.externals.iter().filter(is_live).map(of_object).collect();
         Walk { core, is_allocated, externals, leaves: HashMap::new() }
@@ -201,9 +201,47 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
             return Ok(false);
         }
         match !self.core.pool.marks.get(object) && (self.is_allocated)(now.0) {
-            true => Ok(true),
+            true => self.check_replica(object, now.0).map(|()| true),
             false => Err(format!("the old copy at {object:#x} of {now:?} is marked, or leads to no object")),
         }
+    }
+
+    /// The two copies of an object are equal, while both may be read.
+    fn check_replica(&self, old: u32, new: u32) -> Check {
+        let core = self.core;
+        if !M::REPLICATES || !core.context.has_replicas() {
+            return Ok(());
+        }
+        let Shape { record, references, bytes, length, .. } = self.shape(new)?;
+        let is_array = record.kind == TypeKind::Array as u32;
+        let parts = is_array.then(|| core.parts(new, record.bytes, length));
+        let spine = parts.and_then(|parts| parts.spine()).map(|(_, spine)| spine);
+        for offset in (TYPE_ID_OFFSET..bytes as u32).step_by(4) {
+            let (was, is) = (core.word(old + offset), core.word(new + offset));
+            let is_reference = match is_array {
+                true => {
+                    let table = spine.map(|spine| spine.pointers..spine.pointers + 4 * (spine.leaves + 1));
+                    let is_element = offset > ARRAY_LENGTH_OFFSET && record.reference_map != 0;
+                    is_element && table.is_none_or(|table| !table.contains(&offset))
+                }
+                false => references.contains(&offset),
+            };
+            let own_remainder = |spine: Spine| {
+                spine.remainder_bytes > 0
+                    && offset == spine.pointers + 4 * spine.leaves
+                    && (was, is) == (old + spine.remainder, new + spine.remainder)
+            };
+            let is_equal = match offset {
+                COLLECTOR_WORD_OFFSET => (was, is) == (new | 1, old),
+                _ if was == is => true,
+                _ if is_reference => core.current(Reference(was)) == core.current(Reference(is)),
+                _ => spine.is_some_and(own_remainder),
+            };
+            if !is_equal {
+                return Err(format!("the copies at {old:#x} and {new:#x} differ at byte {offset}: {was:#x}, {is:#x}"));
+            }
+        }
+        Ok(())
     }
 
     /// What the header of an object says.
@@ -248,6 +286,9 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         let slot_in_object = || self.core.word(object + HEADER_BYTES);
         if id == TypeTable::EXTERNAL && self.externals.remove(&identity) != Some(slot_in_object()) {
             return Err(format!("{} and its host slot disagree", describe()));
+        }
+        if M::REPLICATES && !self.core.has_stale && self.core.word(object + COLLECTOR_WORD_OFFSET) != object {
+            return Err(format!("{} has another copy, but all are gone", describe()));
         }
         match M::check_reference(&self.core.pool, identity) {
             Ok(back) if back == object => {}
@@ -384,7 +425,8 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
             return Err(format!("host slot {slot} belongs to {reference:?}, which is no allocated external"));
         }
         let core = self.core;
-        let left = |reference: &Reference| !reference.is_object() || !core.is_condemned(core.object(*reference));
+        let left =
+            |reference: &Reference| !reference.is_object() || !core.is_condemned(core.object(core.current(*reference)));
         for reference in core.weak.iter().filter(left) {
             self.check_reference(reference).map_err(|problem| format!("a weak reference: {problem}"))?;
         }

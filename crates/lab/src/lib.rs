@@ -12,6 +12,7 @@
 //! * [`zeroing`] measures what zeroing costs under each strategy.
 //! * [`arrays`] measures what the layouts of arrays cost and save.
 //! * [`handles`] measures what reference models cost and save.
+//! * [`startup`] measures how soon programs give results, as whole commands, beside V8.
 //! * [`pauses`] measures how long a program stands still, by its own word, beside wasmtime and V8.
 //!
 //! The feature `peers` is off by default: nothing else in the workspace builds another engine.
@@ -34,6 +35,7 @@ pub mod pauses;
 pub mod programs;
 pub mod random;
 pub mod report;
+pub mod startup;
 pub mod stats;
 pub mod tables;
 pub mod views;

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 #[cfg(feature = "peers")]
 use legato_lab::{allocation, fuzz, peers};
-use legato_lab::{arrays, collections, contestants, handles, pauses, views, zeroing};
+use legato_lab::{arrays, collections, contestants, handles, pauses, startup, views, zeroing};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -36,6 +36,11 @@ enum Command {
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
     Pauses(pauses::Options),
+    /// How soon programs give results: whole commands, with an empty cache and with a full one, and, with the feature
+    /// `peers`, in V8.
+    ///
+    /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
+    Startup(startup::Options),
     /// One run of a compiled module, for the commands that compare.
     #[command(hide = true)]
     Worker(contestants::worker::Options),
@@ -118,6 +123,15 @@ fn run(command: Command) -> anyhow::Result<bool> {
         }
         Command::Pauses(options) => {
             let report = pauses::run(&options)?;
+            if options.markdown {
+                print!("{}", report.markdown());
+            } else {
+                print(&report, options.json)?;
+            }
+            Ok(report.all_met())
+        }
+        Command::Startup(options) => {
+            let report = startup::run(&options)?;
             if options.markdown {
                 print!("{}", report.markdown());
             } else {

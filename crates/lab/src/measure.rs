@@ -1,6 +1,8 @@
 //! Clocks, and runs in alternation.
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long something took.
@@ -38,14 +40,30 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
 }
 
+/// What a process took that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// How long, from its start to its end.
+    pub time: Time,
+    /// Its peak resident memory in bytes, or this process's, if that is more: so Linux tells it.
+    pub peak: u64,
+}
+
 /// Runs a command to its end with its output thrown away.
 ///
 /// # Errors
 /// If it cannot be started, or does not exit with code 0.
 pub fn process(command: &mut std::process::Command) -> anyhow::Result<Time> {
-    use anyhow::Context;
+    Ok(ended(command, std::process::Stdio::null())?.time)
+}
+
+/// Runs a command to its end with its output sent there.
+///
+/// # Errors
+/// If it cannot be started, or does not exit with code 0.
+pub fn ended(command: &mut std::process::Command, output: std::process::Stdio) -> anyhow::Result<Ended> {
     let describe = format!("{command:?}");
-    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    command.stdin(std::process::Stdio::null()).stdout(output);
     let start = Instant::now();
     #[allow(clippy::zombie_processes, reason = "wait4 reaps it: only that tells the child's own CPU time")]
     let child = command.spawn().with_context(|| format!("cannot start {describe}"))?;
@@ -57,7 +75,19 @@ pub fn process(command: &mut std::process::Command) -> anyhow::Result<Time> {
     let wall = start.elapsed();
     anyhow::ensure!(waited as u32 == child.id(), "cannot wait for {describe}");
     anyhow::ensure!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{describe} failed (status {status})");
-    Ok(Time { wall: wall.as_secs_f64(), user: duration(usage.ru_utime).as_secs_f64() })
+    let time = Time { wall: wall.as_secs_f64(), user: duration(usage.ru_utime).as_secs_f64() };
+    Ok(Ended { time, peak: usage.ru_maxrss as u64 * 1024 })
+}
+
+/// A command in the folder of this one.
+///
+/// # Errors
+/// If there is none.
+pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let path = own.parent().unwrap_or(Path::new("")).join(name);
+    anyhow::ensure!(path.exists(), "there is no {}", path.display());
+    Ok(path)
 }
 
 /// The order in which so many contestants run in a round (from 0), so that nobody has an advantage by its place: every

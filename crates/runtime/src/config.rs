@@ -8,7 +8,7 @@ use legato_compiler::{CompileOptions, Features};
 use legato_heap::HeapConfig;
 
 use crate::Cache;
-use crate::vm::CompileObserver;
+use crate::vm::{CompileObserver, MemoryReservation};
 
 /// Stack that compiled code may take by default, in bytes.
 const DEFAULT_WASM_STACK: usize = 1 << 20;
@@ -26,6 +26,18 @@ pub enum Compilation {
     /// the first call of it with an error. Where a processor offers no such thing (AArch64 at present), this is
     /// `Eager`.
     Lazy,
+}
+
+/// Who is told the names of compiled functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum ProfilingStrategy {
+    /// Nobody.
+    #[default]
+    None,
+    /// The file `/tmp/perf-PID.map`, in which Linux's `perf` looks for names. It has a line for each function once that
+    /// is compiled, and stays when the process has ended.
+    PerfMap,
 }
 
 /// The configuration of an [`Engine`](crate::Engine).
@@ -46,6 +58,8 @@ pub struct Config {
     pub(crate) compilation: Compilation,
     pub(crate) compile_observer: Option<Observer>,
     pub(crate) max_wasm_stack: usize,
+    pub(crate) memory_reservation: MemoryReservation,
+    pub(crate) profiler: ProfilingStrategy,
     pub(crate) backtrace: bool,
     pub(crate) cache: Option<Cache>,
     /// Parts of the language that were to be turned off, and cannot be.
@@ -80,6 +94,8 @@ impl Config {
             compilation: Compilation::default(),
             compile_observer: None,
             max_wasm_stack: DEFAULT_WASM_STACK,
+            memory_reservation: MemoryReservation::DEFAULT,
+            profiler: ProfilingStrategy::None,
             backtrace: true,
             refused: Vec::new(),
             cache: None,
@@ -154,6 +170,33 @@ impl Config {
         self
     }
 
+    /// Address space that every linear memory reserves, in bytes: by default 6 GiB, all that code can address, so that
+    /// no access to a 32-bit memory has to be checked. With less, a memory reserves so much at first, or less where its
+    /// maximum is smaller, and moves when it outgrows that; each access is compared with its length, which costs time.
+    /// For thousands of memories in one process, or where address space is limited (`ulimit -v`). Code is compiled for
+    /// one of both: a module that was precompiled without checks is refused by an engine with less.
+    pub fn memory_reservation(&mut self, bytes: u64) -> &mut Config {
+        self.memory_reservation = MemoryReservation::of(bytes);
+        self
+    }
+
+    /// Who is told the names of compiled functions, for profilers. Nobody by default.
+    ///
+    /// ```
+    /// let mut config = legato::Config::new();
+    /// config.profiler(legato::ProfilingStrategy::PerfMap);
+    /// let engine = legato::Engine::new(&config)?;
+    /// legato::Module::new(&engine, r#"(module (func $seen (export "f")))"#)?;
+    /// let map = format!("/tmp/perf-{}.map", std::process::id());
+    /// assert!(std::fs::read_to_string(&map)?.contains(" seen\n"));
+    /// # std::fs::remove_file(map)?;
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
+    pub fn profiler(&mut self, strategy: ProfilingStrategy) -> &mut Config {
+        self.profiler = strategy;
+        self
+    }
+
     /// Whether traps and uncaught exceptions carry a [`WasmBacktrace`](crate::WasmBacktrace). On by default.
     pub fn wasm_backtrace(&mut self, on: bool) -> &mut Config {
         self.backtrace = on;
@@ -172,6 +215,7 @@ impl Config {
         CompileOptions {
             plan: self.heap.access_plan(),
             features: self.features,
+            checked_memories: self.memory_reservation.is_checked(),
             optimize: self.optimize,
             parallel: self.parallel,
             verify: self.verify_compiler,

@@ -9,12 +9,23 @@ use legato_compiler::artifact::MachineSignature;
 use legato_heap::HeapConfig;
 use rustc_hash::FxHashMap;
 
-use crate::Config;
 use crate::cache::Cache;
 use crate::types::TypeRegistry;
-use crate::vm::CodeImage;
+use crate::vm::{CodeImage, PerfMap};
+use crate::{Config, ProfilingStrategy};
 
 /// A configuration, the types of all its modules, and the compiler. Cheap to clone: clones are one engine.
+///
+/// ```
+/// use legato::{Config, Engine, Module};
+///
+/// let mut config = Config::new();
+/// config.heap_option("max", "64M")?;
+/// let engine = Engine::new(&config)?;
+/// let module = Module::new(&engine, "(module)")?;
+/// assert!(Engine::same(module.engine(), &engine.clone()));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<EngineInner>,
@@ -24,6 +35,7 @@ struct EngineInner {
     config: Config,
     options: CompileOptions,
     types: TypeRegistry,
+    perf_map: Option<&'static PerfMap>,
     /// Images that carry trampolines for a signature. They live as long as their modules and stores.
     trampolines: Mutex<FxHashMap<MachineSignature, Weak<CodeImage>>>,
 }
@@ -32,7 +44,8 @@ impl Engine {
     /// An engine with this configuration.
     ///
     /// # Errors
-    /// If the heap's configuration is contradictory, or the system refuses address space.
+    /// If the heap's configuration is contradictory, or the system refuses address space, or the file of a
+    /// [profiler](Config::profiler).
     pub fn new(config: &Config) -> Result<Engine> {
         config.heap.validate()?;
         config.check_language()?;
@@ -40,6 +53,10 @@ impl Engine {
             config: config.clone(),
             options: config.compile_options(),
             types: TypeRegistry::new()?,
+            perf_map: match config.profiler {
+                ProfilingStrategy::None => None,
+                ProfilingStrategy::PerfMap => Some(PerfMap::of_process()?),
+            },
             trampolines: Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
@@ -78,6 +95,11 @@ impl Engine {
         &self.inner.config.heap
     }
 
+    /// Who is told the names of compiled code.
+    pub(crate) fn perf_map(&self) -> Option<&'static PerfMap> {
+        self.inner.perf_map
+    }
+
     pub(crate) fn types(&self) -> &TypeRegistry {
         &self.inner.types
     }
@@ -102,6 +124,9 @@ impl Engine {
         let module = legato_compiler::compile_trampolines(std::slice::from_ref(signature), self.options())
             .context("cannot compile a trampoline")?;
         let image = CodeImage::publish(module)?;
+        if let Some(map) = self.perf_map() {
+            map.note_image(&image);
+        }
         known.insert(signature.clone(), Arc::downgrade(&image));
         Ok(image)
     }

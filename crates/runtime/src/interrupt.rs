@@ -7,6 +7,22 @@ use std::time::Duration;
 use crate::vm::InterruptState;
 
 /// Interrupts the compiled code of one store, from any thread. It may outlive the store.
+///
+/// ```
+/// use legato::{Engine, Instance, Module, Store, Trap};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(&engine, r#"(module (func (export "spin") (loop $again (br $again))))"#)?;
+/// let mut store = Store::new(&engine, ());
+/// let instance = Instance::new(&mut store, &module, &[])?;
+/// let spin = instance.get_typed_func::<(), ()>(&mut store, "spin")?;
+/// let handle = store.interrupt_handle();
+/// let thread = std::thread::spawn(move || handle.interrupt());
+/// let error = spin.call(&mut store, ()).unwrap_err();
+/// assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt));
+/// # thread.join().unwrap();
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct InterruptHandle {
     state: Arc<InterruptState>,

@@ -46,7 +46,7 @@ mod vm;
 
 pub use anyhow::{Error, Result, anyhow as format_err, bail, ensure};
 pub use cache::{Cache, CacheSize};
-pub use config::{Compilation, Config};
+pub use config::{Compilation, Config, ProfilingStrategy};
 pub use engine::Engine;
 pub use externals::{Export, Extern, Global, Memory, MemoryAccessError, Table, Tag};
 pub use func::{Caller, Func, IntoFunc, TypedFunc, WasmParams, WasmResults, WasmRet, WasmTy};
@@ -80,3 +80,14 @@ pub use vm::{CompileCause, CompileObserver, Compiled};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;
+
+/// Those in the guides.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/guides/limits.md")]
+    struct Limits;
+    #[doc = include_str!("../../../docs/guides/objects.md")]
+    struct Objects;
+    #[doc = include_str!("../../../docs/guides/heap.md")]
+    struct Heap;
+}

@@ -24,6 +24,24 @@ enum Definition {
 }
 
 /// Names under which modules find their imports.
+///
+/// ```
+/// use legato::{Engine, Linker, Module, Store};
+///
+/// let engine = Engine::default();
+/// let mut linker = Linker::<()>::new(&engine);
+/// linker.func_wrap("host", "add", |left: i32, right: i32| left + right)?;
+/// let module = Module::new(
+///     &engine,
+///     r#"(module
+///         (import "host" "add" (func $add (param i32 i32) (result i32)))
+///         (func (export "five") (result i32) (call $add (i32.const 2) (i32.const 3))))"#,
+/// )?;
+/// let mut store = Store::new(&engine, ());
+/// let instance = linker.instantiate(&mut store, &module)?;
+/// assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "five")?.call(&mut store, ())?, 5);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct Linker<T: 'static> {
     engine: Engine,
     definitions: FxHashMap<(Arc<str>, Arc<str>), Definition>,
@@ -270,6 +288,20 @@ impl<T: 'static> Linker<T> {
 }
 
 /// A module with its imports resolved.
+///
+/// ```
+/// use legato::{Engine, Linker, Module, Store};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(&engine, r#"(module (func (export "one") (result i32) (i32.const 1)))"#)?;
+/// let ready = Linker::<()>::new(&engine).instantiate_pre(&module)?;
+/// for _ in 0..3 {
+///     let mut store = Store::new(&engine, ());
+///     let instance = ready.instantiate(&mut store)?;
+///     assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "one")?.call(&mut store, ())?, 1);
+/// }
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct InstancePre<T: 'static> {
     module: Module,
     imports: Arc<[Definition]>,

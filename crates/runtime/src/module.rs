@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use legato_compiler::OnDemand;
 use legato_compiler::abi::ContextLayout;
 use legato_compiler::artifact::CompiledModule;
 use legato_compiler::module::{ExportKind, ModuleInfo};
@@ -13,10 +12,21 @@ use legato_heap::TypeId;
 use rustc_hash::FxHashMap;
 
 use crate::cache::{Cache, Key};
-use crate::vm::{CodeImage, KeptCode};
+use crate::vm::{CodeImage, KeptCode, Observers};
 use crate::{Compilation, Engine, ExportType, ExternType, ImportType, serialize};
 
 /// A compiled module. Cheap to clone.
+///
+/// ```
+/// use legato::{Engine, Module};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(&engine, r#"(module (func (export "run") (result i32) (i32.const 1)))"#)?;
+/// let names: Vec<&str> = module.exports().map(|export| export.name()).collect();
+/// assert_eq!(names, ["run"]);
+/// assert_eq!(module.imports().len(), 0);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Module {
     inner: Arc<ModuleInner>,
@@ -73,6 +83,7 @@ impl Module {
         let config = engine.config();
         if config.compilation == Compilation::Lazy && CodeImage::CAN_BE_LAZY {
             let observer = config.compile_observer.as_ref().map(|observer| Arc::clone(&observer.0));
+            let observers = Observers { observer, perf_map: engine.perf_map() };
             let keeper = keeper.map(|(cache, key)| (cache.clone(), key.of_functions()));
             let kept = match &keeper {
                 Some((cache, key)) => cache
@@ -80,7 +91,7 @@ impl Module {
                     .unwrap_or_else(|| KeptCode::from_contents(None)),
                 None => KeptCode::default(),
             };
-            let image = CodeImage::lazy(OnDemand::new(binary, engine.options())?, observer, kept)?;
+            let image = CodeImage::lazy(kept.compiler(binary, engine.options())?, observers, kept)?;
             return Module::of_image(engine, image, keeper);
         }
         let module = legato_compiler::compile(binary, engine.options())?;
@@ -150,7 +161,11 @@ impl Module {
     }
 
     fn publish(engine: &Engine, module: CompiledModule) -> Result<Module> {
-        Module::of_image(engine, CodeImage::publish(module)?, None)
+        let image = CodeImage::publish(module)?;
+        if let Some(map) = engine.perf_map() {
+            map.note_image(&image);
+        }
+        Module::of_image(engine, image, None)
     }
 
     fn of_image(engine: &Engine, image: Arc<CodeImage>, keeper: Option<(Cache, Key)>) -> Result<Module> {

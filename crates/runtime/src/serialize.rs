@@ -11,7 +11,7 @@ use crate::Engine;
 /// Not the start of any Wasm or text file.
 const MAGIC: &[u8; 8] = b"\x7fLEGATO\n";
 /// Changes whenever what follows changes its meaning.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 /// Bytes of the checksum.
 const SUM_BYTES: usize = 8;
 
@@ -102,6 +102,11 @@ pub(crate) fn for_engine(engine: &Engine, module: CompiledModule) -> Result<Comp
         module.plan == *plan,
         "the module was precompiled for another heap: compile it again with the same --heap keys collector, references, \
          barrier, zeroing, count-accesses, arrays and the parameters of arrays"
+    );
+    ensure!(
+        module.info.checked_memories || !engine.options().checked_memories,
+        "the module was precompiled for memories with a large reservation: compile it again with the same \
+         --memory-reservation"
     );
     ensure!(module.context == module.info.context_layout(), "the module was precompiled for another context layout");
     Ok(module)

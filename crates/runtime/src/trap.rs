@@ -10,6 +10,18 @@ use crate::store::StoreOpaque;
 use crate::vm::{BacktraceFrame, TrapRecord, Unwind, frames};
 
 /// Why compiled code stopped. Find it with `error.downcast_ref::<Trap>()`.
+///
+/// ```
+/// use legato::{Engine, Instance, Module, Store, Trap};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(&engine, r#"(module (func (export "fail") unreachable))"#)?;
+/// let mut store = Store::new(&engine, ());
+/// let instance = Instance::new(&mut store, &module, &[])?;
+/// let error = instance.get_typed_func::<(), ()>(&mut store, "fail")?.call(&mut store, ()).unwrap_err();
+/// assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::UnreachableCodeReached));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Trap {

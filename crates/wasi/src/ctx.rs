@@ -30,6 +30,32 @@ pub type RandomSource = Box<dyn FnMut(&mut [u8]) -> io::Result<()> + Send>;
 ///
 /// The calls of preview 1 are methods named as there; they take the guest's memory and raw arguments and answer with an
 /// [`Errno`](crate::Errno). Pending output is flushed when the context is dropped.
+///
+/// ```
+/// use legato::{Engine, Linker, Module, Store};
+/// use legato_wasi::{Output, OutputPipe, WasiCtx, WasiCtxBuilder};
+///
+/// let pipe = OutputPipe::new();
+/// let wasi = WasiCtxBuilder::new().arg("guest").env("LANG", "C").stdout(Output::Pipe(pipe.clone())).build();
+///
+/// let engine = Engine::default();
+/// let mut linker = Linker::<WasiCtx>::new(&engine);
+/// legato_wasi::add_to_linker(&mut linker, |wasi| wasi)?;
+/// let module = Module::new(
+///     &engine,
+///     r#"(module
+///         (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+///         (memory (export "memory") 1)
+///         (data (i32.const 0) "\10\00\00\00\06\00\00\00")
+///         (data (i32.const 16) "Hello\n")
+///         (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 64)))))"#,
+/// )?;
+/// let mut store = Store::new(&engine, wasi);
+/// let instance = linker.instantiate(&mut store, &module)?;
+/// instance.get_typed_func::<(), ()>(&mut store, "_start")?.call(&mut store, ())?;
+/// assert_eq!(pipe.contents(), b"Hello\n");
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct WasiCtx {
     pub(crate) args: Vec<String>,
     /// As `KEY=VALUE`.
@@ -61,6 +87,16 @@ impl WasiCtx {
 
 /// Makes a [`WasiCtx`]. At first there is nothing: no arguments, no environment, empty input, output to nowhere, no
 /// directory; the clocks and randomness are the host's.
+///
+/// ```
+/// use legato_wasi::{Access, Input, WasiCtxBuilder};
+///
+/// let mut builder = WasiCtxBuilder::new();
+/// builder.args(["guest", "--fast"]).env("HOME", "/data").stdin(Input::bytes("what it reads"));
+/// builder.preopened_dir(std::env::temp_dir(), "/data", Access::ReadOnly)?;
+/// let wasi = builder.build();
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct WasiCtxBuilder {
     args: Vec<String>,
     env: Vec<String>,

@@ -42,3 +42,8 @@ pub use types::{
     ClockId, DIRENT_SIZE, EVENT_SIZE, FDSTAT_SIZE, FILESTAT_SIZE, FdFlags, FileType, FstFlags, IOVEC_SIZE, LookupFlags,
     OFlags, PRESTAT_SIZE, Rights, SUBSCRIPTION_SIZE,
 };
+
+/// The program in the guide, to be compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/wasi.md")]
+struct Guide;

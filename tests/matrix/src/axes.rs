@@ -79,9 +79,19 @@ pub static AXES: &[Axis] = &[
         &[
             value("references=direct"),
             value("references=brooks"),
+            value("references=replicating"),
             value("references=thin-handles"),
             value("references=fat-handles"),
             value("references=uni-handles"),
+        ],
+    ),
+    parameter(
+        "handle-policies",
+        &[
+            value("handle-release=independent,handle-order=released,handle-cache=none"),
+            value("handle-release=with-cells,handle-order=fullest,handle-cache=some"),
+            value("handle-release=with-cells,handle-order=emptiest,handle-cache=all"),
+            value("handle-release=naive"),
         ],
     ),
     parameter("moving", &[value("stress-move=off"), value("defragment=eager"), value("stress-move=on")]),

@@ -50,10 +50,11 @@ pub const PROGRAMS: Suite = Suite {
     nursery: "nursery=8M",
     max: "max=64M",
     // No host looks at their arrays, and leaves of whole pages would be most of their memory. The snapshot collector
-    // traces the heap again and again. Slices come by time in most rows.
-    without: &["native-views", "view-creation", "count-accesses", "collector=snapshot", "schedule"],
+    // traces the heap again and again. Slices come by time in most rows. Policies of the handle space make no
+    // difference to a program, and have tests of their own.
+    without: &["native-views", "view-creation", "count-accesses", "collector=snapshot", "schedule", "handle-policies"],
     settings: "min=2M",
-    modes: &["verify=on", "verify=on,stress=60013"],
+    modes: &["verify=on", "verify=on,stress=150011"],
     // Collections more often where each is cheap.
     first: &[
         "collector=mark-sweep,min=2M,verify=on,stress=40009",

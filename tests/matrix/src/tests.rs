@@ -137,7 +137,7 @@ fn products_have_every_combination_that_is_a_heap() {
     let expected = [
         vec!["default".to_string()],
         with("mark-sweep", &handles),
-        with("realtime", &[&["brooks"], &handles[..]].concat()),
+        with("realtime", &[&["brooks", "replicating"], &handles[..]].concat()),
         with("snapshot", &["thin-handles"]),
     ];
     assert_eq!(names, expected.concat());

@@ -118,13 +118,30 @@ impl FunctionCode {
         resolve: impl Fn(Symbol) -> u32,
     ) -> Result<(Vec<u8>, CodeTables), crate::CompileError> {
         let mut bytes = self.bytes.clone();
+        let mut tables = CodeTables::default();
+        self.place_in(&mut bytes, &mut tables, start, resolve)?;
+        Ok((bytes, tables))
+    }
+
+    /// As [`place`](Self::place), behind other code: `bytes`, as long as this code, become it, and `tables` get what is
+    /// behind what they have. Errors: as there.
+    ///
+    /// # Panics
+    /// If `bytes` are of another length.
+    pub fn place_in(
+        &self,
+        bytes: &mut [u8],
+        tables: &mut CodeTables,
+        start: u32,
+        resolve: impl Fn(Symbol) -> u32,
+    ) -> Result<(), crate::CompileError> {
+        bytes.copy_from_slice(&self.bytes);
         for relocation in &self.relocations {
             let offset = relocation.offset;
             patch(&mut bytes[offset as usize..][..4], relocation, start + offset, resolve(relocation.target))
                 .map_err(|message| crate::CompileError::CodeGeneration { function: self.index, message })?;
         }
-        let mut tables = CodeTables::default();
-        append(&mut tables, self, start);
-        Ok((bytes, tables))
+        append(tables, self, start);
+        Ok(())
     }
 }

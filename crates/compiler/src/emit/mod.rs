@@ -44,7 +44,8 @@ pub struct CodeGenerator {
 
 impl CodeGenerator {
     /// A generator for a module with these declarations. Errors: the host's processor is not supported.
-    pub fn new(info: ModuleInfo, options: &CompileOptions) -> Result<CodeGenerator, CompileError> {
+    pub fn new(mut info: ModuleInfo, options: &CompileOptions) -> Result<CodeGenerator, CompileError> {
+        info.checked_memories = options.checked_memories;
         let target = Target::host(options)?;
         let layout = info.context_layout();
         let structs = info
@@ -131,7 +132,7 @@ impl CodeGenerator {
             plan: &self.options.plan,
             structs: &self.structs,
             exceptions: &self.exceptions,
-            rounds: self.target.rounds(),
+            rounds: self.target.rounds,
             frontend: self.target.fast_code.frontend_config(),
             verify: self.options.verify,
         }

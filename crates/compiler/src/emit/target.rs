@@ -14,6 +14,8 @@ use crate::options::CompileOptions;
 pub(super) struct Target {
     pub(super) fast_code: Arc<dyn TargetIsa>,
     pub(super) fast_compile: Arc<dyn TargetIsa>,
+    /// Whether the processor rounds floats in one instruction.
+    pub(super) rounds: bool,
 }
 
 impl Target {
@@ -22,18 +24,13 @@ impl Target {
         let level = if options.optimize { "speed" } else { "none" };
         let fast_code = isa(level, "backtracking", options.verify)?;
         let fast_compile = isa("none", "single_pass", options.verify)?;
-        Ok(Target { fast_code, fast_compile })
+        let rounds = fast_code.name() != "x64" || features(&*fast_code).iter().any(|feature| feature == "has_sse41");
+        Ok(Target { fast_code, fast_compile, rounds })
     }
 
     /// What the code needs.
     pub(super) fn info(&self) -> TargetInfo {
         TargetInfo { triple: self.fast_code.triple().to_string(), features: features(&*self.fast_code) }
-    }
-
-    /// Whether the processor rounds floats in one instruction.
-    pub(super) fn rounds(&self) -> bool {
-        let x64 = self.fast_code.name() == "x64";
-        !x64 || features(&*self.fast_code).iter().any(|feature| feature == "has_sse41")
     }
 }
 

@@ -4,7 +4,7 @@ use cranelift_codegen::ir::{self, AliasRegion, AliasRegionData, InstBuilder, Mem
 use legato_heap::layout::StorageKind;
 
 use super::Lowering;
-use super::env::POINTER;
+use super::env::{POINTER, element_type};
 use crate::abi::{ContextHead, FuncRef};
 use crate::artifact::TrapCode;
 use crate::mir::Extension;
@@ -88,6 +88,16 @@ impl Region {
             Region::Fields(kind) => 21 + kind as u32,
             Region::Elements(kind) => 30 + kind as u32,
         }
+    }
+
+    /// The region of what stores have to do, by its number.
+    pub(super) fn is_barrier_state(number: u32) -> bool {
+        number == Region::BarrierState.number()
+    }
+
+    /// The regions that hold fields and elements, by their numbers.
+    pub(super) fn is_in_objects(number: u32) -> bool {
+        number >= Region::Fields(StorageKind::I8).number()
     }
 
     /// The regions that hold references which the barrier of stores sees, by their numbers.
@@ -182,7 +192,7 @@ impl Lowering<'_, '_> {
     /// The address of cage offset `offset` (32 bits).
     pub(super) fn cage_address(&mut self, offset: ir::Value) -> ir::Value {
         let cage = self.cage();
-        let wide = self.b.ins().uextend(POINTER, offset);
+        let wide = self.widen(offset);
         self.b.ins().iadd(cage, wide)
     }
 
@@ -207,6 +217,12 @@ impl Lowering<'_, '_> {
         self.b.ins().load(ty, flags, address, offset as i32)
     }
 
+    /// Loads a reference, or the offset of an object.
+    pub(super) fn load_reference(&mut self, flags: MemFlagsData, address: ir::Value, offset: i32) -> ir::Value {
+        let wide = self.b.ins().uload32(flags.with_aligned(), address, offset);
+        self.narrow(wide)
+    }
+
     /// Loads a field or element of `kind`.
     pub(super) fn load_storage(
         &mut self,
@@ -217,15 +233,17 @@ impl Lowering<'_, '_> {
         offset: i32,
     ) -> ir::Value {
         let signed = extension == Extension::Signed;
+        if is_reference(kind) {
+            return self.load_reference(flags, address, offset);
+        }
         let ins = self.b.ins();
         match kind {
             StorageKind::I8 if signed => ins.sload8(types::I32, flags, address, offset),
             StorageKind::I8 => ins.uload8(types::I32, flags, address, offset),
             StorageKind::I16 if signed => ins.sload16(types::I32, flags, address, offset),
             StorageKind::I16 => ins.uload16(types::I32, flags, address, offset),
-            StorageKind::I32 | StorageKind::Ref | StorageKind::Immortal => {
-                ins.load(types::I32, flags.with_aligned(), address, offset)
-            }
+            StorageKind::I32 => ins.load(types::I32, flags.with_aligned(), address, offset),
+            StorageKind::Ref | StorageKind::Immortal => unreachable!("loaded above"),
             StorageKind::I64 => ins.load(types::I64, flags.with_aligned(), address, offset),
             StorageKind::F32 => ins.load(types::F32, flags.with_aligned(), address, offset),
             StorageKind::F64 => ins.load(types::F64, flags.with_aligned(), address, offset),
@@ -233,8 +251,28 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// A parameter of `block` by which what has been loaded from a field or element of `kind` comes.
+    pub(super) fn storage_param(&mut self, block: ir::Block, kind: StorageKind) -> ir::Value {
+        self.b.append_block_param(block, if is_reference(kind) { POINTER } else { element_type(kind) })
+    }
+
+    /// What has been loaded from a field or element of `kind`, as it is passed to such a parameter.
+    pub(super) fn storage_arg(&mut self, kind: StorageKind, loaded: ir::Value) -> ir::BlockArg {
+        if is_reference(kind) { self.widen(loaded) } else { loaded }.into()
+    }
+
+    /// What has been loaded from a field or element of `kind`, in the block to which it has been passed.
+    pub(super) fn storage_passed(&mut self, kind: StorageKind, param: ir::Value) -> ir::Value {
+        if is_reference(kind) { self.narrow(param) } else { param }
+    }
+
     /// An index or length as 64 bits: 32-bit ones are zero-extended.
     pub(super) fn index64(&mut self, value: ir::Value) -> ir::Value {
         if self.b.func.dfg.value_type(value) == types::I32 { self.b.ins().uextend(types::I64, value) } else { value }
     }
+}
+
+/// Whether what is stored is a reference: to an object, or to a function.
+fn is_reference(kind: StorageKind) -> bool {
+    matches!(kind, StorageKind::Ref | StorageKind::Immortal)
 }

@@ -118,7 +118,7 @@ impl Lowering<'_, '_> {
         let slow = self.b.create_block();
         let fast = self.b.create_block();
         let join = self.b.create_block();
-        let reference = self.b.append_block_param(join, types::I32);
+        let reference = self.b.append_block_param(join, POINTER);
         let address = self.b.append_block_param(join, POINTER);
 
         // 64 bits, so that the sum cannot wrap.
@@ -147,17 +147,20 @@ impl Lowering<'_, '_> {
                 self.b.ins().istore32(flags, to, new.address, pointer as i32);
             }
         }
-        self.b.ins().jump(join, &[new.reference.into(), new.address.into()]);
+        let passed = self.widen(new.reference);
+        self.b.ins().jump(join, &[passed.into(), new.address.into()]);
 
         self.b.set_cold_block(slow);
         self.b.switch_to_block(slow);
         self.cold = true;
         let slow_reference = self.builtin_cold_safepoint(slow_builtin, slow_args, key);
         let slow_object = self.object(slow_reference, None, 0);
-        self.b.ins().jump(join, &[slow_reference.into(), slow_object.address.into()]);
+        let passed = self.widen(slow_reference);
+        self.b.ins().jump(join, &[passed.into(), slow_object.address.into()]);
         self.cold = false;
 
         self.b.switch_to_block(join);
+        let reference = self.narrow(reference);
         NewObject { reference, address }
     }
 

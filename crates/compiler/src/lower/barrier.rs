@@ -2,17 +2,18 @@
 //! [`BarrierPlan`](legato_heap::plan::BarrierPlan).
 //!
 //! Every store into an object, a table or a global is made here, by [`Lowering::store`] of a [`Store`], with what comes
-//! before; where it has become known how to find what was stored into, one of the `after_` functions follows. Nothing
-//! comes before an *initialising* store, into an object that is new: allocated in the same block with no safepoint
-//! since, so that no collection has seen it. Nothing comes after one, either, nor where the value can be no object. A
-//! reference that is stored is *healed* in either case, where it may be one to an old copy. The checker
-//! ([`verify`](super::verify)) finds stores of references that are not made here.
+//! before, or by [`Lowering::store_in_object`], which *mirrors* it, too: stores it in the object's other copy, where
+//! there can be one. Where it has become known how to find what was stored into, one of the `after_` functions follows.
+//! Nothing comes before an *initialising* store, into an object that is new: allocated in the same block with no
+//! safepoint since, so that no collection has seen it. Nothing comes after one, either, nor where the value can be no
+//! object. A reference that is stored is *healed* in either case, where it may be one to an old copy. The checker
+//! ([`verify`](super::verify)) finds stores of references that are not made here, and stores that are not mirrored.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
-use legato_heap::plan::{BarrierPlan, BufferWords, RememberedPlan, SnapshotPlan};
+use legato_heap::plan::{BarrierPlan, BufferWords, MirrorPlan, RememberedPlan, SnapshotPlan};
 
 use super::Lowering;
 use super::access::Region;
@@ -41,7 +42,15 @@ pub(super) struct Store {
     pub(super) is_zero: Option<bool>,
     kind: StorageKind,
     before: Option<SnapshotPlan>,
+    mirror: Option<Mirror>,
     after: Option<After>,
+}
+
+/// The object that is stored into, which may have another copy.
+#[derive(Clone, Copy)]
+struct Mirror {
+    plan: MirrorPlan,
+    object: ir::Value,
 }
 
 /// What comes after a store.
@@ -55,7 +64,7 @@ struct After {
 impl Store {
     /// A store of a `kind` into a new object.
     pub(super) fn initialising(kind: StorageKind, value: ir::Value) -> Store {
-        Store { value, is_zero: None, kind, before: None, after: None }
+        Store { value, is_zero: None, kind, before: None, mirror: None, after: None }
     }
 
     /// Whether one of the `after_` functions emits something.
@@ -86,14 +95,27 @@ impl Lowering<'_, '_> {
         !is_null && self.env.is_traced(self.mir.value_type(self.mir.resolve(value)))
     }
 
+    /// A store of a number into an array that a collection may have seen.
+    pub(super) fn store_number(&mut self, kind: StorageKind, array: ir::Value, value: ir::Value) -> Store {
+        let mirror = self.env.plan.store_barrier.mirror.map(|plan| Mirror { plan, object: array });
+        Store { mirror, ..Store::initialising(kind, value) }
+    }
+
     /// A store of a value into a container that holds a `kind` there.
     pub(super) fn store_into(&mut self, container: Container, kind: StorageKind, value: Value) -> Store {
         let plan = &self.env.plan.store_barrier;
-        let (before, after) = match kind == StorageKind::Ref && self.is_seen(container) {
+        let is_seen = self.is_seen(container);
+        let mirror = match container {
+            Container::Struct(object, _) | Container::Array(object) if is_seen => {
+                plan.mirror.map(|plan| Mirror { plan, object: self.value(object) })
+            }
+            _ => None,
+        };
+        let (before, after) = match kind == StorageKind::Ref && is_seen {
             true => (plan.before, plan.after.filter(|_| container != Container::Global && self.may_be_object(value))),
             false => (None, None),
         };
-        if before.is_some() || plan.heal.is_some() {
+        if before.is_some() || mirror.is_some() || plan.heal.is_some() {
             // Loaded here, for each of the blocks that may store.
             self.mutator();
         }
@@ -102,12 +124,55 @@ impl Lowering<'_, '_> {
             is_zero: self.constant_of(value).map(Constant::is_zero),
             kind,
             before,
+            mirror,
             after: after.map(|plan| After { plan, container, value }),
         }
     }
 
-    /// Stores a value, behind what comes before.
+    /// Stores a value, behind what comes before: into what has no other copy.
     pub(super) fn store(&mut self, store: &Store, flags: MemFlagsData, address: ir::Value, offset: i32) {
+        debug_assert!(store.mirror.is_none(), "stores into objects are mirrored");
+        self.store_once(store, flags, address, offset);
+    }
+
+    /// Stores a value into an object, or into a leaf of its, behind what comes before, and into the object's other
+    /// copy, if there is one. `in_other` finds the place, given the address of that copy.
+    pub(super) fn store_in_object(
+        &mut self,
+        store: &Store,
+        flags: MemFlagsData,
+        address: ir::Value,
+        offset: i32,
+        in_other: impl FnOnce(&mut Self, ir::Value) -> (ir::Value, i32),
+    ) {
+        let (inst, value) = self.store_once(store, flags, address, offset);
+        let Some(Mirror { plan, object }) = store.mirror else { return };
+        let mutator = self.mutator();
+        let state_flags = self.flags(Region::BarrierState).with_aligned();
+        let state = self.b.ins().load(types::I32, state_flags, mutator, plan.state_offset as i32);
+        let replicas = self.b.ins().band_imm_u(state, i64::from(MutatorContext::REPLICAS));
+        let [mirroring, rejoin] = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(replicas, mirroring, &[], rejoin, &[]);
+        self.b.set_cold_block(mirroring);
+        self.b.switch_to_block(mirroring);
+        self.apart(|l| {
+            let other = l.other_copy(object, plan);
+            let (address, offset) = in_other(l, other);
+            let mirrored = l.write(store.kind, flags, value, address, offset);
+            l.note_mirror(inst, mirrored);
+        });
+        self.b.ins().jump(rejoin, &[]);
+        self.b.switch_to_block(rejoin);
+    }
+
+    /// Stores a value, behind what comes before. Returns the instruction, and what was stored.
+    fn store_once(
+        &mut self,
+        store: &Store,
+        flags: MemFlagsData,
+        address: ir::Value,
+        offset: i32,
+    ) -> (ir::Inst, ir::Value) {
         if let Some(plan) = store.before {
             self.tell_overwritten(plan, flags, address, offset);
         }
@@ -115,14 +180,26 @@ impl Lowering<'_, '_> {
             true => self.healed(store.value),
             false => store.value,
         };
+        let inst = self.write(store.kind, flags, value, address, offset);
+        self.note_store(inst, store.mirror.is_some());
+        (inst, value)
+    }
+
+    fn write(
+        &mut self,
+        kind: StorageKind,
+        flags: MemFlagsData,
+        value: ir::Value,
+        address: ir::Value,
+        offset: i32,
+    ) -> ir::Inst {
         let ins = self.b.ins();
-        let inst = match store.kind {
+        match kind {
             StorageKind::I8 => ins.istore8(flags, value, address, offset),
             StorageKind::I16 => ins.istore16(flags, value, address, offset),
             StorageKind::V128 => ins.store(flags, value, address, offset),
             _ => ins.store(flags.with_aligned(), value, address, offset),
-        };
-        self.note_store(inst);
+        }
     }
 
     /// Tells the collector of a reference that is about to be overwritten, where it wants to know.
@@ -130,7 +207,8 @@ impl Lowering<'_, '_> {
         let mutator = self.mutator();
         let state_flags = self.flags(Region::BarrierState).with_aligned();
         let mut state = self.b.ins().load(types::I32, state_flags, mutator, plan.state_offset as i32);
-        if self.env.plan.store_barrier.heal.is_some() {
+        let plan = &self.env.plan.store_barrier;
+        if plan.heal.is_some() || plan.mirror.is_some() {
             state = self.b.ins().band_imm_u(state, i64::from(MutatorContext::MARKING));
         }
         let [marking, rejoin] = [(); 2].map(|()| self.b.create_block());
@@ -158,7 +236,7 @@ impl Lowering<'_, '_> {
         self.b.set_cold_block(healing);
         self.b.switch_to_block(healing);
         self.apart(|l| {
-            let current = l.canonical(reference, plan.forwarding_offset);
+            let current = l.canonical(reference, plan.forwarding_offset, plan.word);
             l.b.ins().jump(rejoin, &[current.into()]);
         });
         self.b.switch_to_block(rejoin);

@@ -115,8 +115,14 @@ impl Lowering<'_, '_> {
         let returns: Vec<ir::Type> =
             self.b.func.dfg.signatures[signature].returns.iter().map(|result| result.value_type).collect();
         let results = (0..returns.len() as u32).map(ir::BlockArg::TryCallRet).collect();
+        let mir = self.mir;
+        let params = &mir.blocks[normal.block.index()].params[..returns.len()];
         // References may have changed when the call returns: what goes on with the edge is found in a block behind it.
-        let returned = self.roots.at(key).iter().any(|root| root.reload).then(|| self.b.create_block());
+        // And those that it returns are not yet as they are passed.
+        let is_passed_as_returned = |(&param, &ty)| Self::passed_type(mir.value_type(param)) == ty;
+        let reloads = self.roots.at(key).iter().any(|root| root.reload);
+        let goes_on = !reloads && params.iter().zip(&returns).all(is_passed_as_returned);
+        let returned = (!goes_on).then(|| self.b.create_block());
         let normal_call = match returned {
             Some(returned) => self.block_call_with(returned, results),
             None => {
@@ -131,11 +137,15 @@ impl Lowering<'_, '_> {
         };
         self.map_roots(call, key);
         if let Some(returned) = returned {
-            let results: Vec<_> = returns.iter().map(|&ty| self.b.append_block_param(returned, ty).into()).collect();
+            let results: Vec<_> = returns.iter().map(|&ty| self.b.append_block_param(returned, ty)).collect();
             self.b.switch_to_block(returned);
             self.reload_roots(key);
+            let mut args = Vec::with_capacity(normal.args.len() + results.len());
+            for (&param, result) in params.iter().zip(results) {
+                args.push(self.passed(mir.value_type(param), result).into());
+            }
             let (block, rest) = self.edge(normal);
-            let args: Vec<_> = results.into_iter().chain(rest).collect();
+            args.extend(rest);
             self.b.ins().jump(block, &args);
         }
         self.landings(landings, handlers, key);

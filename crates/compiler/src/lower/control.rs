@@ -57,8 +57,14 @@ impl Lowering<'_, '_> {
 
     /// The target of an edge and the arguments for its block.
     pub(super) fn edge(&mut self, edge: &Edge) -> (ir::Block, Vec<ir::BlockArg>) {
-        let args = edge.args.iter().map(|&arg| self.value(arg).into()).collect();
+        let args = edge.args.iter().map(|&arg| self.argument(arg).into()).collect();
         (self.clif_block(edge.block), args)
+    }
+
+    /// A value as it is passed to a MIR block.
+    pub(super) fn argument(&mut self, arg: Value) -> ir::Value {
+        let value = self.value(arg);
+        self.passed(self.mir.value_type(self.mir.resolve(arg)), value)
     }
 
     fn block_call(&mut self, edge: &Edge) -> ir::BlockCall {

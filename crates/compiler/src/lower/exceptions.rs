@@ -71,10 +71,10 @@ impl Lowering<'_, '_> {
             self.b.set_cold_block(landing);
             self.b.switch_to_block(landing);
             let payload = self.b.block_params(landing)[0];
-            let exception = self.b.ins().ireduce(types::I32, payload);
             self.reload_roots(key);
             let (target, rest) = self.edge(&handler.edge);
-            let mut args = vec![exception.into()];
+            // The exception, zero-extended.
+            let mut args = vec![payload.into()];
             args.extend(rest);
             self.b.ins().jump(target, &args);
         }

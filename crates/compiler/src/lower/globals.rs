@@ -8,7 +8,7 @@ use super::barrier::Container;
 use super::env::{POINTER, clif_type};
 use crate::abi::GLOBAL_BYTES;
 use crate::mir::Value;
-use crate::module::{GlobalIndex, StorageType};
+use crate::module::{GlobalIndex, StorageType, ValueType};
 
 impl Lowering<'_, '_> {
     pub(super) fn global_get(&mut self, global: GlobalIndex) -> ir::Value {
@@ -19,7 +19,10 @@ impl Lowering<'_, '_> {
         let is_rewritten = self.env.plan.references_change_at_safepoints && self.env.is_traced(ty.value);
         let changes = ty.mutable || is_rewritten;
         let flags = if changes { self.global_flags() } else { self.constant_flags(Region::Globals) };
-        self.b.ins().load(clif_type(ty.value), flags, base, offset)
+        match ty.value {
+            ValueType::Ref(_) => self.load_reference(flags, base, offset),
+            _ => self.b.ins().load(clif_type(ty.value), flags, base, offset),
+        }
     }
 
     pub(super) fn global_set(&mut self, global: GlobalIndex, value: Value) {

@@ -45,7 +45,7 @@ impl Lowering<'_, '_> {
     /// The address of an access of `size` bytes at `index + offset`, and what remains of the offset. Traps outside the
     /// memory, unless the access itself will.
     fn memory_address(&mut self, memory: MemoryIndex, index: ir::Value, offset: u64, size: u32) -> (ir::Value, i32) {
-        let plan = MemoryPlan::of(self.memory_type(memory));
+        let plan = MemoryPlan::of(self.memory_type(memory), self.env.info.checked_memories);
         let wide = self.b.func.dfg.value_type(index) == types::I64;
         let index = self.index64(index);
         if plan == MemoryPlan::Dynamic || offset >= STATIC_MEMORY_OFFSET_GUARD {

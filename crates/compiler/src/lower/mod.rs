@@ -30,7 +30,7 @@ use cranelift_codegen::ir::{self, InstBuilder, SourceLoc};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use rustc_hash::FxHashMap;
 
-use self::env::{ModuleEnv, clif_type, wasm_signature};
+use self::env::{ModuleEnv, wasm_signature};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op};
 use crate::passes::analysis::{
@@ -77,6 +77,7 @@ pub(crate) fn lower(
         inline_allocation,
         context: ir::Value::from_u32(0),
         values: vec![None; mir.values.len()],
+        wide: FxHashMap::default(),
         blocks: vec![None; mir.blocks.len()],
         roots,
         variables: Vec::new(),
@@ -118,8 +119,7 @@ impl Lowering<'_, '_> {
             self.blocks[block.index()] = Some(created);
             let mir = self.mir;
             for &param in &mir.blocks[block.index()].params {
-                let value = self.b.append_block_param(created, clif_type(mir.value_type(param)));
-                self.values[param.index()] = Some(value);
+                self.b.append_block_param(created, Self::passed_type(mir.value_type(param)));
             }
             if mir.blocks[block.index()].cold {
                 self.b.set_cold_block(created);
@@ -132,7 +132,9 @@ impl Lowering<'_, '_> {
         // The entry's parameters live from here on: the stack check may change them.
         let mir = self.mir;
         let entry_params = &mir.blocks[mir.entry.index()].params;
+        let mut passed = Vec::with_capacity(entry_params.len());
         for (&param, &value) in entry_params.iter().zip(&params[1..]) {
+            passed.push(self.passed(mir.value_type(param), value));
             self.note_parameter(param, value);
             if let Some(number) = self.roots.reference(param) {
                 self.define_reference(number, value);
@@ -141,12 +143,11 @@ impl Lowering<'_, '_> {
         if checks_stack {
             self.check_stack(&params[1..]);
         }
-        let current = |l: &mut Self, (&param, &value): (&mir::Value, &ir::Value)| match l.roots.reference(param) {
-            Some(_) => l.value(param),
-            None => value,
-        };
-        let args: Vec<ir::BlockArg> =
-            entry_params.iter().zip(&params[1..]).map(|pair| current(self, pair).into()).collect();
+        let mut args: Vec<ir::BlockArg> = Vec::with_capacity(entry_params.len());
+        for (&param, value) in entry_params.iter().zip(passed) {
+            let changes = self.roots.reference(param).is_some();
+            args.push(if changes { self.argument(param) } else { value }.into());
+        }
         let entry = self.clif_block(self.mir.entry);
         self.b.ins().jump(entry, &args);
     }
@@ -161,7 +162,9 @@ impl Lowering<'_, '_> {
         self.read_lengths.clear();
         self.active_strips = self.strips.active(block);
         self.b.set_srcloc(SourceLoc::new(self.first_source(data)));
-        for &param in &data.params {
+        for (number, &param) in data.params.iter().enumerate() {
+            let passed = self.b.block_params(first)[number];
+            self.values[param.index()] = Some(self.received(self.mir.value_type(param), passed));
             self.keep_root(param);
         }
         for &inst in &data.insts {

@@ -3,7 +3,7 @@
 use cranelift_codegen::ir;
 
 use super::state::Lowering;
-use super::verify::SlotAccess;
+use super::verify::{Mirrored, SlotAccess};
 use crate::mir::{Op, Value, ValueDef};
 use crate::module::ValueType;
 use crate::passes;
@@ -23,7 +23,9 @@ impl Lowering<'_, '_> {
             ValueType::Ref(_) if op.is_some_and(|op| op.properties().copies) => {}
             // Null is no object.
             ty if self.env.is_traced(ty) && !matches!(op, Some(Op::Const(_))) => {
-                notes.references.insert(lowered, Some(passes::root(self.mir, value)));
+                let root = Some(passes::root(self.mir, value));
+                notes.references.extend(self.wide.get(&lowered).map(|&wide| (wide, root)));
+                notes.references.insert(lowered, root);
             }
             ValueType::Ref(ty) if self.env.is_traced(ValueType::Ref(ty)) => {}
             // Functions and small integers do not move either.
@@ -45,6 +47,7 @@ impl Lowering<'_, '_> {
     /// Notes a reference, or the address of an object, that is no MIR value.
     pub(super) fn note_reference(&mut self, reference: ir::Value) {
         if let Some(notes) = &mut self.notes {
+            notes.references.extend(self.wide.get(&reference).map(|&wide| (wide, None)));
             notes.references.insert(reference, None);
         }
     }
@@ -52,6 +55,7 @@ impl Lowering<'_, '_> {
     /// Notes where an object lies by what its reference has led to: there until the next safepoint.
     pub(super) fn note_address(&mut self, address: ir::Value) {
         if let Some(notes) = &mut self.notes {
+            notes.addresses.extend(self.wide.get(&address));
             notes.addresses.insert(address);
         }
     }
@@ -75,16 +79,25 @@ impl Lowering<'_, '_> {
     pub(super) fn note_slot_load(&mut self, loaded: ir::Value, root: Root) {
         let value = passes::root(self.mir, root.value);
         if let Some(notes) = &mut self.notes {
-            let load = self.b.func.dfg.value_def(loaded).unwrap_inst();
+            let wide = self.wide[&loaded];
+            let load = self.b.func.dfg.value_def(wide).unwrap_inst();
             notes.slots.insert(load, SlotAccess::Load(root.slot, value));
-            notes.references.insert(loaded, Some(value));
+            notes.references.extend([wide, loaded].map(|loaded| (loaded, Some(value))));
         }
     }
 
-    /// Notes a store with the barrier that it needs, or into a new object.
-    pub(super) fn note_store(&mut self, store: ir::Inst) {
+    /// Notes a store with the barrier that it needs, or into a new object. `is_mirrored`: it must be mirrored.
+    pub(super) fn note_store(&mut self, store: ir::Inst, is_mirrored: bool) {
         if let Some(notes) = &mut self.notes {
-            notes.stores.insert(store);
+            notes.stores.insert(store, if is_mirrored { Mirrored::Not } else { Mirrored::NeedNotBe });
+        }
+    }
+
+    /// Notes that an instruction mirrors a store.
+    pub(super) fn note_mirror(&mut self, store: ir::Inst, mirror: ir::Inst) {
+        if let Some(notes) = &mut self.notes {
+            notes.stores.insert(store, Mirrored::By(mirror));
+            notes.stores.insert(mirror, Mirrored::Mirrors);
         }
     }
 

@@ -4,7 +4,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFFSET};
-use legato_heap::plan::{CollectorWord, HandleRun, HeaderWord, ObjectAt, SameObject};
+use legato_heap::plan::{CollectorWord, ForwardingWord, HandleRun, HeaderWord, MirrorPlan, ObjectAt, SameObject};
 
 use super::Lowering;
 use super::access::{Region, trap};
@@ -76,14 +76,14 @@ impl Lowering<'_, '_> {
     /// Whether two references are the same, as a 32-bit 0 or 1.
     pub(super) fn same_object(&mut self, left: ir::Value, right: ir::Value) -> ir::Value {
         let equal = self.b.ins().icmp(IntCC::Equal, left, right);
-        let SameObject::Canonical { offset } = self.env.plan.references.same else { return self.boolean(equal) };
+        let SameObject::Canonical { offset, word } = self.env.plan.references.same else { return self.boolean(equal) };
         let [differ, join] = [(); 2].map(|()| self.b.create_block());
         let same = self.b.append_block_param(join, types::I32);
         let one = self.b.ins().iconst(types::I32, 1);
         self.b.ins().brif(equal, join, &[one.into()], differ, &[]);
         self.b.switch_to_block(differ);
         self.apart(|l| {
-            let [left, right] = [left, right].map(|reference| l.canonical(reference, offset));
+            let [left, right] = [left, right].map(|reference| l.canonical(reference, offset, word));
             let equal = l.b.ins().icmp(IntCC::Equal, left, right);
             let equal = l.boolean(equal);
             l.b.ins().jump(join, &[equal.into()]);
@@ -92,8 +92,9 @@ impl Lowering<'_, '_> {
         same
     }
 
-    /// The word that tells a reference's object from all others; of null and immediates, the reference.
-    pub(super) fn canonical(&mut self, reference: ir::Value, offset: u32) -> ir::Value {
+    /// The reference that a reference's object has now, by the word at this offset; of null and immediates, the
+    /// reference.
+    pub(super) fn canonical(&mut self, reference: ir::Value, offset: u32, word: ForwardingWord) -> ir::Value {
         let [not_null, object, join] = [(); 3].map(|()| self.b.create_block());
         let canonical = self.b.append_block_param(join, types::I32);
         self.b.ins().brif(reference, not_null, &[], join, &[reference.into()]);
@@ -101,10 +102,27 @@ impl Lowering<'_, '_> {
         let immediate = self.b.ins().band_imm_u(reference, 1);
         self.b.ins().brif(immediate, join, &[reference.into()], object, &[]);
         self.b.switch_to_block(object);
-        let word = self.load_through(reference, None, offset);
-        self.b.ins().jump(join, &[word.into()]);
+        let read = self.load_through(reference, None, offset);
+        let current = match word {
+            ForwardingWord::Current => read,
+            ForwardingWord::OtherCopy => {
+                let is_old = self.b.ins().band_imm_u(read, 1);
+                let other = self.b.ins().band_imm_s(read, -2);
+                self.b.ins().select(is_old, other, reference)
+            }
+        };
+        self.b.ins().jump(join, &[current.into()]);
         self.b.switch_to_block(join);
         canonical
+    }
+
+    /// Where the other copy of an object lies, or the object itself, where there is none: its address. The reference is
+    /// known not to be null.
+    pub(super) fn other_copy(&mut self, reference: ir::Value, plan: MirrorPlan) -> ir::Value {
+        let word = self.load_through(reference, None, plan.other_offset);
+        let other = self.b.ins().band_imm_s(word, -2);
+        self.note_address(other);
+        self.cage_address(other)
     }
 
     /// What a reference is the offset of. As for [`object`](Self::object).
@@ -123,7 +141,9 @@ impl Lowering<'_, '_> {
     fn load_through(&mut self, reference: ir::Value, null: Option<TrapCode>, offset: u32) -> ir::Value {
         // Without handles, it is the collector word, which is written with the type id.
         let region = if self.env.plan.references.handles.is_some() { Region::Handles } else { Region::Headers };
-        self.header_word(HeaderWord::AtReference { offset }, region, reference, null)
+        let (base, offset) = self.header_base(HeaderWord::AtReference { offset }, reference, null);
+        let flags = self.flags_trapping(region, base.null_trap);
+        self.load_reference(flags, base.address, offset as i32)
     }
 
     fn header_word(
@@ -133,12 +153,16 @@ impl Lowering<'_, '_> {
         reference: ir::Value,
         null: Option<TrapCode>,
     ) -> ir::Value {
-        let (base, offset) = match word {
-            HeaderWord::InObject { offset } => (self.object(reference, null, offset + 4), offset),
-            HeaderWord::AtReference { offset } => (self.at_reference(reference, null, offset + 4), offset),
-        };
+        let (base, offset) = self.header_base(word, reference, null);
         let flags = self.flags_trapping(region, base.null_trap).with_aligned();
         self.b.ins().load(types::I32, flags, base.address, offset as i32)
+    }
+
+    fn header_base(&mut self, word: HeaderWord, reference: ir::Value, null: Option<TrapCode>) -> (Object, u32) {
+        match word {
+            HeaderWord::InObject { offset } => (self.object(reference, null, offset + 4), offset),
+            HeaderWord::AtReference { offset } => (self.at_reference(reference, null, offset + 4), offset),
+        }
     }
 
     /// Checks, before a cell is taken for an array or another object, that a handle is free, where it needs one;
@@ -169,7 +193,7 @@ impl Lowering<'_, '_> {
             CollectorWord::Zero => None,
             CollectorWord::Reference => Some(self.b.ins().ishl_imm_u(reference, 32)),
         };
-        let reference = self.b.ins().ireduce(types::I32, reference);
+        let reference = self.narrow(reference);
         self.note_reference(reference);
         self.note_reference(address);
         self.note_address(address);

@@ -88,9 +88,10 @@ impl Lowering<'_, '_> {
     pub(super) fn define_reference(&mut self, number: u32, value: ir::Value) {
         let variable = match self.variables[number as usize] {
             Some(variable) => variable,
-            None => *self.variables[number as usize].insert(self.b.declare_var(types::I32)),
+            None => *self.variables[number as usize].insert(self.b.declare_var(POINTER)),
         };
-        self.b.def_var(variable, value);
+        let wide = self.widen(value);
+        self.b.def_var(variable, wide);
     }
 
     /// Behind a safepoint: loads the references that may have changed and are still used.
@@ -102,7 +103,7 @@ impl Lowering<'_, '_> {
                 let stack_slot = self.root_slot.expect("a function with roots has a slot for them");
                 let address = self.b.ins().stack_addr(POINTER, stack_slot, 4 * root.slot as i32);
                 let flags = self.flags(Region::Stack).with_aligned();
-                let value = self.b.ins().load(types::I32, flags, address, 0);
+                let value = self.load_reference(flags, address, 0);
                 self.note_slot_load(value, root);
                 self.define_reference(root.reference, value);
             }

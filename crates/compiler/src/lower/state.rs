@@ -4,10 +4,10 @@ use cranelift_codegen::ir::{self, AliasRegion, InstBuilder, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use rustc_hash::FxHashMap;
 
-use super::env::{ModuleEnv, Symbol};
+use super::env::{ModuleEnv, POINTER, Symbol, clif_type};
 use super::verify::Notes;
 use crate::mir::{self, Constant};
-use crate::module::TypeIndex;
+use crate::module::{TypeIndex, ValueType};
 use crate::passes::analysis::{Guards, MergedChecks, RootPlan, StripPlan};
 use crate::passes::constant;
 
@@ -31,6 +31,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) context: ir::Value,
     /// For each MIR value its Cranelift value, once lowered.
     pub(super) values: Vec<Option<ir::Value>>,
+    /// For each reference, or offset of an object, that was made from its 64-bit form: that form.
+    pub(super) wide: FxHashMap<ir::Value, ir::Value>,
     /// For each reachable MIR block its first Cranelift block.
     pub(super) blocks: Vec<Option<ir::Block>>,
     /// References that the collector must find.
@@ -74,7 +76,8 @@ impl Lowering<'_, '_> {
         if let Some(number) = self.roots.reference(resolved)
             && let Some(variable) = self.variables[number as usize]
         {
-            return self.b.use_var(variable);
+            let wide = self.b.use_var(variable);
+            return self.narrow(wide);
         }
         self.values[resolved.index()].unwrap_or_else(|| panic!("value {} is used before it is defined", resolved.0))
     }
@@ -85,6 +88,37 @@ impl Lowering<'_, '_> {
 
     pub(super) fn clif_block(&self, block: mir::Block) -> ir::Block {
         self.blocks[block.index()].expect("a reachable block")
+    }
+
+    /// The reference, or offset of an object, whose zero-extended form is given. Addresses are computed from that form:
+    /// what is loaded with it, passed to blocks with it and kept in variables with it is never extended again.
+    pub(super) fn narrow(&mut self, wide: ir::Value) -> ir::Value {
+        let narrow = self.b.ins().ireduce(types::I32, wide);
+        self.wide.insert(narrow, wide);
+        narrow
+    }
+
+    /// The zero-extended form of a reference, or of the offset of an object.
+    pub(super) fn widen(&mut self, narrow: ir::Value) -> ir::Value {
+        match self.wide.get(&narrow) {
+            Some(&wide) => wide,
+            None => self.b.ins().uextend(POINTER, narrow),
+        }
+    }
+
+    /// The type of a parameter of a MIR block of type `ty`.
+    pub(super) fn passed_type(ty: ValueType) -> ir::Type {
+        if matches!(ty, ValueType::Ref(_)) { POINTER } else { clif_type(ty) }
+    }
+
+    /// A value of type `ty` as it is passed to a MIR block.
+    pub(super) fn passed(&mut self, ty: ValueType, value: ir::Value) -> ir::Value {
+        if matches!(ty, ValueType::Ref(_)) { self.widen(value) } else { value }
+    }
+
+    /// The value of type `ty` that has been passed to a MIR block by this parameter.
+    pub(super) fn received(&mut self, ty: ValueType, param: ir::Value) -> ir::Value {
+        if matches!(ty, ValueType::Ref(_)) { self.narrow(param) } else { param }
     }
 
     /// A 0 or 1, of whatever width, as `i32`.

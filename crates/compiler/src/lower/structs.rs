@@ -66,7 +66,8 @@ impl Lowering<'_, '_> {
         let store = self.store_into(Container::Struct(object, offset), kind, value);
         let address = self.object(reference, null_trap(check), offset + kind.bytes());
         let flags = self.flags_trapping(Region::Fields(kind), address.null_trap);
-        self.store(&store, flags, address.address, offset as i32);
+        let offset = offset as i32;
+        self.store_in_object(&store, flags, address.address, offset, |_, other| (other, offset));
         self.after_field(&store);
     }
 

@@ -65,7 +65,7 @@ impl Lowering<'_, '_> {
         let index = self.index64(index);
         let address = self.table_element(table, index);
         let flags = self.flags(Region::Tables).with_aligned();
-        self.b.ins().load(types::I32, flags, address, 0)
+        self.load_reference(flags, address, 0)
     }
 
     pub(super) fn table_set(&mut self, table: TableIndex, index: ir::Value, value: Value) {

@@ -3,7 +3,7 @@
 use super::function::{Block, Function};
 
 /// The control-flow graph of the blocks that can be reached.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Cfg {
     /// Reachable blocks in reverse post-order: a block comes before those it dominates.
     pub order: Vec<Block>,
@@ -21,21 +21,22 @@ impl Cfg {
         let count = function.blocks.len();
         let mut visited = vec![false; count];
         let mut post = Vec::with_capacity(count);
-        // Successors still to visit of each block on the path.
-        let mut path: Vec<(Block, Vec<Block>)> = Vec::new();
+        // The blocks on the path, and where the successors of each that are still to be visited begin in `rest`: the
+        // last is visited first.
+        let mut path: Vec<(Block, usize)> = Vec::with_capacity(count);
+        let mut rest: Vec<Block> = Vec::with_capacity(2 * count);
         visited[function.entry.index()] = true;
-        path.push((function.entry, successors(function, function.entry)));
-        while let Some((block, rest)) = path.last_mut() {
-            match rest.pop() {
-                Some(next) if visited[next.index()] => {}
-                Some(next) => {
-                    visited[next.index()] = true;
-                    path.push((next, successors(function, next)));
-                }
-                None => {
-                    post.push(*block);
-                    path.pop();
-                }
+        path.push((function.entry, 0));
+        add_successors(function, function.entry, &mut rest);
+        while let Some(&(block, begin)) = path.last() {
+            if rest.len() == begin {
+                post.push(block);
+                path.pop();
+            } else if let Some(next) = rest.pop()
+                && !std::mem::replace(&mut visited[next.index()], true)
+            {
+                path.push((next, rest.len()));
+                add_successors(function, next, &mut rest);
             }
         }
         post.reverse();
@@ -46,27 +47,20 @@ impl Cfg {
         }
 
         let mut starts = vec![0u32; count + 1];
-        let each_edge = |visit: &mut dyn FnMut(Block, Block, u32)| {
-            for &block in &order {
-                let mut number = 0;
-                if let Some(terminator) = &function.blocks[block.index()].terminator {
-                    terminator.for_each_edge(|edge| {
-                        visit(block, edge.block, number);
-                        number += 1;
-                    });
-                }
-            }
-        };
-        each_edge(&mut |_, target, _| starts[target.index() + 1] += 1);
+        for &block in &order {
+            for_each_edge(function, block, |_, target| starts[target.index() + 1] += 1);
+        }
         for block in 0..count {
             starts[block + 1] += starts[block];
         }
         let mut next = starts.clone();
         let mut edges = vec![(Block(0), 0); starts[count] as usize];
-        each_edge(&mut |source, target, number| {
-            edges[next[target.index()] as usize] = (source, number);
-            next[target.index()] += 1;
-        });
+        for &block in &order {
+            for_each_edge(function, block, |number, target| {
+                edges[next[target.index()] as usize] = (block, number);
+                next[target.index()] += 1;
+            });
+        }
         Cfg { order, position, starts, edges }
     }
 
@@ -76,11 +70,18 @@ impl Cfg {
     }
 }
 
-/// The targets of a block, last first (so that they are visited in order from the end).
-fn successors(function: &Function, block: Block) -> Vec<Block> {
-    let mut targets = Vec::new();
+/// Calls `visit` with the number and the target of each edge that leaves a block.
+fn for_each_edge(function: &Function, block: Block, mut visit: impl FnMut(u32, Block)) {
+    let mut number = 0;
     if let Some(terminator) = &function.blocks[block.index()].terminator {
-        terminator.for_each_edge(|edge| targets.push(edge.block));
+        terminator.for_each_edge(|edge| {
+            visit(number, edge.block);
+            number += 1;
+        });
     }
-    targets
+}
+
+/// Appends the targets of a block.
+fn add_successors(function: &Function, block: Block, targets: &mut Vec<Block>) {
+    for_each_edge(function, block, |_, target| targets.push(target));
 }

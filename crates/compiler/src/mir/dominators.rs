@@ -130,11 +130,12 @@ impl Dominators {
 
 /// Numbers the tree.
 fn walk(entry: Block, parent: &[Option<Block>], cfg: &Cfg) -> (Vec<Block>, Vec<(u32, u32)>) {
-    let mut children = vec![Vec::new(); parent.len()];
-    // Children are pushed last first, so that they are popped in reverse post-order.
-    for &block in cfg.order.iter().rev() {
+    // The children of each block as a list, last first, so that they are popped in reverse post-order.
+    let mut last_child = vec![NONE; parent.len()];
+    let mut sibling_before = vec![NONE; parent.len()];
+    for &block in &cfg.order {
         if let Some(parent) = parent[block.index()] {
-            children[parent.index()].push(block);
+            sibling_before[block.index()] = std::mem::replace(&mut last_child[parent.index()], block.0);
         }
     }
     let mut preorder = Vec::with_capacity(cfg.order.len());
@@ -148,7 +149,11 @@ fn walk(entry: Block, parent: &[Option<Block>], cfg: &Cfg) -> (Vec<Block>, Vec<(
         spans[block.index()].0 = preorder.len() as u32;
         preorder.push(block);
         stack.push((block, true));
-        stack.extend(children[block.index()].iter().map(|&child| (child, false)));
+        let mut child = last_child[block.index()];
+        while child != NONE {
+            stack.push((Block(child), false));
+            child = sibling_before[child as usize];
+        }
     }
     (preorder, spans)
 }

@@ -213,7 +213,8 @@ pub enum MemoryPlan {
     /// 32-bit memories: the base never moves, and base + any 32-bit index + an offset below 2 GiB lies within a
     /// reservation that faults outside the current length. No check but the fault.
     Static,
-    /// 64-bit memories (and page sizes other than 64 KiB): explicit comparison with the current length.
+    /// 64-bit memories (and page sizes other than 64 KiB, and all where memories are checked): explicit comparison with
+    /// the current length.
     Dynamic,
 }
 
@@ -224,9 +225,9 @@ pub const STATIC_MEMORY_RESERVATION: u64 = (6 << 30) + (64 << 10);
 pub const STATIC_MEMORY_OFFSET_GUARD: u64 = 2 << 30;
 
 impl MemoryPlan {
-    /// The plan for a memory of this type.
-    pub const fn of(ty: &MemoryType) -> MemoryPlan {
-        if ty.memory64 || ty.page_size_log2 != 16 { MemoryPlan::Dynamic } else { MemoryPlan::Static }
+    /// The plan for a memory of this type. With `checked`, all are checked, as little address space is to be reserved.
+    pub const fn of(ty: &MemoryType, checked: bool) -> MemoryPlan {
+        if checked || ty.memory64 || ty.page_size_log2 != 16 { MemoryPlan::Dynamic } else { MemoryPlan::Static }
     }
 }
 
@@ -420,6 +421,8 @@ pub struct ModuleInfo {
     pub custom: Vec<(String, Vec<u8>)>,
     /// How many functions have a [`Function::func_ref`].
     pub func_ref_count: u32,
+    /// Whether every access to a memory is checked: code that is not takes memories with a large reservation alone.
+    pub checked_memories: bool,
 }
 
 impl ModuleInfo {

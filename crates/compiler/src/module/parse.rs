@@ -53,14 +53,20 @@ pub struct ParsedModule<'a> {
 }
 
 impl<'a> ParsedModule<'a> {
+    /// What modules may use.
+    pub(crate) fn accepted(features: Features) -> WasmFeatures {
+        let mut accepted = FEATURES;
+        accepted.set(WasmFeatures::MULTI_MEMORY, features.multi_memory);
+        accepted
+    }
+
     /// Reads a module in binary form and validates its declarations. Fails at the first place that is invalid or not
     /// supported.
     pub fn parse(wasm: &'a [u8], features: Features) -> Result<ParsedModule<'a>, CompileError> {
         if u32::try_from(wasm.len()).is_err() {
             return Err(CompileError::Unsupported { what: "modules of 4 GiB and more".to_string(), offset: 0 });
         }
-        let mut accepted = FEATURES;
-        accepted.set(WasmFeatures::MULTI_MEMORY, features.multi_memory);
+        let accepted = ParsedModule::accepted(features);
         let mut validator = Validator::new_with_features(accepted);
         let mut parser = Parser::new(0);
         parser.set_features(accepted);

@@ -3,6 +3,7 @@
 //! What passes must know of the whole module comes from one [`scan`] of the bodies: less than the finished MIR of all
 //! would tell, so that code may differ from that of [`compile`](crate::compile), though never what it computes.
 
+mod kept;
 mod scan;
 
 use std::ops::Range;
@@ -37,6 +38,12 @@ struct Function {
     has_loops: bool,
 }
 
+impl Function {
+    fn new(range: Range<u32>, may_be_inlined: bool, has_loops: bool) -> Function {
+        Function { range, inlined: may_be_inlined.then(OnceLock::new), has_loops }
+    }
+}
+
 /// How much is done for a function's speed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Tier {
@@ -52,7 +59,7 @@ impl OnDemand {
     /// Errors: as [`compile`](crate::compile), but for what the code generator refuses.
     pub fn new(wasm: &[u8], options: &CompileOptions) -> Result<OnDemand, CompileError> {
         let ParsedModule { info, bodies } = ParsedModule::parse(wasm, options.features)?;
-        let features = bodies.first().map(|source| source.validation.features).unwrap_or_default();
+        let features = ParsedModule::accepted(options.features);
         let ranges: Vec<_> = bodies.iter().map(|source| source.body.range()).collect();
         let scanned = each(bodies, options, |source, scratch: &mut scan::Scratch| scan::scan(&info, &source, scratch))?;
         let made = scanned.iter().flat_map(|scanned| &scanned.made);
@@ -60,10 +67,9 @@ impl OnDemand {
         let functions = ranges
             .iter()
             .zip(&scanned)
-            .map(|(range, scanned)| Function {
-                range: range.start as u32..range.end as u32,
-                inlined: (options.optimize && scanned.is_small).then(OnceLock::new),
-                has_loops: scanned.has_loops,
+            .map(|(range, scanned)| {
+                let range = range.start as u32..range.end as u32;
+                Function::new(range, options.optimize && scanned.is_small, scanned.has_loops)
             })
             .collect();
         let generator = CodeGenerator::new(info, options)?;

@@ -1,5 +1,6 @@
 //! Removes block parameters that always receive the same value.
 
+use super::flow::Flow;
 use crate::mir::{Block, Cfg, Function, Value, ValueDef};
 
 /// A parameter that may be superfluous.
@@ -17,8 +18,8 @@ struct Candidate {
 /// Replaces every parameter that receives one and the same value (or itself) on all edges by that value, and repeats
 /// for the parameters this makes superfluous. Near-linear: arguments that are equal stay so, so that each is looked at
 /// once.
-pub fn block_params(function: &mut Function) {
-    let cfg = Cfg::new(function);
+pub(super) fn block_params(function: &mut Function, flow: &mut Flow) {
+    let cfg = flow.cfg(function);
     let (mut candidates, of_value) = collect(function, &cfg);
     let mut work: Vec<usize> = (0..candidates.len()).rev().collect();
     let mut replaced = false;

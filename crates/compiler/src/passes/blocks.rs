@@ -2,8 +2,9 @@
 
 use smallvec::SmallVec;
 
+use super::flow::Flow;
 use super::support::{constant_i32, terminator, use_counts};
-use super::unreachable_blocks;
+use super::unreachable::unreachable_blocks;
 use crate::artifact::TrapCode;
 use crate::mir::{Block, BlockData, Cfg, Edge, Function, Terminator, Value, ValueDef};
 
@@ -11,17 +12,21 @@ use crate::mir::{Block, BlockData, Cfg, Edge, Function, Terminator, Value, Value
 const PARAMS: usize = 8;
 
 /// Removes unreachable blocks, skips empty ones, merges what is left.
-pub(super) fn blocks(function: &mut Function) {
-    unreachable_blocks(function);
-    skip(function);
-    unreachable_blocks(function);
-    merge(function);
+pub(super) fn blocks(function: &mut Function, flow: &mut Flow) {
+    let cfg = flow.cfg(function);
+    unreachable_blocks(function, &cfg);
+    if skip(function, &cfg) {
+        flow.changed();
+        unreachable_blocks(function, &flow.cfg(function));
+    }
+    if merge(function, &flow.cfg(function)) {
+        flow.changed();
+    }
 }
 
 /// Lets edges to a block without instructions go to where it leads: where it jumps, or where it branches if the
-/// condition is a parameter for which the edge has a constant.
-fn skip(function: &mut Function) {
-    let cfg = Cfg::new(function);
+/// condition is a parameter for which the edge has a constant. Returns whether any edge has changed.
+fn skip(function: &mut Function, cfg: &Cfg) -> bool {
     let counts = use_counts(function, &cfg.order);
     let skippable: Vec<bool> = (0..function.blocks.len())
         .map(|number| {
@@ -45,6 +50,7 @@ fn skip(function: &mut Function) {
                 })
         })
         .collect();
+    let mut changed = false;
     // Successors first: their own edges are final then, but for loops.
     for &block in cfg.order.iter().rev() {
         let Some(mut terminator) = function.blocks[block.index()].terminator.take() else { continue };
@@ -55,11 +61,13 @@ fn skip(function: &mut Function) {
                     && let Some(next) = next(function, edge)
                 {
                     *edge = compose(function, edge, next);
+                    changed = true;
                 }
             });
         }
         function.blocks[block.index()].terminator = Some(terminator);
     }
+    changed
 }
 
 /// Where an edge's target leads, if the edge decides that.
@@ -87,9 +95,8 @@ fn compose(function: &Function, edge: &Edge, next: &Edge) -> Edge {
     Edge { block: next.block, args: args.collect() }
 }
 
-/// Appends each block that has one predecessor, which leads nowhere else, to that.
-fn merge(function: &mut Function) {
-    let cfg = Cfg::new(function);
+/// Appends each block that has one predecessor, which leads nowhere else, to that. Returns whether there were any.
+fn merge(function: &mut Function, cfg: &Cfg) -> bool {
     let mut merged = false;
     for &block in &cfg.order {
         // A block that was merged has become a trap.
@@ -114,4 +121,5 @@ fn merge(function: &mut Function) {
     if merged {
         function.resolve_aliases();
     }
+    merged
 }

@@ -2,14 +2,15 @@
 //! alive.
 
 use super::block_params::remove_params;
+use super::flow::Flow;
 use super::support::{definition, is_removable, terminator};
 use crate::mir::{Cfg, Function, Terminator, Value, ValueDef};
 
 const NONE: u32 = u32::MAX;
 
 /// Marks from what must happen, then sweeps.
-pub(super) fn dead(function: &mut Function) {
-    let cfg = Cfg::new(function);
+pub(super) fn dead(function: &mut Function, flow: &mut Flow) {
+    let cfg = flow.cfg(function);
     let incoming = Incoming::new(function, &cfg);
     let mut live = Live { values: vec![false; function.values.len()], work: Vec::new() };
     for &block in &cfg.order {

@@ -6,14 +6,13 @@ use std::collections::hash_map::Entry;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::flow::Flow;
 use super::ranges::Ranges;
 use super::support::{
     DefBlocks, Roots, become_constant, bottom, constant_i32, meet, origin, ref_type, replace, resolve_inst,
     resolve_terminator,
 };
-use crate::mir::{
-    BinaryOp, Block, Callee, Cfg, Constant, Dominators, Function, Inst, NullCheck, Op, Terminator, UnaryOp, Value,
-};
+use crate::mir::{BinaryOp, Block, Callee, Constant, Function, Inst, NullCheck, Op, Terminator, UnaryOp, Value};
 use crate::module::{ModuleInfo, RefType};
 
 /// How many parts of a condition are looked at.
@@ -23,9 +22,9 @@ const CONDITIONS: usize = 8;
 ///
 /// An elided check rests on what dominates the operation, not on its operands: later passes may move such an operation
 /// only to where the same is known.
-pub(super) fn facts(function: &mut Function, info: &ModuleInfo) {
-    let cfg = Cfg::new(function);
-    let dominators = Dominators::new(function, &cfg);
+pub(super) fn facts(function: &mut Function, info: &ModuleInfo, flow: &mut Flow) {
+    let cfg = flow.cfg(function);
+    let dominators = flow.dominators(function);
     let def_blocks = DefBlocks::new(function, &cfg);
     let mut pass = Facts {
         roots: Roots::new(function),

@@ -8,7 +8,9 @@
 //! stay right.) The analysis looks at whole types at once, with subtypes; it is that of Binaryen's constant field
 //! propagation.
 
-use super::support;
+use serde::{Deserialize, Serialize};
+
+use super::{globals, support};
 use crate::mir::{Function, NullCheck, Op, Value};
 use crate::module::{
     CompositeType, ConstExpr, ConstOp, ElementItems, ExportKind, FuncType, HeapType, ImportKind, ModuleInfo,
@@ -16,7 +18,8 @@ use crate::module::{
 };
 
 /// What is known of a field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "KeptContent", from = "KeptContent")]
 enum Content {
     /// No object has been seen.
     Nothing,
@@ -24,6 +27,34 @@ enum Content {
     Always(Op),
     /// Different things, or something that no operation without operands gives.
     Anything,
+}
+
+/// What is known of a field, as data: what has no such form counts as anything.
+#[derive(Serialize, Deserialize)]
+enum KeptContent {
+    Nothing,
+    Always(ConstOp),
+    Anything,
+}
+
+impl From<Content> for KeptContent {
+    fn from(content: Content) -> KeptContent {
+        match content {
+            Content::Nothing => KeptContent::Nothing,
+            Content::Always(op) => globals::constant(&op).map_or(KeptContent::Anything, KeptContent::Always),
+            Content::Anything => KeptContent::Anything,
+        }
+    }
+}
+
+impl From<KeptContent> for Content {
+    fn from(content: KeptContent) -> Content {
+        match content {
+            KeptContent::Nothing => Content::Nothing,
+            KeptContent::Always(op) => globals::operation(op).map_or(Content::Anything, Content::Always),
+            KeptContent::Anything => Content::Anything,
+        }
+    }
 }
 
 /// A place in a body that makes structs.
@@ -36,6 +67,7 @@ pub(crate) struct Made {
 }
 
 /// What the immutable fields of each struct type hold.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Fields {
     /// For each type its fields; empty for types that are no structs.
     types: Vec<Vec<Content>>,
@@ -133,8 +165,8 @@ impl Fields {
                     stack.push(None);
                 }
                 op => {
-                    let leaf = super::globals::operation(op).filter(|op| op.properties().is_pure(info));
-                    let operands = super::globals::arity(info, op)?;
+                    let leaf = globals::operation(op).filter(|op| op.properties().is_pure(info));
+                    let operands = globals::arity(info, op)?;
                     stack.truncate(stack.len().checked_sub(operands)?);
                     stack.push(leaf);
                 }

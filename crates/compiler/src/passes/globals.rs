@@ -58,6 +58,20 @@ pub(super) fn operation(op: ConstOp) -> Option<Op> {
     })
 }
 
+/// The step that gives what an operation gives, if there is one: the inverse of [`operation`].
+pub(super) fn constant(op: &Op) -> Option<ConstOp> {
+    Some(match *op {
+        Op::Const(Constant::I32(value)) => ConstOp::I32(value),
+        Op::Const(Constant::I64(value)) => ConstOp::I64(value),
+        Op::Const(Constant::F32(bits)) => ConstOp::F32(bits),
+        Op::Const(Constant::F64(bits)) => ConstOp::F64(bits),
+        Op::Const(Constant::Null(heap)) => ConstOp::RefNull(heap),
+        Op::RefFunc(function) => ConstOp::RefFunc(function),
+        Op::GlobalGet(global) => ConstOp::GlobalGet(global),
+        _ => return None,
+    })
+}
+
 /// How many operands a step takes. Each leaves one.
 pub(super) fn arity(info: &ModuleInfo, op: ConstOp) -> Option<usize> {
     Some(match op {

@@ -4,8 +4,9 @@
 //! No length is more than the greatest signed number, so that a negative index is above every length, seen as an
 //! unsigned number.
 
+use super::flow::Flow;
 use super::support::{constant_i32, origin, terminator};
-use crate::mir::{Block, Cfg, CompareOp, Edge, Function, Inst, NullCheck, Op, Terminator, Value};
+use crate::mir::{Block, CompareOp, Edge, Function, Inst, NullCheck, Op, Terminator, Value};
 use crate::module::ValueType;
 
 /// A comparison of a number with another, and where it leads.
@@ -20,8 +21,9 @@ struct Branch {
 
 /// Merges the checks whose first leads to nothing but the second, and which go to the same place where they fail. In
 /// linear time.
-pub(super) fn guards(function: &mut Function) {
-    let cfg = Cfg::new(function);
+pub(super) fn guards(function: &mut Function, flow: &mut Flow) {
+    let cfg = flow.cfg(function);
+    let mut merged = false;
     for &block in &cfg.order {
         let Some(first) = signed_branch(function, block) else { continue };
         if constant_i32(function, first.limit) != Some(0) || !first.other.args.is_empty() {
@@ -44,6 +46,10 @@ pub(super) fn guards(function: &mut Function) {
         let data = &mut function.blocks[block.index()];
         data.terminator = Some(Terminator::Branch { cond, then: second.less, otherwise: second.other });
         data.terminator_source = source;
+        merged = true;
+    }
+    if merged {
+        flow.changed();
     }
 }
 

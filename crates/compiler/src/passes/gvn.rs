@@ -4,8 +4,9 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::flow::Flow;
 use super::support::{Roots, replace, resolve_inst, resolve_terminator};
-use crate::mir::{Block, Cfg, Dominators, Function, Inst, NullCheck, Op, Value};
+use crate::mir::{Block, Function, Inst, NullCheck, Op, Value};
 use crate::module::{ModuleInfo, ValueType};
 
 /// What an operation computes: equal keys give equal results.
@@ -20,9 +21,8 @@ struct Key {
 
 /// Walks down the dominator tree with a table of what has been computed. What a sibling subtree has left there is
 /// overwritten: the walk never returns to that subtree.
-pub(super) fn gvn(function: &mut Function, info: &ModuleInfo) {
-    let cfg = Cfg::new(function);
-    let dominators = Dominators::new(function, &cfg);
+pub(super) fn gvn(function: &mut Function, info: &ModuleInfo, flow: &mut Flow) {
+    let dominators = flow.dominators(function);
     let mut roots = Roots::new(function);
     let mut table: FxHashMap<Key, (Block, Option<Value>)> = FxHashMap::default();
     for &block in &dominators.preorder {

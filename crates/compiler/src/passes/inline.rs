@@ -88,7 +88,8 @@ pub(crate) fn inline<'a>(function: &mut Function, body_of: &dyn Fn(FuncIndex) ->
         function.blocks[current].terminator_source = terminator_source;
     }
     function.resolve_aliases();
-    unreachable_blocks(function);
+    let cfg = Cfg::new(function);
+    unreachable_blocks(function, &cfg);
     true
 }
 

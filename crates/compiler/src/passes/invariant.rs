@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::effects::Effects;
+use super::flow::Flow;
 use super::support::{DefBlocks, Roots, is_removable, origin, ref_type, resolve_inst, terminator};
 use crate::mir::{
     Block, BlockData, Cfg, Dominators, Edge, Function, Inst, Loops, NullCheck, Op, Terminator, UnaryOp, Value,
@@ -22,16 +23,17 @@ const COPIES: usize = 4;
 const EVIDENCE: usize = 8;
 
 /// Gives loops preheaders and moves there what it may, outer loops preferred.
-pub(super) fn invariant(function: &mut Function, info: &ModuleInfo) {
-    let cfg = Cfg::new(function);
-    let loops = Loops::new(&cfg, &Dominators::new(function, &cfg));
+pub(super) fn invariant(function: &mut Function, info: &ModuleInfo, flow: &mut Flow) {
+    let cfg = flow.cfg(function);
+    let mut loops = Loops::new(&cfg, &flow.dominators(function));
     if loops.loops.is_empty() {
         return;
     }
-    let created = make_preheaders(function, &cfg, &loops);
-    let cfg = if created { Cfg::new(function) } else { cfg };
-    let dominators = Dominators::new(function, &cfg);
-    let loops = Loops::new(&cfg, &dominators);
+    if make_preheaders(function, &cfg, &loops) {
+        flow.changed();
+        loops = Loops::new(&flow.cfg(function), &flow.dominators(function));
+    }
+    let (cfg, dominators) = (flow.cfg(function), flow.dominators(function));
     let preheaders = loops.loops.iter().enumerate().map(|(number, data)| {
         let mut outside = cfg
             .predecessors(data.header)

@@ -6,10 +6,11 @@
 //! beforehand. So what is available has been computed on every path, and its definition dominates its uses.
 
 use super::effects::{Effects, Field, Write, are_aliases};
+use super::flow::Flow;
 use super::support::{Roots, replace, resolve_inst, resolve_terminator, terminator};
 use legato_heap::layout::StorageKind;
 
-use crate::mir::{Block, Cfg, Dominators, Extension, Function, Inst, Loops, Op, Terminator, Value};
+use crate::mir::{Block, Cfg, Extension, Function, Inst, Loops, Op, Terminator, Value};
 use crate::module::{GlobalIndex, ModuleInfo, StorageType, ValueType};
 
 /// How many locations are remembered at once; the oldest are forgotten.
@@ -19,12 +20,12 @@ const PLACES: usize = 32;
 const ELEMENTS: u32 = 31;
 
 /// Replaces loads of what is known by what is known.
-pub(super) fn loads(function: &mut Function, info: &ModuleInfo) {
+pub(super) fn loads(function: &mut Function, info: &ModuleInfo, flow: &mut Flow) {
     if !has_repeated(function, info) {
         return;
     }
-    let cfg = Cfg::new(function);
-    let loops = Loops::new(&cfg, &Dominators::new(function, &cfg));
+    let cfg = flow.cfg(function);
+    let loops = Loops::new(&cfg, &flow.dominators(function));
     let mut pass = Loads {
         effects: Effects::of_loops(function, info, &cfg, &loops),
         roots: Roots::new(function),

@@ -13,6 +13,7 @@ mod dead;
 mod effects;
 mod facts;
 mod fields;
+mod flow;
 mod fold;
 mod globals;
 mod guards;
@@ -26,44 +27,43 @@ mod simplify;
 mod support;
 mod unreachable;
 
-pub use block_params::block_params;
 pub(crate) use cold::cold;
 pub(crate) use fields::{Fields, Made};
+use flow::Flow;
 pub(crate) use globals::value as global_value;
 pub(crate) use heap::HeapFacts;
 pub(crate) use inline::{Body, Inliner, body, inline};
 pub(crate) use support::{constant, constant_length, definition, root};
-pub use unreachable::unreachable_blocks;
 
 use crate::CompileError;
 use crate::mir::{self, Function};
 use crate::module::ModuleInfo;
 
 /// A pass.
-type Pass = fn(&mut Function, &ModuleInfo);
+type Pass = fn(&mut Function, &ModuleInfo, &mut Flow);
 
 /// The passes in order. Checks are removed before loop-invariant operations are moved, as what cannot trap moves
 /// further; decided branches are cut before that.
 const PASSES: &[(&str, Pass)] = &[
     ("simplify", simplify::simplify),
-    ("dead", |function, _| dead::dead(function)),
-    ("blocks", |function, _| blocks::blocks(function)),
-    ("block_params", |function, _| block_params(function)),
+    ("dead", |function, _, flow| dead::dead(function, flow)),
+    ("blocks", |function, _, flow| blocks::blocks(function, flow)),
+    ("block_params", |function, _, flow| block_params::block_params(function, flow)),
     ("gvn", gvn::gvn),
     ("loads", loads::loads),
     ("facts", facts::facts),
     ("simplify", simplify::simplify),
-    ("dead", |function, _| dead::dead(function)),
-    ("blocks", |function, _| blocks::blocks(function)),
-    ("block_params", |function, _| block_params(function)),
+    ("dead", |function, _, flow| dead::dead(function, flow)),
+    ("blocks", |function, _, flow| blocks::blocks(function, flow)),
+    ("block_params", |function, _, flow| block_params::block_params(function, flow)),
     ("invariant", invariant::invariant),
     ("gvn", gvn::gvn),
     ("facts", facts::facts),
     ("simplify", simplify::simplify),
-    ("guards", |function, _| guards::guards(function)),
-    ("dead", |function, _| dead::dead(function)),
-    ("blocks", |function, _| blocks::blocks(function)),
-    ("block_params", |function, _| block_params(function)),
+    ("guards", |function, _, flow| guards::guards(function, flow)),
+    ("dead", |function, _, flow| dead::dead(function, flow)),
+    ("blocks", |function, _, flow| blocks::blocks(function, flow)),
+    ("block_params", |function, _, flow| block_params::block_params(function, flow)),
 ];
 
 /// How many of them [`tidy`] runs.
@@ -80,9 +80,18 @@ pub(crate) fn tidy(function: &mut Function, info: &ModuleInfo, verify: bool) -> 
     run(&PASSES[..TIDY], function, info, verify)
 }
 
+/// Brings a function that has just been translated into the form that passes take: without contents of unreachable
+/// blocks and without parameters that always receive the same.
+pub(crate) fn settle(function: &mut Function) {
+    let mut flow = Flow::default();
+    unreachable::unreachable_blocks(function, &flow.cfg(function));
+    block_params::block_params(function, &mut flow);
+}
+
 fn run(passes: &[(&str, Pass)], function: &mut Function, info: &ModuleInfo, verify: bool) -> Result<(), CompileError> {
+    let mut flow = Flow::default();
     for (name, pass) in passes {
-        pass(function, info);
+        pass(function, info, &mut flow);
         if verify {
             check(function, info, name)?;
         }

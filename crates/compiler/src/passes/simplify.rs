@@ -2,22 +2,24 @@
 
 use smallvec::SmallVec;
 
+use super::flow::Flow;
 use super::support::{
     Roots, become_constant, constant, constant_i32, meet, origin, ref_type, replace, resolve_inst, resolve_terminator,
     terminator,
 };
 use super::{fold, globals};
 use crate::mir::{
-    BinaryOp, Block, Callee, Cfg, CompareOp, Constant, Edge, Extension, Function, Inst, Op, Terminator, UnaryOp, Value,
+    BinaryOp, Block, Callee, CompareOp, Constant, Edge, Extension, Function, Inst, Op, Terminator, UnaryOp, Value,
     ValueDef,
 };
 use crate::module::{HeapType, ModuleInfo, RefType, StorageType, TypeIndex, ValueType};
 
 /// Simplifies every instruction and terminator once, definitions before uses. Leaves no aliases in reachable blocks.
 /// Blocks that decided branches cut off stay, unreachable.
-pub(super) fn simplify(function: &mut Function, info: &ModuleInfo) {
-    let cfg = Cfg::new(function);
+pub(super) fn simplify(function: &mut Function, info: &ModuleInfo, flow: &mut Flow) {
+    let cfg = flow.cfg(function);
     let mut pass = Simplify { roots: Roots::new(function), function, info };
+    let mut changed = false;
     for &block in &cfg.order {
         let insts = std::mem::take(&mut pass.function.blocks[block.index()].insts);
         let mut kept = Vec::with_capacity(insts.len());
@@ -30,7 +32,10 @@ pub(super) fn simplify(function: &mut Function, info: &ModuleInfo) {
         }
         pass.function.blocks[block.index()].insts = kept;
         resolve_terminator(pass.function, block);
-        pass.terminator(block);
+        changed |= pass.terminator(block);
+    }
+    if changed {
+        flow.changed();
     }
 }
 
@@ -309,7 +314,8 @@ impl Simplify<'_> {
         replace(self.function, self.info, inst, length)
     }
 
-    fn terminator(&mut self, block: Block) {
+    /// Simplifies the end of a block. Returns whether its edges may have changed.
+    fn terminator(&mut self, block: Block) -> bool {
         if let Terminator::TailCall { callee, .. } | Terminator::TryCall { callee, .. } =
             terminator(self.function, block)
         {
@@ -320,7 +326,7 @@ impl Simplify<'_> {
             {
                 *callee = direct;
             }
-            return;
+            return false;
         }
         let new = match terminator(self.function, block) {
             Terminator::Branch { cond, then, otherwise } => {
@@ -345,9 +351,11 @@ impl Simplify<'_> {
             },
             _ => None,
         };
-        if new.is_some() {
+        let changed = new.is_some();
+        if changed {
             self.function.blocks[block.index()].terminator = new;
         }
+        changed
     }
 
     /// A simpler condition for the same branch, and whether it is the opposite.

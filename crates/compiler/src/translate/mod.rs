@@ -105,8 +105,7 @@ fn translate(
     }
     operators.finish().map_err(invalid)?;
     let mut function = translator.builder.finish();
-    passes::unreachable_blocks(&mut function);
-    passes::block_params(&mut function);
+    passes::settle(&mut function);
     Ok(function)
 }
 

@@ -40,7 +40,11 @@ pub fn moving(references: References) -> AccessPlan {
     AccessPlan {
         references_change_at_safepoints: references.plan().handles.is_none(),
         objects_move_at_safepoints: true,
-        store_barrier: BarrierPlan { heal: references.plan().heal(), ..BarrierPlan::NONE },
+        store_barrier: BarrierPlan {
+            heal: references.plan().heal(),
+            mirror: references.plan().mirror(),
+            ..BarrierPlan::NONE
+        },
         ..plan(references)
     }
 }
@@ -53,6 +57,7 @@ pub fn generational(store_buffer: Option<u32>, fresh_memory_is_zero: bool) -> Ac
         store_barrier: BarrierPlan {
             before: None,
             heal: None,
+            mirror: None,
             after: Some(RememberedPlan {
                 ages_below: AGES_BELOW,
                 block_log2: 15,
@@ -162,7 +167,14 @@ pub fn lengths(layout: SpineLayout, size: u32) -> [u32; 6] {
 }
 
 pub fn options(plan: AccessPlan) -> CompileOptions {
-    CompileOptions { features: Default::default(), plan, optimize: true, parallel: false, verify: true }
+    CompileOptions {
+        features: Default::default(),
+        plan,
+        checked_memories: false,
+        optimize: true,
+        parallel: false,
+        verify: true,
+    }
 }
 
 pub const I32: ValueType = ValueType::I32;

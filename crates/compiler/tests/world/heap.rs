@@ -153,6 +153,9 @@ impl World {
     /// Returns the reference that it has now.
     pub fn move_object(&mut self, reference: u32) -> u32 {
         let plan = self.module.plan.references;
+        if plan.mirror().is_some() {
+            return self.replicate(reference);
+        }
         let ObjectAt::Through { offset } = plan.object else { return reference };
         let number = self.objects.binary_search_by_key(&reference, |object| object.0).expect("an object");
         let (_, object, ty) = self.objects[number];
@@ -177,6 +180,37 @@ impl World {
         self.objects.push((copy, copy, ty));
         self.alive.push(true);
         copy
+    }
+
+    /// Makes another copy of an object, which both say of each other.
+    fn replicate(&mut self, reference: u32) -> u32 {
+        let (object, ty) = self.resolve(reference);
+        let (bytes, copy) = (self.size(ty, object), self.next_object);
+        self.next_object += bytes;
+        self.write_bytes(copy, &self.bytes(object, bytes));
+        self.point_to_remainder(ty, copy);
+        self.write(object + COLLECTOR_WORD_OFFSET, copy | 1);
+        self.write(copy + COLLECTOR_WORD_OFFSET, object);
+        self.objects.push((copy, copy, ty));
+        self.alive.push(true);
+        copy
+    }
+
+    /// The bytes of an object and of a copy of it, from their headers on; what leads to a remainder of its own is left
+    /// out, and what lies in leaves.
+    pub fn copies(&self, object: u32, copy: u32) -> [Vec<u8>; 2] {
+        let (_, ty) = self.resolve(object);
+        let mut bytes =
+            [object, copy].map(|copy| self.bytes(copy, self.size(ty, object))[HEADER_BYTES as usize..].to_vec());
+        if let CompositeType::Array(_) = &self.module.info.types[ty].composite {
+            let (kind, length) = (self.element_kind(ty), self.read(object + 8));
+            let spine = self.spine_plan(kind, length).map(|plan| plan.layout.spine(kind.bytes(), length));
+            if let Some(spine) = spine.filter(|spine| spine.remainder_bytes > 0) {
+                let slot = (spine.pointers + 4 * spine.leaves - HEADER_BYTES) as usize;
+                bytes.iter_mut().for_each(|bytes| bytes[slot..slot + 4].fill(0));
+            }
+        }
+        bytes
     }
 
     /// A global that holds a reference, counted among those.
@@ -258,6 +292,10 @@ impl World {
         let bytes = plan.layout.leaf_bytes();
         self.write_bytes(new, &self.bytes(leaf, bytes));
         self.write(slot, new);
+        if self.module.plan.store_barrier.mirror.is_some() {
+            let other = self.read(object + COLLECTOR_WORD_OFFSET) & !1;
+            self.write(slot - object + other, new);
+        }
         if self.moving && self.element_kind(ty) == StorageKind::Ref {
             // SAFETY: the table of ages lies below the cage.
             let is_old = unsafe { *self.age(object) } == 0;

@@ -188,6 +188,9 @@ impl Instance {
         if plan.store_barrier.heal.is_some() {
             barrier_state |= MutatorContext::STALE;
         }
+        if plan.store_barrier.mirror.is_some() {
+            barrier_state |= MutatorContext::REPLICAS;
+        }
         let module = compile(&wasm, &options(plan)).expect("compiles");
         let cage = map(AGES_BELOW as usize + CAGE_BYTES).wrapping_add(AGES_BELOW as usize);
         // A null reference faults.

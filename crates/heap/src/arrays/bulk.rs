@@ -11,7 +11,7 @@ use super::pointers::{install, leaf_of, pointer_at, strips};
 use crate::barrier::WriteBarrier;
 use crate::blocks::ZERO_LEAF;
 use crate::core::Core;
-use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, StorageKind, TYPE_ID_OFFSET};
+use crate::layout::{ARRAY_LENGTH_OFFSET, MOST_ELEMENTS, POINTER_BYTES, StorageKind, TYPE_ID_OFFSET};
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::spaces::leaves::LeafKind;
@@ -39,7 +39,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Lets `write` write elements of the array: `bytes` bytes from a cage offset on. `are_null`: they become zero.
     #[inline(always)]
-    pub(super) fn store_elements<B: WriteBarrier>(
+    pub(crate) fn store_elements<B: WriteBarrier>(
         &self,
         to: &Destination<B>,
         offset: u32,
@@ -51,6 +51,7 @@ impl<M: ReferenceModel> Core<M> {
         if to.kind == LeafKind::References {
             to.barrier.after_elements(&self.pool.cage, offset..offset + bytes, are_null);
         }
+        self.mirror(to.object, offset..offset + bytes);
     }
 
     /// Whether a helper thread may be reading the elements: these are references then, to be written word by word.
@@ -200,7 +201,7 @@ impl<M: ReferenceModel> Core<M> {
         let to = &if is_zero { *to } else { self.grow_over(to, from, end) };
         for part in to.parts.between(from, end) {
             let (first, end) = (part.start.max(from), part.end().min(end));
-            if is_zero && self.is_filled_with_zeros(&part, end - first) {
+            if is_zero && self.is_filled_with_zeros(to, &part, end - first) {
                 continue;
             }
             let target = self.writable(to, &part, first, end - first)?;
@@ -226,7 +227,7 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Whether writing zeros to `bytes` bytes of a part takes no memory: there are zeros, or the whole leaf is shared
     /// and given up.
-    fn is_filled_with_zeros(&mut self, part: &Part, bytes: u64) -> bool {
+    fn is_filled_with_zeros(&mut self, to: &Elements, part: &Part, bytes: u64) -> bool {
         let (PartPlace::Leaf(slot), Some(mode)) = (part.place, self.spines) else { return false };
         // SAFETY: a part in a leaf names its pointer.
         let pointer = unsafe { pointer_at(self.pool.cage.memory(), slot) }.load(Ordering::Acquire);
@@ -235,18 +236,19 @@ impl<M: ReferenceModel> Core<M> {
         }
         let gives_up = mode.is_unwritable(pointer) && mode.has_zero_leaf() && bytes == part.bytes;
         if gives_up {
-            self.give_up_leaf(slot);
+            self.give_up_leaf(to, slot);
         }
         gives_up
     }
 
-    /// Lets a pointer lead to the zero leaf.
-    pub(super) fn give_up_leaf(&mut self, slot: u32) {
+    /// Lets a pointer of an array lead to the zero leaf.
+    pub(super) fn give_up_leaf(&mut self, of: &Elements, slot: u32) {
         let mode = self.spines.expect("spines have leaves");
         // SAFETY: a part in a leaf names its pointer.
         let pointer = unsafe { pointer_at(self.pool.cage.memory(), slot) };
         let seen = pointer.load(Ordering::Acquire);
         install(pointer, seen, mode.zero_pointer());
+        self.mirror(of.object, slot..slot + POINTER_BYTES);
     }
 
     /// Where `bytes` bytes from `position` on can be written, which lie in `part`.

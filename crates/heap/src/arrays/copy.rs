@@ -84,12 +84,17 @@ impl<M: ReferenceModel> Core<M> {
         QuickCopy::Quick { target, source, bytes: bytes as u32, references: record.reference_map != 0 }
     }
 
-    /// Copies elements of a quick copy, with the barrier of the array that they are copied to.
+    /// Copies elements of a quick copy to the array at `to`, with its barrier.
     ///
     /// # Safety
     /// As [`find_quick_copy`](Self::find_quick_copy) has found them.
     #[inline(always)]
-    pub(crate) unsafe fn copy_quickly<B: WriteBarrier>(&mut self, target: u32, source: u32, bytes: u32, barrier: B) {
+    pub(crate) unsafe fn copy_quickly<B: WriteBarrier>(
+        &mut self,
+        to: u32,
+        (target, source, bytes): (u32, u32, u32),
+        barrier: B,
+    ) {
         let cage = &self.pool.cage;
         barrier.before(cage, &mut self.overwritten, target..target + bytes);
         // SAFETY: both ranges lie in their arrays; they may overlap. Where there is a barrier, they hold references.
@@ -100,6 +105,7 @@ impl<M: ReferenceModel> Core<M> {
             }
         }
         barrier.after_elements(cage, target..target + bytes, false);
+        self.mirror(to, target..target + bytes);
     }
 
     /// Copies `bytes` bytes of whole elements between arrays of equal element size, or within one. The ranges may
@@ -286,11 +292,11 @@ impl<M: ReferenceModel> Core<M> {
                 match source.place {
                     // Within one array, the first N bytes may have grown over the source on the way.
                     PartPlace::Leaf(source) if mode.copy_on_write && !self.is_inline_leaf(from, source) => {
-                        self.share_leaf(to, slot, source);
+                        self.share_leaf(to, slot, from, source);
                         return Some(());
                     }
                     PartPlace::Leaf(_) if from_zero => {
-                        self.give_up_leaf(slot);
+                        self.give_up_leaf(to, slot);
                         return Some(());
                     }
                     _ => {}

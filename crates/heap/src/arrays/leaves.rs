@@ -1,7 +1,7 @@
 //! Leaves of arrays: taking, sharing, giving each spine its own (Z-Rays, sections 4.4 and 4.7).
 
 use super::TakenLeaves;
-use super::elements::Destination;
+use super::elements::{Destination, Elements};
 use super::parts::{PartPlace, Parts};
 use super::pointers::{follow_remainder, install, leaf_of, pointer_at};
 use crate::barrier::WriteBarrier;
@@ -131,6 +131,7 @@ impl<M: ReferenceModel> Core<M> {
             });
         }
         let (current, installed) = install(pointer, seen, new);
+        self.mirror(to.object, slot..slot + POINTER_BYTES);
         if !installed {
             return Some(current);
         }
@@ -151,17 +152,25 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Lets a pointer of the destination lead to the leaf behind the source's, which nobody may write through either
     /// from then on.
-    pub(super) fn share_leaf<B: WriteBarrier>(&mut self, to: &Destination<B>, slot: u32, source: u32) {
+    pub(super) fn share_leaf<B: WriteBarrier>(
+        &mut self,
+        to: &Destination<B>,
+        slot: u32,
+        from: &Elements,
+        source_slot: u32,
+    ) {
         let memory = self.pool.cage.memory();
         // SAFETY: both are pointers of spines.
-        let (pointer, source) = unsafe { (pointer_at(memory, slot), pointer_at(memory, source)) };
+        let (pointer, source) = unsafe { (pointer_at(memory, slot), pointer_at(memory, source_slot)) };
         let seen = source.load(Ordering::Acquire);
         let shared = seen | TAINT;
         if seen != shared {
             install(source, seen, shared);
+            self.mirror(from.object, source_slot..source_slot + POINTER_BYTES);
         }
         let leaf = leaf_of(shared);
         self.store_elements(to, leaf, self.leaves.leaf_bytes(), false, |_| pointer.store(shared, Ordering::Release));
+        self.mirror(to.object, slot..slot + POINTER_BYTES);
         if leaf != ZERO_LEAF {
             self.taken.shared += 1;
             // The source may give it up before its turn to be marked comes.

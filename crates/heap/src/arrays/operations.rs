@@ -284,9 +284,9 @@ impl Heap {
                     unsafe {
                         if references {
                             let barrier = heap.barrier(to);
-                            heap.core.copy_quickly(target, source, bytes, barrier);
+                            heap.core.copy_quickly(to, (target, source, bytes), barrier);
                         } else {
-                            heap.core.copy_quickly(target, source, bytes, NoBarrier);
+                            heap.core.copy_quickly(to, (target, source, bytes), NoBarrier);
                         }
                     }
                     Some(true)

@@ -7,7 +7,7 @@
 use super::WriteBarrier;
 use crate::cage::Cage;
 use crate::context::Context;
-use crate::plan::BufferWords;
+use crate::plan::{BufferWords, HealPlan};
 use crate::reference::Reference;
 use std::ops::Range;
 
@@ -112,21 +112,21 @@ impl Overwritten {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) is_marking: bool,
-    /// Where an object holds its reference, while references to old copies are healed.
-    pub(crate) heal: Option<u32>,
+    /// How, while references to old copies are healed.
+    pub(crate) heal: Option<HealPlan>,
 }
 
 impl Record {
     /// Heals the references in slots that have been written.
     fn heal(self, cage: &Cage, slots: Range<u32>) {
-        let Some(forwarding) = self.heal else { return };
+        let Some(plan) = self.heal else { return };
         for slot in slots.step_by(size_of::<Reference>()) {
             // SAFETY: the slots are those of an object, and lead to objects or old copies, whose headers are
             // accessible.
             unsafe {
                 let reference = Reference(cage.read(slot));
                 if reference.is_object() {
-                    cage.write(slot, cage.read(reference.0 + forwarding));
+                    cage.write(slot, plan.word.current(reference, cage.read(reference.0 + plan.forwarding_offset)).0);
                 }
             }
         }

@@ -10,7 +10,9 @@
 
 use super::BlockPool;
 use crate::budget::{Budget, Done};
+use crate::cage::Cage;
 use crate::error::HeapError;
+use crate::geometry::block_of;
 use crate::marks::{MarkBits, SharedMarks};
 
 /// The plane of marking in slices.
@@ -28,8 +30,8 @@ pub(crate) struct Planes {
 
 impl Planes {
     /// As [`MarkBits::cover`].
-    pub(super) fn cover(&mut self, blocks: u32) -> Result<(), HeapError> {
-        self.next.as_mut().map_or(Ok(()), |next| next.cover(blocks))
+    pub(super) fn cover(&mut self, cage: &Cage, blocks: u32) -> Result<(), HeapError> {
+        self.next.as_mut().map_or(Ok(()), |next| next.cover(cage, blocks))
     }
 
     /// The plane of marking in slices, for a thread that marks beside the mutator until [`is_back`](Self::is_back).
@@ -50,8 +52,8 @@ impl BlockPool {
     /// # Errors
     /// [`HeapError::System`] where the system refuses memory.
     pub(crate) fn add_plane(&mut self) -> Result<(), HeapError> {
-        let mut next = MarkBits::new()?;
-        next.cover(self.frontier())?;
+        let mut next = MarkBits::new(&self.cage, 1);
+        next.cover(&self.cage, self.frontier())?;
         self.planes.next = Some(next);
         Ok(())
     }
@@ -141,5 +143,11 @@ impl BlockPool {
     #[inline]
     pub(crate) fn is_fresh(&self, block: u32) -> bool {
         self.info(block).taken == self.sweeps
+    }
+
+    /// Whether what starts at `offset` is live, once marking has ended: objects, and what has a block of its own.
+    #[inline(always)]
+    pub(crate) fn is_live(&self, offset: u32) -> bool {
+        self.marks.get(offset) || self.is_fresh(block_of(offset))
     }
 }

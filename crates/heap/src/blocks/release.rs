@@ -75,11 +75,12 @@ impl BlockPool {
 mod tests {
     use super::*;
     use crate::blocks::BlockKind;
+    use crate::cage::Extent;
 
     #[test]
     fn memory_is_looked_for_in_steps() {
         const BLOCKS: u32 = 20_000;
-        let mut pool = BlockPool::new(1 << 30).unwrap();
+        let mut pool = BlockPool::new(1 << 30, Extent::WHOLE).unwrap();
         // Some in one run, and others one by one, all of them clean.
         let taken: Vec<_> =
             (0..BLOCKS).map(|_| pool.take(1, BlockKind::LargeHead, BlockKind::LargeTail).unwrap()).collect();
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn returned_memory_is_clean() {
-        let mut pool = BlockPool::new(1 << 20).unwrap();
+        let mut pool = BlockPool::new(1 << 20, Extent::WHOLE).unwrap();
         let start = pool.take(4, BlockKind::LargeHead, BlockKind::LargeTail).unwrap();
         // SAFETY: the blocks are taken, so committed.
         unsafe { pool.cage.write(block_start(start + 3), 9) };

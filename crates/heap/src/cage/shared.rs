@@ -6,7 +6,7 @@
 //! mapping it back would cost more than it gives. Neighbouring blocks are one mapping, as their offsets in the file
 //! follow each other.
 
-use super::{CAGE_BYTES, Cage, GUARD_BELOW};
+use super::{CAGE_BYTES, Cage};
 use crate::error::HeapError;
 use crate::geometry::{BLOCK_BYTES, block_of, block_start};
 use crate::os::Reservation;
@@ -84,7 +84,7 @@ impl Cage {
             if joined == 0 && mappings::left() < 2 {
                 continue;
             }
-            let at = GUARD_BELOW + start as usize;
+            let at = self.extent.below + start as usize;
             if self.reservation.map_shared(at, bytes, &shared.file, start.into(), false) {
                 shared.mappings.set(drawn);
                 for block in block_of(start)..block_of(start) + (bytes / BLOCK_BYTES as usize) as u32 {
@@ -110,10 +110,11 @@ impl Cage {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::cage::Extent;
 
     #[test]
     fn memory_of_both_kinds_is_given_back() {
-        let mut cage = Cage::new().unwrap();
+        let mut cage = Cage::new(Extent::WHOLE).unwrap();
         let start = block_start(10);
         cage.commit(start, 8 * BLOCK_BYTES as usize).unwrap();
         let words: Vec<u32> = (0..8).map(|block| start + block * BLOCK_BYTES + 64).collect();

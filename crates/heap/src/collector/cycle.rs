@@ -13,7 +13,7 @@
 //! | slots | visits tables, globals, host roots | [`Cycle::mark`] |
 //! | mark | marks what is reached, and what was overwritten | [`Cycle::mark`] |
 //! | terminate | nothing is left to be marked: the planes of mark bits change places | [`Cycle::terminate`] |
-//! | heal | visits frames and slots again, where references to old copies may be left | [`Cycle::sweep`] |
+//! | heal | visits frames and slots again, where references to old copies may be left; then nothing is mirrored any more | [`Cycle::heal`] |
 //! | sweep | frees and queues what was not marked | [`Cycle::sweep`] |
 //! | defragment | moves objects out of blocks that are nearly empty | [`Cycle::sweep`] |
 //! | values | drops host values of dead objects | [`Cycle::sweep`] |
@@ -67,6 +67,8 @@ enum Healing {
     NewestFrames,
     OlderFrames,
     Slots(RootCursor),
+    /// Nothing leads to old copies any more.
+    Parting,
 }
 
 /// The cycle under way, or the last one.
@@ -262,16 +264,21 @@ impl Cycle {
                 }
                 Healing::Slots(cursor) => {
                     done = roots.visit_slots(&mut healer, cursor, budget);
+                    if done == Done::Yes {
+                        core.context.set_stale(false);
+                        core.context.set_replicas(false);
+                    }
+                    Some(Healing::Parting)
+                }
+                Healing::Parting => {
+                    done = core.part_replicas(budget);
                     None
                 }
             };
             if done == Done::Yes {
                 self.state = match (std::mem::take(&mut self.state), next) {
                     (State::Heal(_, sweeping), Some(next)) => State::Heal(next, sweeping),
-                    (State::Heal(_, sweeping), None) => {
-                        core.context.set_stale(false);
-                        State::Sweep(sweeping)
-                    }
+                    (State::Heal(_, sweeping), None) => State::Sweep(sweeping),
                     (other, _) => other,
                 };
             }

@@ -132,6 +132,7 @@ impl<M: ReferenceModel> Core<M> {
         self.small.candidates.emptied();
         if M::FORWARDS {
             self.pool.info_mut(block).swept = cells * cell;
+            self.replicas.emptied(block);
         } else {
             self.pool.give_back(block, 1);
         }
@@ -159,6 +160,7 @@ impl<M: ReferenceModel> Core<M> {
         unsafe {
             std::ptr::copy_nonoverlapping(cage.address(object), cage.address(to), cell as usize);
             M::retarget(cage, object, to);
+            self.context.set_replicas(M::REPLICATES);
             if !M::FORWARDS {
                 cage.write(object + TYPE_ID_OFFSET, 0);
             }

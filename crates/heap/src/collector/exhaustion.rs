@@ -169,7 +169,7 @@ impl<H: Units> Model<H> {
         core.store(new, NUMBER, StorageKind::I32, self.objects.len() as u128);
         let (rest, number) = (self.get(index), self.numbers[index]);
         let barrier = self.heap.barrier(new.0);
-        self.heap.core_mut().store_field(new.0 + FIRST, rest, barrier);
+        self.heap.core_mut().store_field(new.0, FIRST, rest, barrier);
         self.keep_new(index, new);
         self.objects.last_mut().unwrap().push((FIRST, number));
         Ok(())
@@ -221,7 +221,7 @@ impl<H: Units> Model<H> {
             let to = core.overwritten(elements, positions, barrier);
             core.fill(&to, positions.0, positions.1, value.0.into()).unwrap();
         } else {
-            core.store_field(object.0 + offset, value, barrier);
+            core.store_field(object.0, offset, value, barrier);
         }
         let slots = &mut self.objects[self.numbers[index]];
         slots.retain(|slot| slot.0 != offset);

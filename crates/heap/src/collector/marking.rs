@@ -19,7 +19,7 @@ use crate::arrays::pointers::{LeafTally, mark_leaves, strips};
 use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
 use crate::cage::{Memory, NULL_GUARD_BYTES};
-use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES};
+use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, HEADER_BYTES};
 use crate::marks::SharedMarks;
 use crate::plan::{ObjectAt, SameObject};
 use crate::reference::Reference;
@@ -223,8 +223,8 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
     #[inline(always)]
     fn healed(&self, reference: Reference) -> Reference {
         match M::PLAN.same {
-            SameObject::Canonical { offset } if self.heals && reference.is_object() => {
-                Reference(self.word(reference.0 + offset))
+            SameObject::Canonical { offset, word } if self.heals && reference.is_object() => {
+                word.current(reference, self.word(reference.0 + offset))
             }
             _ => reference,
         }
@@ -403,6 +403,9 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
         // SAFETY: as in `scan`: the array's header names a registered type.
         let element_bytes = unsafe { self.types.record_unchecked(TypeId(self.word(array))) }.bytes;
         let length = self.word(array + ARRAY_LENGTH_OFFSET);
+        // Both copies of a spine lead to the same leaves.
+        let has_replica = M::REPLICATES && self.heals && self.word(array + COLLECTOR_WORD_OFFSET) != array;
+        let mode = SpineMode { zero_compression: mode.zero_compression && !has_replica, ..mode };
         let Some((pool, views)) = self.heap.leaves() else { return };
         let parts = Parts::of(pool.cage.memory(), Some(mode.layout), array, element_bytes, length);
         let count = (LEAF_RANGE >> mode.layout.leaf_log2).max(1);

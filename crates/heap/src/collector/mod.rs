@@ -18,6 +18,7 @@ pub(crate) mod marking;
 #[cfg(test)]
 mod pieces;
 pub(crate) mod realtime;
+pub(crate) mod replicas;
 pub mod schedule;
 pub(crate) mod snapshot;
 mod sweeping;

@@ -2,7 +2,7 @@
 //!
 //! Between the steps the mutator may run: what is allocated in blocks that are taken meanwhile is no sweep's business.
 
-use crate::blocks::{BlockPool, block_of};
+use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::references::ReferenceModel;
@@ -16,6 +16,8 @@ enum Part {
     Weak,
     /// Host values of dead objects, which are dropped once the collection is over.
     Values,
+    /// Handles of dead objects, where they are released independently of the objects' cells.
+    DeadHandles,
     Small,
     Large,
     Mapped,
@@ -24,8 +26,17 @@ enum Part {
     Handles,
 }
 
-const ORDER: [Part; 8] =
-    [Part::Weak, Part::Values, Part::Small, Part::Large, Part::Mapped, Part::Views, Part::Leaves, Part::Handles];
+const ORDER: [Part; 9] = [
+    Part::Weak,
+    Part::Values,
+    Part::DeadHandles,
+    Part::Small,
+    Part::Large,
+    Part::Mapped,
+    Part::Views,
+    Part::Leaves,
+    Part::Handles,
+];
 
 /// A sweep under way.
 #[derive(Debug)]
@@ -33,6 +44,7 @@ pub(crate) struct Sweeping {
     /// Parts that are finished.
     finished: usize,
     values: usize,
+    dead_handles: u32,
     small: Sweep,
     large: Sweep,
     mapped: MappedSweep,
@@ -52,11 +64,6 @@ impl Sweeping {
     }
 }
 
-/// Whether what starts at `offset` in a block of its own kind is live, once marking has ended.
-fn is_live(pool: &BlockPool, offset: u32) -> bool {
-    pool.marks.get(offset) || pool.is_fresh(block_of(offset))
-}
-
 impl<M: ReferenceModel> Core<M> {
     /// Begins to sweep. With `thorough`, and where memory has been short, all is looked for that can be given back.
     pub(crate) fn start_sweep(&mut self, thorough: bool) -> Sweeping {
@@ -67,6 +74,7 @@ impl<M: ReferenceModel> Core<M> {
         Sweeping {
             finished: 0,
             values: 0,
+            dead_handles: 0,
             small: self.small.start_sweep(&self.pool, candidates),
             large: Sweep::default(),
             mapped: self.mapped.start_sweep(thorough || self.pacer.is_pressed()),
@@ -91,7 +99,8 @@ impl<M: ReferenceModel> Core<M> {
         let (pool, model) = (&mut self.pool, &mut self.model);
         // SAFETY: each is a reference to an object up to this collection, and none has been freed since.
         let find_live = |reference| unsafe {
-            pool.marks.get(M::object(&pool.cage, reference)).then(|| M::current(&pool.cage, reference))
+            let now = M::current(&pool.cage, reference);
+            pool.marks.get(M::object(&pool.cage, now)).then_some(now)
         };
         match part {
             Part::Weak => self.weak.sweep(find_live, budget),
@@ -101,13 +110,14 @@ impl<M: ReferenceModel> Core<M> {
                 self.has_stale &= done == Done::No;
                 done
             }
+            Part::DeadHandles => model.release_dead(pool, &mut sweeping.dead_handles, budget),
             Part::Small => self.small.sweep(&mut sweeping.small, pool, model, budget),
             Part::Large => large::sweep(&mut sweeping.large, pool, model, budget),
             Part::Mapped => self.mapped.sweep(&mut sweeping.mapped, pool, model, budget),
             Part::Views => {
-                let done = self.views.sweep(&mut sweeping.views, |leaf| is_live(pool, leaf), budget);
+                let done = self.views.sweep(&mut sweeping.views, |leaf| pool.is_live(leaf), budget);
                 if done == Done::Yes {
-                    self.forget_dead_moving(is_live);
+                    self.forget_dead_moving(BlockPool::is_live);
                 }
                 done
             }

@@ -10,6 +10,7 @@ use crate::collector::Collector;
 use crate::collector::generational::params::{Full, GenerationalParams};
 use crate::collector::schedule::{CycleParams, Schedule, TimeParams};
 use crate::error::HeapError;
+use crate::references::handle_policies::HandleParams;
 use crate::sizing::{IslaVistaParams, Sizing};
 use crate::values::Choice;
 use crate::views::NativeViews;
@@ -108,6 +109,19 @@ pub(super) const PARAMETERS: &[Key] = &[
         |c| if let Collector::Realtime(params) = &mut c.collector { choice(&mut params.defragment) } else { None },
         Range::Any,
         "what is moved so that blocks become empty, where references let objects move",
+    ),
+    key(
+        "handle-release",
+        |c| choice(&mut handles(c)?.release),
+        Range::Any,
+        "when handles of dead objects become free, and in which order they are taken",
+    ),
+    key("handle-order", |c| choice(&mut handles(c)?.order), Range::Any, "from which blocks handles are taken first"),
+    key(
+        "handle-cache",
+        |c| choice(&mut handles(c)?.cache),
+        Range::Any,
+        "which blocks of handles are kept though all are free",
     ),
     key(
         "zeroing-unit",
@@ -281,6 +295,10 @@ fn cycles(config: &mut HeapConfig) -> Option<&mut CycleParams> {
         Collector::Generational(GenerationalParams { full: Full::Incremental(params), .. }) => Some(params),
         _ => None,
     }
+}
+
+fn handles(config: &mut HeapConfig) -> Option<&mut HandleParams> {
+    config.references.plan().handles.map(|_| &mut config.handles)
 }
 
 fn time(config: &mut HeapConfig) -> Option<&mut TimeParams> {

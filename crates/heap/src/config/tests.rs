@@ -6,6 +6,7 @@ use crate::arrays::{ArrayletParams, MappedParams, ZRayParams};
 use crate::collector::generational::{Barrier, Full, Nursery};
 use crate::collector::schedule::{CycleParams, Defragment, Helpers, Schedule, TimeParams, Trigger};
 use crate::pressure::Signal;
+use crate::references::handle_policies::{HandleCache, HandleOrder, HandleRelease};
 use crate::sizing::{BalancedParams, IslaVistaParams};
 use crate::views::{DoubleMapParams, ViewCreation};
 use crate::zeroing::{ConcurrentParams, NonTemporalParams};
@@ -28,6 +29,7 @@ fn unusual() -> [HeapConfig; 6] {
             full: Full::Incremental(CycleParams { schedule: Schedule::Work, ..CycleParams::DEFAULT }),
         }),
         references: References::Direct,
+        handles: HandleParams::DEFAULT,
         arrays: Arrays::ZRays(ZRayParams {
             leaf_bytes: 64 << 10,
             first_n: 0,
@@ -67,6 +69,11 @@ fn unusual() -> [HeapConfig; 6] {
     let realtime = HeapConfig {
         collector: Collector::Realtime(in_time),
         references: References::UniHandles,
+        handles: HandleParams {
+            release: HandleRelease::WithCells,
+            order: HandleOrder::Fullest,
+            cache: HandleCache::Some,
+        },
         zeroing: Some(Zeroing::Bulk),
         stress_move: true,
         ..HeapConfig::default()
@@ -129,7 +136,7 @@ fn the_help_has_every_key_and_value() {
     says("leaf=SIZE arraylets, zrays: bytes of a leaf, a power of two from 256 to 1M [1K]");
     says("lazy=on|off arraylets, zrays: allocate a leaf when it is first stored to [arraylets off, zrays on]");
     says("max=SIZE|auto most memory for objects, handles and immortal records; auto: what the machine allows");
-    says("[direct], brooks with realtime, thin-handles with mark-sweep or realtime");
+    says("[direct], brooks with realtime, replicating with realtime, thin-handles with mark-sweep or realtime");
 }
 
 #[test]
@@ -185,7 +192,7 @@ fn wrong_values_are_explained() {
     for (key, value, says) in [
         ("colector", "x", "unknown key"),
         ("collector", "x", "mark-sweep"),
-        ("references", "handles", "direct or brooks or thin-handles"),
+        ("references", "handles", "direct or brooks or replicating or thin-handles"),
         ("max", "12Q", "a size"),
         ("max", "99999999999999G", "a size"),
         ("max", "", "a size"),
@@ -224,7 +231,10 @@ fn wrong_configurations_are_explained() {
         ),
         ("references=brooks,collector=mark-sweep", "uni-handles alone: for brooks add collector=realtime"),
         ("stress-move=on", "stress-move=on moves objects, but collector=generational with references=direct does not"),
-        ("collector=realtime,defragment=eager", "set collector=realtime and references=brooks, thin-handles"),
+        (
+            "collector=realtime,defragment=eager",
+            "set collector=realtime and references=brooks, replicating, thin-handles",
+        ),
         ("collector=mark-sweep,zeroing=concurrent", "takes zeroing=bulk alone, not concurrent"),
         ("sizing=isla-vista,iv-grow=2", "iv-grow is 2, but must be from 0.001 to 1"),
         ("sizing=isla-vista,iv-shrink=1", "iv-shrink is 1, but must be from 0 to 0.99"),

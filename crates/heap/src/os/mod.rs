@@ -88,6 +88,20 @@ impl Reservation {
         unsafe { system::forbid(self.base.as_ptr().add(start), bytes) }
     }
 
+    /// Makes whole pages of a committed range inaccessible for ever, without a mapping of their own. They hold nothing.
+    /// Returns whether the system can do that.
+    pub(crate) fn guard(&self, start: usize, bytes: usize) -> bool {
+        assert!(start + bytes <= self.bytes, "a range outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion; it holds nothing, as the caller sees to.
+        unsafe { system::guard(self.base.as_ptr().add(start), bytes) }
+    }
+
+    /// Asks the system never to use huge pages here.
+    pub(crate) fn forbid_huge_pages(&self) {
+        // SAFETY: this reservation.
+        unsafe { system::forbid_huge_pages(self.base.as_ptr(), self.bytes) }
+    }
+
     /// Gives the memory of a committed range back to the system; it stays accessible and reads as zero from now on.
     /// Returns whether the system did so: where not, the contents are unchanged.
     pub(crate) fn decommit(&self, start: usize, bytes: usize) -> bool {
@@ -175,6 +189,28 @@ mod tests {
         *word = 7;
         assert!(reservation.decommit(1 << 20, 1 << 20));
         assert_eq!(*word, 0);
+    }
+
+    #[test]
+    fn a_guarded_range_is_kept_through_giving_back() {
+        let (page, reservation) = (page_bytes() as usize, Reservation::new(1 << 20, "a test").unwrap());
+        reservation.commit(0, 1 << 20).unwrap();
+        if !reservation.guard(0, 4 * page) {
+            return;
+        }
+        assert!(reservation.decommit(0, 1 << 20));
+        // Asking the system to read from there fails, where a load would end the process.
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors; the addresses are this reservation's.
+        let written = unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            [0, 4 * page].map(|at| libc::write(ends[1], reservation.base().add(at).cast(), 1))
+        };
+        assert_eq!(written, [-1, 1]);
+        for end in ends {
+            // SAFETY: the descriptor is this test's.
+            unsafe { libc::close(end) };
+        }
     }
 
     #[test]

@@ -49,6 +49,30 @@ pub(super) unsafe fn forbid(address: *mut u8, bytes: usize) -> bool {
     unsafe { libc::mprotect(address.cast(), bytes, libc::PROT_NONE) == 0 }
 }
 
+/// Makes pages inaccessible that hold nothing, without splitting the mapping; false where the system cannot (Linux
+/// before 6.13).
+///
+/// # Safety
+/// The range lies in a mapping made by [`reserve`], consists of whole pages, and nobody needs its contents.
+pub(super) unsafe fn guard(address: *mut u8, bytes: usize) -> bool {
+    const MADV_GUARD_INSTALL: i32 = 102;
+    // SAFETY: the range is ours, by the contract. Systems that do not know the advice refuse it.
+    cfg!(target_os = "linux") && unsafe { libc::madvise(address.cast(), bytes, MADV_GUARD_INSTALL) == 0 }
+}
+
+/// Asks for ordinary pages alone.
+///
+/// # Safety
+/// The range is a mapping made by [`reserve`].
+pub(super) unsafe fn forbid_huge_pages(address: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range is ours, by the contract, and keeps what it holds. Systems without huge pages refuse
+    // harmlessly.
+    unsafe {
+        libc::madvise(address.cast(), bytes, libc::MADV_NOHUGEPAGE)
+    };
+}
+
 /// Drops a range's contents.
 ///
 /// # Safety

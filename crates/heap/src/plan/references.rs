@@ -1,6 +1,6 @@
 //! From a reference to its object, as data: what the models of axis `references` publish.
 
-use super::{HealPlan, MutatorContext};
+use super::{HealPlan, MirrorPlan, MutatorContext};
 use crate::reference::Reference;
 use serde::{Deserialize, Serialize};
 
@@ -55,11 +55,35 @@ pub enum HeaderWord {
 pub enum SameObject {
     /// Never.
     Bits,
-    /// Where neither is null or an immediate, and the words at this offset from both are equal.
+    /// Where neither is null or an immediate, and what the words at this offset from them say is equal.
     Canonical {
         /// From the reference.
         offset: u32,
+        /// What the words say.
+        word: ForwardingWord,
     },
+}
+
+/// What an object, and an old copy of one, says of where the object is now.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub enum ForwardingWord {
+    /// Its reference (Brooks 1984).
+    Current,
+    /// The other copy: with the lowest bit set, that is the object, and this an old copy; otherwise this is the object.
+    /// Where there has never been another copy, it is the object itself.
+    OtherCopy,
+}
+
+impl ForwardingWord {
+    /// The reference that the object of `reference` has now, whose word this is.
+    #[inline(always)]
+    pub fn current(self, reference: Reference, word: u32) -> Reference {
+        match self {
+            ForwardingWord::OtherCopy if word & 1 == 0 => reference,
+            ForwardingWord::OtherCopy => Reference(word & !1),
+            ForwardingWord::Current => Reference(word),
+        }
+    }
 }
 
 /// The handle of a new object. Its word at the offset of [`ObjectAt::Through`] becomes the object's offset, and header
@@ -136,16 +160,27 @@ impl ReferencePlan {
         left == right
             || match self.same {
                 SameObject::Bits => false,
-                SameObject::Canonical { offset } => {
-                    left.is_object() && right.is_object() && read(left.0 + offset) == read(right.0 + offset)
+                SameObject::Canonical { offset, word } => {
+                    let current = |reference: Reference| word.current(reference, read(reference.0 + offset));
+                    left.is_object() && right.is_object() && current(left) == current(right)
                 }
             }
     }
 
     /// What stores of references do about old copies, where there can be any.
     pub fn heal(&self) -> Option<HealPlan> {
-        let SameObject::Canonical { offset } = self.same else { return None };
-        Some(HealPlan { state_offset: MutatorContext::BARRIER_STATE_OFFSET, forwarding_offset: offset })
+        let SameObject::Canonical { offset, word } = self.same else { return None };
+        Some(HealPlan { state_offset: MutatorContext::BARRIER_STATE_OFFSET, forwarding_offset: offset, word })
+    }
+
+    /// What stores do about other copies, where reads do not ask which one they read.
+    pub fn mirror(&self) -> Option<MirrorPlan> {
+        match self.same {
+            SameObject::Canonical { offset, word: ForwardingWord::OtherCopy } => {
+                Some(MirrorPlan { state_offset: MutatorContext::BARRIER_STATE_OFFSET, other_offset: offset })
+            }
+            _ => None,
+        }
     }
 
     /// Whether an object can be moved while there are references to it that nobody rewrites at once.
@@ -175,16 +210,25 @@ mod tests {
         let [old, other, new] = [8, 16, 24].map(Reference);
         let forwarding = ReferencePlan {
             object: ObjectAt::Through { offset: 4 },
-            same: SameObject::Canonical { offset: 4 },
+            same: SameObject::Canonical { offset: 4, word: ForwardingWord::Current },
             ..References::Direct.plan()
         };
         assert_eq!([old, other, new].map(|reference| forwarding.object(reference, read)), [24, 16, 24]);
-        assert!(forwarding.same(old, new, read) && forwarding.same(new, old, read));
-        assert!(forwarding.same(Reference::NULL, Reference::NULL, read));
-        for unlike in [other, Reference::NULL, Reference::from_i31(4)] {
-            assert!(!forwarding.same(old, unlike, read), "{unlike:?}");
-            assert!(!forwarding.same(unlike, new, read), "{unlike:?}");
-        }
+        // The same, but each copy holds where the other one is, and no access goes by that.
+        let words = [0, 0, 0, 24 | 1, 0, 16, 0, 8];
+        let read_replicas = |offset: u32| words[offset as usize / 4];
+        let replicating = References::Replicating.plan();
+        assert_eq!([old, other, new].map(|reference| replicating.object(reference, read_replicas)), [8, 16, 24]);
+        let check = |plan: ReferencePlan, read: &dyn Fn(u32) -> u32| {
+            assert!(plan.same(old, new, read) && plan.same(new, old, read));
+            assert!(plan.same(Reference::NULL, Reference::NULL, read));
+            for unlike in [other, Reference::NULL, Reference::from_i31(4)] {
+                assert!(!plan.same(old, unlike, read), "{unlike:?}");
+                assert!(!plan.same(unlike, new, read), "{unlike:?}");
+            }
+        };
+        check(forwarding, &read);
+        check(replicating, &read_replicas);
         assert!(!References::Direct.plan().same(old, new, read));
     }
 }

@@ -5,11 +5,11 @@
 //! What never changes, type and length, is read from old copies. An old copy stays where it is until no reference leads
 //! to it any more: the next cycle *heals* all references that it comes by, and stores meanwhile store healed ones.
 
-use super::ReferenceModel;
-use crate::blocks::{BlockKind, BlockPool, block_of};
+use super::{ReferenceModel, check_forwarding};
+use crate::blocks::BlockPool;
 use crate::cage::Cage;
 use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
-use crate::plan::{CollectorWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+use crate::plan::{CollectorWord, ForwardingWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 use crate::reference::Reference;
 
 /// The model has no state.
@@ -21,7 +21,7 @@ impl ReferenceModel for Brooks {
         object: ObjectAt::Through { offset: COLLECTOR_WORD_OFFSET },
         type_id: HeaderWord::AtReference { offset: TYPE_ID_OFFSET },
         array_length: HeaderWord::AtReference { offset: ARRAY_LENGTH_OFFSET },
-        same: SameObject::Canonical { offset: COLLECTOR_WORD_OFFSET },
+        same: SameObject::Canonical { offset: COLLECTOR_WORD_OFFSET, word: ForwardingWord::Current },
         handles: None,
         collector_word: CollectorWord::Reference,
     };
@@ -37,14 +37,6 @@ impl ReferenceModel for Brooks {
     }
 
     fn check_reference(pool: &BlockPool, reference: Reference) -> Result<u32, String> {
-        let block = block_of(reference.0);
-        let is_taken = reference.0.is_multiple_of(8)
-            && block < pool.frontier()
-            && matches!(pool.info(block).kind, BlockKind::Small | BlockKind::LargeHead | BlockKind::MappedHead);
-        if !is_taken {
-            return Err("it is not the offset of an object".to_string());
-        }
-        // SAFETY: the block holds objects, whose memory is accessible.
-        Ok(unsafe { pool.cage.read(reference.0 + COLLECTOR_WORD_OFFSET) })
+        check_forwarding::<Self>(pool, reference)
     }
 }

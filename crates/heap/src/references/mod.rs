@@ -4,6 +4,8 @@
 pub(crate) mod brooks;
 pub(crate) mod direct;
 pub(crate) mod fat_handles;
+pub mod handle_policies;
+pub(crate) mod replicating;
 pub(crate) mod thin_handles;
 pub(crate) mod uni_handles;
 
@@ -12,10 +14,11 @@ use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
 use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
-use crate::plan::{CollectorWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+use crate::plan::{CollectorWord, ForwardingWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
 use crate::reference::Reference;
 use crate::spaces::handles::{FREE, HandleSpace, Layout};
 use crate::types::TypeId;
+use handle_policies::{HandleParams, HandleRelease};
 use std::marker::PhantomData;
 
 crate::values::values! {
@@ -26,6 +29,8 @@ crate::values::values! {
         Direct = "direct",
         /// A reference is the object's offset, or that of an old copy, which holds the new one's.
         Brooks = "brooks",
+        /// A reference is the object's offset, or that of an old copy, which is kept equal.
+        Replicating = "replicating",
         /// A reference is the offset of a word that holds the object's offset.
         ThinHandles = "thin-handles",
         /// A reference is the offset of a copy of the header, with the object's offset.
@@ -41,6 +46,7 @@ impl References {
         match self {
             References::Direct => direct::Direct::PLAN,
             References::Brooks => brooks::Brooks::PLAN,
+            References::Replicating => replicating::Replicating::PLAN,
             References::ThinHandles => thin_handles::ThinHandles::PLAN,
             References::FatHandles => fat_handles::FatHandles::PLAN,
             References::UniHandles => uni_handles::UniHandles::PLAN,
@@ -64,6 +70,9 @@ pub(crate) trait ReferenceModel: Default + Send {
     /// Whether references may lead to old copies, until they are healed.
     const FORWARDS: bool = matches!(Self::PLAN.same, SameObject::Canonical { .. });
 
+    /// Whether old copies are read, and so are kept equal to the new ones, until there are none.
+    const REPLICATES: bool = matches!(Self::PLAN.same, SameObject::Canonical { word: ForwardingWord::OtherCopy, .. });
+
     /// The reference that an object has now, of which old ones may be left.
     ///
     /// # Safety
@@ -72,8 +81,8 @@ pub(crate) trait ReferenceModel: Default + Send {
     unsafe fn current(cage: &Cage, reference: Reference) -> Reference {
         match Self::PLAN.same {
             // SAFETY: the word lies in the header of an object, or of an old copy.
-            SameObject::Canonical { offset } if reference.is_object() => unsafe {
-                Reference(cage.read(reference.0 + offset))
+            SameObject::Canonical { offset, word } if reference.is_object() => unsafe {
+                word.current(reference, cage.read(reference.0 + offset))
             },
             _ => reference,
         }
@@ -158,6 +167,21 @@ pub(crate) trait ReferenceModel: Default + Send {
         unsafe { cage.write(object + COLLECTOR_WORD_OFFSET, word) };
     }
 
+    /// Has handles be released, kept and taken by these policies. Before anything else.
+    fn set_policies(&mut self, _policies: HandleParams) {}
+
+    /// Where identities of dead objects are taken back independently of their cells: takes them back, before any cell
+    /// is swept, in steps. `block`, 0 at first, is where to go on.
+    fn release_dead(&mut self, _pool: &mut BlockPool, _block: &mut u32, _budget: &mut Budget) -> Done {
+        Done::Yes
+    }
+
+    /// Whether identities of dead objects are taken back as their cells are swept, by [`release`](Self::release).
+    #[inline(always)]
+    fn releases(&self) -> bool {
+        false
+    }
+
     /// Takes the identity of a dead object back.
     ///
     /// # Safety
@@ -191,6 +215,22 @@ pub(crate) trait ReferenceModel: Default + Send {
     }
 }
 
+/// As [`ReferenceModel::check_reference`], of a model whose references are offsets of objects and old copies.
+fn check_forwarding<M: ReferenceModel>(pool: &BlockPool, reference: Reference) -> Result<u32, String> {
+    let block = block_of(reference.0);
+    let is_taken = reference.0.is_multiple_of(8)
+        && block < pool.frontier()
+        && matches!(pool.info(block).kind, BlockKind::Small | BlockKind::LargeHead | BlockKind::MappedHead);
+    if !is_taken {
+        return Err("it is not the offset of an object".to_string());
+    }
+    // SAFETY: the block holds objects, whose memory is accessible.
+    Ok(unsafe { M::current(&pool.cage, reference) }.0)
+}
+
+/// Handles looked at that count as much as one object.
+const HANDLES_PER_UNIT: u32 = 32;
+
 /// What the plans of models with handles have in common, but for the handles: no reference ever changes, and a new
 /// object holds its own.
 pub(crate) const PLAN_OF_HANDLES: ReferencePlan = ReferencePlan {
@@ -214,12 +254,22 @@ pub(crate) struct Handles<L> {
     /// Of structs, and of arrays where these have their own.
     spaces: [HandleSpace; 2],
     released: u64,
+    /// Whether handles are released independently of cells.
+    independent: bool,
     layout: PhantomData<L>,
 }
 
 impl<L> Default for Handles<L> {
     fn default() -> Handles<L> {
-        Handles { spaces: [false, true].map(HandleSpace::new), released: 0, layout: PhantomData }
+        Handles::new(HandleParams::DEFAULT)
+    }
+}
+
+impl<L> Handles<L> {
+    fn new(policies: HandleParams) -> Handles<L> {
+        let spaces = [false, true].map(|of_arrays| HandleSpace::new(of_arrays, policies));
+        let independent = policies.release == HandleRelease::Independent;
+        Handles { spaces, released: 0, independent, layout: PhantomData }
     }
 }
 
@@ -264,8 +314,16 @@ impl<L: HandleLayout> ReferenceModel for Handles<L> {
         }
     }
 
+    #[inline(always)]
+    fn releases(&self) -> bool {
+        !self.independent
+    }
+
     #[inline]
     unsafe fn release(&mut self, pool: &mut BlockPool, object: u32) {
+        if !self.releases() {
+            return;
+        }
         // SAFETY: an object with a header has been bound: its collector word is its handle.
         let handle = unsafe { pool.cage.read(object + COLLECTOR_WORD_OFFSET) };
         let block = block_of(handle);
@@ -278,7 +336,28 @@ impl<L: HandleLayout> ReferenceModel for Handles<L> {
         }
         self.released += 1;
         let space = pool.info(block).class as usize;
-        self.spaces[space].freed(pool, block);
+        self.spaces[space].freed(pool, block, handle);
+    }
+
+    fn set_policies(&mut self, policies: HandleParams) {
+        *self = Handles::new(policies);
+    }
+
+    fn release_dead(&mut self, pool: &mut BlockPool, block: &mut u32, budget: &mut Budget) -> Done {
+        while self.independent && *block < pool.frontier() {
+            if budget.is_exhausted() {
+                return Done::No;
+            }
+            if pool.info(*block).kind == BlockKind::Handles {
+                let of_arrays = pool.info(*block).class == 1;
+                let space = &mut self.spaces[of_arrays as usize];
+                self.released += space.release_dead(pool, &Self::LAYOUT, *block);
+                budget.spend(u64::from(BLOCK_BYTES / Self::LAYOUT.bytes(of_arrays) / HANDLES_PER_UNIT));
+            }
+            budget.spend(1);
+            *block += 1;
+        }
+        Done::Yes
     }
 
     fn sweep(&mut self, pool: &mut BlockPool, left: &mut Option<[usize; 2]>, budget: &mut Budget) -> Done {
@@ -338,6 +417,7 @@ mod tests {
     use super::brooks::Brooks;
     use super::direct::Direct;
     use super::fat_handles::FatHandles;
+    use super::replicating::Replicating;
     use super::thin_handles::ThinHandles;
     use super::uni_handles::UniHandles;
     use super::*;
@@ -363,7 +443,10 @@ mod tests {
             assert!(!M::same(cage, now, other));
             if M::PLAN.object != ObjectAt::Itself {
                 assert_eq!(M::object(cage, before), to);
-                assert!(M::same(cage, before, now));
+            }
+            if M::PLAN.lets_objects_move() {
+                assert_eq!(M::current(cage, before), now);
+                assert!(M::same(cage, before, now) && M::same(cage, now, before));
             }
         }
     }
@@ -372,6 +455,7 @@ mod tests {
     fn an_object_that_has_moved_is_found_where_it_is() {
         check_moving::<Direct>();
         check_moving::<Brooks>();
+        check_moving::<Replicating>();
         check_moving::<ThinHandles>();
         check_moving::<FatHandles>();
         check_moving::<UniHandles>();

@@ -5,15 +5,18 @@
 //! Handles live in blocks of their own, taken from the pool as the program needs them. Where the object's offset
 //! stands, a free handle has 0, so that a stale reference leads to the inaccessible start of the cage. Blocks with free
 //! handles stand in a queue; allocation scans the first one for runs of consecutive free handles and bumps through each
-//! run, inline like cells. A handle is released when its object is swept, and a block whose handles are all free
-//! returns to the pool after a collection.
+//! run, inline like cells. Handles of dead objects become free in a pass over the blocks of handles, before cells are
+//! swept, or when their objects' cells are, and a block whose handles are all free returns to the pool after a
+//! collection: [`handle_policies`](crate::references::handle_policies) has the choices.
 //!
-//! Limits: lazy sweeping releases handles late, so the handle space may hold as many handles as the heap has cells.
+//! Limits: released with cells, which are swept lazily, handles become free late, so that their space may hold as many
+//! handles as the heap has cells.
 
-use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_start};
+use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::budget::{Budget, Done};
 use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
 use crate::plan::{BumpRun, HandlePlan, HeaderWord, ObjectAt, ReferencePlan};
+use crate::references::handle_policies::{HandleOrder, HandleParams, HandleRelease};
 use std::collections::VecDeque;
 
 /// What a free handle holds for the object's offset.
@@ -63,12 +66,22 @@ pub(crate) struct HandleSpace {
     /// The block that runs are taken from, and the byte to go on at.
     current: Option<(u32, u32)>,
     pub(crate) blocks: u32,
+    policies: HandleParams,
+    /// Blocks that a sweep under way has looked at, by how many of their handles are free, where it sorts them.
+    sorted: [Vec<u32>; STEPS as usize],
+    /// Blocks whose handles are all free, kept for later.
+    kept: Vec<u32>,
+    /// Under [`HandleRelease::Naive`]: the free handles, the one released last behind the others.
+    released: Vec<u32>,
 }
+
+/// Steps of how many handles of a block are free.
+const STEPS: u32 = 16;
 
 impl HandleSpace {
     /// An empty space.
-    pub(crate) fn new(of_arrays: bool) -> HandleSpace {
-        HandleSpace { of_arrays, ..HandleSpace::default() }
+    pub(crate) fn new(of_arrays: bool, policies: HandleParams) -> HandleSpace {
+        HandleSpace { of_arrays, policies, ..HandleSpace::default() }
     }
 
     /// The next run of free handles in the current block.
@@ -104,10 +117,16 @@ impl HandleSpace {
             // Handles released behind the scan have not put the current block on the queue: that is done here.
             if let Some((block, _)) = self.current.take()
                 && pool.info(block).extent > 0
+                && !self.is_naive()
             {
                 self.enqueue(pool, block);
             }
-            if let Some(block) = self.queue.pop_front() {
+            if let Some(handle) = self.released.pop() {
+                pool.info_mut(block_of(handle)).extent -= 1;
+                *run = BumpRun { cursor: handle, limit: handle + layout.bytes(self.of_arrays) };
+                return true;
+            }
+            if let Some(block) = self.next_block() {
                 pool.info_mut(block).queued = false;
                 self.current = Some((block, 0));
                 continue;
@@ -122,16 +141,46 @@ impl HandleSpace {
         }
     }
 
+    /// The next block with free handles.
+    fn next_block(&mut self) -> Option<u32> {
+        let queued = self.queue.pop_front().or_else(|| self.sorted.iter_mut().find_map(Vec::pop));
+        queued.or_else(|| self.kept.pop())
+    }
+
+    fn is_naive(&self) -> bool {
+        self.policies.release == HandleRelease::Naive
+    }
+
     /// Notes that a handle of a block has become free.
     #[inline(always)]
-    pub(crate) fn freed(&mut self, pool: &mut BlockPool, block: u32) {
+    pub(crate) fn freed(&mut self, pool: &mut BlockPool, block: u32, handle: u32) {
         pool.info_mut(block).extent += 1;
-        if !pool.info(block).queued && !self.is_current(block) {
+        if self.is_naive() {
+            self.released.push(handle);
+        } else if !pool.info(block).queued && !self.is_current(block) {
             self.enqueue(pool, block);
         }
     }
 
-    /// Gives back the queued blocks whose handles are all free, as the first part of `left` are looked at.
+    /// Frees the handles of a block whose objects are dead; returns how many.
+    pub(crate) fn release_dead(&mut self, pool: &mut BlockPool, layout: &Layout, block: u32) -> u64 {
+        let mut freed = 0;
+        let handles = block_start(block)..block_start(block) + BLOCK_BYTES;
+        for handle in handles.step_by(layout.bytes(self.of_arrays) as usize) {
+            // SAFETY: the block is a taken block of handles, all of which are initialised words.
+            let object = unsafe { pool.cage.read(handle + layout.object) };
+            if object != FREE && !pool.is_live(object) {
+                // SAFETY: the handle lies in that block, and no live object has it.
+                unsafe { pool.cage.write(handle + layout.object, FREE) };
+                self.freed(pool, block, handle);
+                freed += 1;
+            }
+        }
+        freed
+    }
+
+    /// Gives back the queued blocks whose handles are all free, or keeps them, as the first part of `left` are looked
+    /// at.
     pub(crate) fn sweep(
         &mut self,
         pool: &mut BlockPool,
@@ -149,12 +198,23 @@ impl HandleSpace {
             *left -= 1;
             budget.spend(1);
             self.queue.pop_front();
-            if pool.info(block).extent < layout.in_block(self.of_arrays) {
-                self.queue.push_back(block);
+            let (free, all) = (pool.info(block).extent, layout.in_block(self.of_arrays));
+            if free < all {
+                let step = free * STEPS / all;
+                match self.policies.order {
+                    HandleOrder::Released => self.queue.push_back(block),
+                    HandleOrder::Fullest => self.sorted[step as usize].push(block),
+                    HandleOrder::Emptiest => self.sorted[(STEPS - 1 - step) as usize].push(block),
+                }
+            } else if self.policies.cache.keeps(self.kept.len()) {
+                self.kept.push(block);
             } else {
                 pool.give_back(block, 1);
                 self.blocks -= 1;
             }
+        }
+        for blocks in self.sorted.iter_mut().rev() {
+            blocks.drain(..).for_each(|block| self.queue.push_front(block));
         }
         Done::Yes
     }
@@ -211,8 +271,9 @@ impl HandleSpace {
         if free != info.extent {
             return Err(format!("handle block {block} has {free} free handles, but counts {}", info.extent));
         }
-        let listed = self.queue.iter().filter(|&&queued| queued == block).count();
-        let expected = (free > 0 && !self.is_current(block)) as usize;
+        let listed = self.queue.iter().chain(self.sorted.iter().flatten()).chain(&self.kept);
+        let listed = listed.filter(|&&queued| queued == block).count();
+        let expected = (free > 0 && !self.is_current(block) && !self.is_naive()) as usize;
         if listed != expected || info.queued as usize != expected {
             return Err(format!("handle block {block} with {free} free handles is queued {listed} times"));
         }

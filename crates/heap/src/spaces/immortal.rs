@@ -40,10 +40,11 @@ impl ImmortalSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cage::Extent;
 
     #[test]
     fn records_are_aligned_zero_and_apart() {
-        let mut pool = BlockPool::new(4 << 20).unwrap();
+        let mut pool = BlockPool::new(4 << 20, Extent::WHOLE).unwrap();
         // Blocks with old contents.
         let old = pool.take(12, BlockKind::LargeHead, BlockKind::LargeTail).unwrap();
         // SAFETY: the blocks are taken.

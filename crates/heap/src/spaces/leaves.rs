@@ -308,6 +308,7 @@ impl Part {
 mod tests {
     use super::*;
     use crate::budget::finish;
+    use crate::cage::Extent;
 
     fn take(space: &mut LeafSpace, pool: &mut BlockPool) -> Option<u32> {
         space.allocate(pool, LeafKind::Numbers, Contents::Zeroed, false)
@@ -315,7 +316,7 @@ mod tests {
 
     #[test]
     fn unmarked_leaves_are_found_again_and_empty_blocks_given_back() {
-        let mut pool = BlockPool::new(3 * u64::from(BLOCK_BYTES)).unwrap();
+        let mut pool = BlockPool::new(3 * u64::from(BLOCK_BYTES), Extent::WHOLE).unwrap();
         let mut space = LeafSpace::new(10);
         let leaves: Vec<u32> = (0..96).map(|_| take(&mut space, &mut pool).unwrap()).collect();
         assert_eq!(take(&mut space, &mut pool), None, "three blocks of 32 leaves");
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn large_leaves_take_several_blocks() {
-        let mut pool = BlockPool::new(8 * u64::from(BLOCK_BYTES)).unwrap();
+        let mut pool = BlockPool::new(8 * u64::from(BLOCK_BYTES), Extent::WHOLE).unwrap();
         let mut space = LeafSpace::new(17);
         let (first, second) = (take(&mut space, &mut pool).unwrap(), take(&mut space, &mut pool).unwrap());
         assert_eq!(second - first, 1 << 17);

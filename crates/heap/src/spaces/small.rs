@@ -72,7 +72,7 @@ impl SmallSpace {
                 None => match pool.take(1, BlockKind::Small, BlockKind::Small) {
                     Some(block) => {
                         pool.info_mut(block).class = class as u8;
-                        if M::HANDLES {
+                        if model.releases() {
                             // Old contents must not be taken for dead objects that own handles.
                             pool.zero_blocks(block, 1);
                         }
@@ -108,7 +108,7 @@ impl SmallSpace {
         }
         let mut limit = cursor;
         while limit < end && limit + cell - cursor <= longest && !pool.marks.get(limit) {
-            if M::HANDLES {
+            if model.releases() {
                 release_dead(pool, model, limit);
             }
             limit += cell;
@@ -170,7 +170,7 @@ impl SmallSpace {
         let cells = BLOCK_BYTES / cell;
         let marked = pool.marks.count(block);
         if marked == 0 {
-            if M::HANDLES {
+            if model.releases() {
                 (0..cells).for_each(|index| release_dead(pool, model, block_start(block) + index * cell));
                 budget.spend(u64::from(cells / CELLS_PER_UNIT));
             }
@@ -239,7 +239,7 @@ impl SmallSpace {
 pub(crate) fn release_dead<M: ReferenceModel>(pool: &mut BlockPool, model: &mut M, object: u32) {
     // SAFETY: the cell lies in a taken block; an unmarked one with a header is dead and not released yet.
     unsafe {
-        if M::HANDLES && pool.cage.read(object + TYPE_ID_OFFSET) != 0 {
+        if model.releases() && pool.cage.read(object + TYPE_ID_OFFSET) != 0 {
             model.release(pool, object);
         }
     }

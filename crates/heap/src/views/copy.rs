@@ -41,8 +41,10 @@ impl<M: ReferenceModel> Core<M> {
             }
             let source = &bytes[part.start as usize..part.end() as usize];
             let target = self.writable(to, &part, part.start, part.bytes)?;
-            // SAFETY: the part lies in the array, and the slice of the host overlaps no object.
-            unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), self.pool.cage.address(target), source.len()) };
+            self.store_elements(to, target, source.len() as u32, false, |address| {
+                // SAFETY: the part lies in the array, and the slice of the host overlaps no object.
+                unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), address, source.len()) };
+            });
         }
         Some(())
     }

@@ -30,6 +30,8 @@ impl<M: ReferenceModel> Core<M> {
         let first = elements.parts.at(0);
         if first.bytes == elements.parts.bytes {
             return match first.place {
+                // Writing to it would leave the other copy as it is.
+                PartPlace::Object(_) if writable && self.replica(elements.object).is_some() => Found::Scattered,
                 PartPlace::Object(offset) => Found::At(cage.address(offset)),
                 PartPlace::Leaf(_) if writable => Found::Lacking,
                 PartPlace::Leaf(_) => Found::At(cage.address(self.part_offset(first.place))),

@@ -12,7 +12,7 @@ impl<M: ReferenceModel> Core<M> {
     /// Whether the object of a slot has been found dead, though the slot has not been cleared yet.
     fn is_slot_condemned(&self, weak: WeakId) -> bool {
         // SAFETY: the slot has not been cleared, so that the object has not been swept.
-        let object = |reference| unsafe { M::object(&self.pool.cage, reference) };
+        let object = |reference| unsafe { M::object(&self.pool.cage, M::current(&self.pool.cage, reference)) };
         self.weak.unswept(weak).is_some_and(|reference| !self.pool.marks.get(object(reference)))
     }
 
@@ -71,6 +71,13 @@ impl Heap {
         dispatch!(&mut self.0, heap => heap.core.get_weak(weak))
     }
 
+    /// Whether [`get_weak`](Self::get_weak) would give an object, which this does not keep alive.
+    pub fn is_weak_alive(&self, weak: WeakId) -> bool {
+        dispatch!(&self.0, heap => {
+            matches!(heap.core.weak.state(weak), Some(State::Leads { .. })) && !heap.core.is_slot_condemned(weak)
+        })
+    }
+
     /// Drops a weak reference. Nothing happens where that has been done.
     pub fn drop_weak(&mut self, weak: WeakId) {
         dispatch!(&mut self.0, heap => heap.core.weak.remove(weak))
@@ -111,6 +118,7 @@ mod tests {
         let objects = [(); COUNT].map(|()| heap.allocate_struct(id, &mut NoRoots).unwrap());
         let all = objects.map(|object| heap.core.weak.insert(object, false));
         let value = heap.allocate_external(Box::new(1), &mut NoRoots).unwrap();
+        let value = heap.core.external_slot(value).unwrap();
         let mut roots = RootStack::new();
         // SAFETY: just allocated, and the heap gets these roots.
         (0..COUNT).step_by(2).for_each(|index| unsafe { roots.push(objects[index]) });
@@ -128,7 +136,7 @@ mod tests {
         }
         assert!(made.len() > COUNT, "one step for each slot at least");
         assert!(made.iter().all(|&(weak, object)| heap.core.get_weak(weak) == Some(object)));
-        assert!(heap.core.externals.get(heap.core.external_slot(value).unwrap()).is_none());
+        assert!(heap.core.externals.get(value).is_none());
         assert_eq!(heap.core.weak.cleared.len(), COUNT / 2 - 1, "the first was dropped");
     }
 

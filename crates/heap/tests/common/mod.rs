@@ -270,6 +270,7 @@ pub fn store_inline(heap: &mut Heap, plan: &AccessPlan, object: Reference, offse
         let slot = address.add(offset as usize).cast::<Reference>();
         before_store(heap, plan, slot);
         slot.write(healed(heap, plan, value));
+        mirror(heap, plan, address, |other| other.add(offset as usize).cast::<Reference>().write(slot.read()));
         match plan.store_barrier.after {
             Some(plan) if is_young(heap, plan, value) => match plan.store_buffer {
                 None => mark(heap, plan, object.0),
@@ -305,8 +306,24 @@ unsafe fn healed(heap: &Heap, plan: &AccessPlan, value: Reference) -> Reference 
     unsafe {
         let state = heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read();
         match state & MutatorContext::STALE != 0 && value.is_object() {
-            true => heap.cage_base().add((value.0 + plan.forwarding_offset) as usize).cast::<Reference>().read(),
+            true => {
+                let word = heap.cage_base().add((value.0 + plan.forwarding_offset) as usize).cast::<u32>().read();
+                plan.word.current(value, word)
+            }
             false => value,
+        }
+    }
+}
+
+/// Has the plan's mirror write to the other copy of an object, given by its address.
+unsafe fn mirror(heap: &Heap, plan: &AccessPlan, object: *mut u8, write: impl FnOnce(*mut u8)) {
+    let Some(plan) = plan.store_barrier.mirror else { return };
+    // SAFETY: the offsets are those of a word of the context, and of one in the header of the object.
+    unsafe {
+        let state = heap.mutator_context().cast::<u8>().add(plan.state_offset as usize).cast::<u32>().read();
+        if state & MutatorContext::REPLICAS != 0 {
+            let other = object.add(plan.other_offset as usize).cast::<u32>().read() & !1;
+            write(heap.cage_base().add(other as usize));
         }
     }
 }
@@ -363,12 +380,15 @@ pub fn store_element_inline(
         let length = object.add(ARRAY_LENGTH_OFFSET as usize).cast::<u32>().read();
         assert!(index < length);
         let elements = array_elements_offset(kind) as u64;
+        let mut in_leaf = None;
         let address = match plan.arrays {
             ArrayPlan::Spines(spines) if position >= inline_bytes(spines.layout, object, kind) => {
                 let behind = position - spines.layout.first_n as u64;
                 let pointers = spines.layout.spine(kind.bytes(), length).pointers;
-                let pointers = object.add(pointers as usize).cast::<u32>();
-                let pointer = pointers.add((behind >> spines.layout.leaf_log2) as usize).read();
+                let slot = pointers as usize + 4 * (behind >> spines.layout.leaf_log2) as usize;
+                let within = (behind & (spines.layout.leaf_bytes() as u64 - 1)) as usize;
+                in_leaf = Some((slot, within));
+                let pointer = object.add(slot).cast::<u32>().read();
                 let unwritable = match spines.copy_on_write {
                     true => pointer & TAINT != 0,
                     false => spines.zero_leaf == Some(pointer),
@@ -379,7 +399,7 @@ pub fn store_element_inline(
                 } else {
                     pointer
                 };
-                cage.add(leaf as usize + (behind & (spines.layout.leaf_bytes() as u64 - 1)) as usize)
+                cage.add(leaf as usize + within)
             }
             _ => object.add((elements + position) as usize),
         };
@@ -388,7 +408,16 @@ pub fn store_element_inline(
             before_store(heap, plan, address.cast());
             bits = healed(heap, plan, Reference(bits as u32)).0.into();
         }
-        std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize);
+        let write = |address| {
+            std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), address, kind.bytes() as usize);
+        };
+        write(address);
+        mirror(heap, plan, object, |other| {
+            write(match in_leaf {
+                Some((slot, within)) => cage.add((other.add(slot).cast::<u32>().read() & !TAINT) as usize + within),
+                None => other.add((elements + position) as usize),
+            });
+        });
         if let Some(remembered) = plan.store_barrier.after
             && kind == StorageKind::Ref
             && is_young(heap, remembered, Reference(bits as u32))

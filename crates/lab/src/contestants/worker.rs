@@ -26,6 +26,9 @@ pub struct Options {
     /// Report every collection.
     #[arg(long)]
     pub observe: bool,
+    /// The file holds a module in binary form, which this process compiles, as this says, and runs twice.
+    #[arg(long)]
+    pub compile: Option<Compile>,
     /// The compiled module.
     pub file: PathBuf,
     /// The command line, program name first.
@@ -41,6 +44,15 @@ pub enum Name {
     /// wasmtime.
     #[cfg(feature = "peers")]
     Wasmtime,
+}
+
+/// When Legato compiles functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Compile {
+    /// When they are called.
+    Lazy,
+    /// Before.
+    Eager,
 }
 
 /// What a process has measured. The script for Node.js prints the same document.
@@ -89,6 +101,9 @@ pub struct Pause {
 /// # Errors
 /// If the module cannot be loaded or the program fails.
 pub fn serve(options: &Options) -> anyhow::Result<()> {
+    if let Some(compile) = options.compile {
+        return serve_twice(options, compile);
+    }
     let collections = Collections::default();
     let run = match options.engine {
         Name::Legato => {
@@ -118,6 +133,29 @@ pub fn serve(options: &Options) -> anyhow::Result<()> {
         peak_resident: peak_resident(),
         live: live(&found),
         pauses: found.iter().map(|event| pause(event, &instantiation)).collect(),
+    };
+    println!("{}", serde_json::to_string(&sample)?);
+    Ok(())
+}
+
+/// As [`serve`], of code that is compiled here.
+fn serve_twice(options: &Options, compile: Compile) -> anyhow::Result<()> {
+    let compilation = match compile {
+        Compile::Lazy => legato::Compilation::Lazy,
+        Compile::Eager => legato::Compilation::Eager,
+    };
+    let engine = Legato::compiling(&options.heap, compilation)?;
+    let wasm = std::fs::read(&options.file).with_context(|| format!("cannot read {}", options.file.display()))?;
+    let (compilation, module) = Time::of(|| engine.compile(&wasm));
+    let module = module?;
+    let (first, second) = (engine.start(&module, &options.arguments)?, engine.start(&module, &options.arguments)?);
+    let sample = Sample {
+        compilation: Some(compilation),
+        runs: [&first, &second].map(|run| Timing { instantiation: run.instantiation, run: run.run }).to_vec(),
+        output: String::from_utf8_lossy(&first.output).into_owned(),
+        peak_resident: peak_resident(),
+        pauses: Vec::new(),
+        live: None,
     };
     println!("{}", serde_json::to_string(&sample)?);
     Ok(())
@@ -184,11 +222,21 @@ pub(super) fn command(
     Ok(command)
 }
 
+/// A command that runs this program as a worker which compiles a module so (`lazy` or `eager`) and runs it twice.
+///
+/// # Errors
+/// If this program's own file cannot be found.
+pub(crate) fn fresh(how: &str, module: &Path, arguments: &[String]) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["worker", "--engine", "legato", "--compile", how]).arg(module).arg("--").args(arguments);
+    Ok(command)
+}
+
 /// Runs a worker, of whichever engine, to its end.
 ///
 /// # Errors
 /// If it cannot be started, fails (with what it said) or does not print a sample.
-pub(super) fn sample(mut command: Command) -> anyhow::Result<Sample> {
+pub(crate) fn sample(mut command: Command) -> anyhow::Result<Sample> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("cannot start {}", command.get_program().display()))?;
     if !output.status.success() {

@@ -1,7 +1,7 @@
 //! Legato, with its defaults.
 
 use super::{Engine, Run};
-use ::legato::{Config, GcObserver, HeapStats, Module};
+use ::legato::{Compilation, Config, GcObserver, HeapStats, Module};
 use std::path::Path;
 
 mod command {
@@ -22,6 +22,16 @@ impl Legato {
     /// If an option is unknown, or this host is not supported.
     pub fn new(heap: &[String]) -> anyhow::Result<Legato> {
         Ok(Legato { engine: ::legato::Engine::new(&config(heap)?)?, heap: heap.join(",") })
+    }
+
+    /// As [`new`](Self::new), with functions compiled then.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn compiling(heap: &[String], compilation: Compilation) -> anyhow::Result<Legato> {
+        let mut config = config(heap)?;
+        config.compilation(compilation);
+        Ok(Legato { engine: ::legato::Engine::new(&config)?, heap: heap.join(",") })
     }
 
     /// As [`start`](Engine::start), with every collection told to `observer`.

@@ -101,6 +101,23 @@ function wasi(memory, output) {
       return SUCCESS;
     },
     environ_get: () => SUCCESS,
+    poll_oneoff(subscriptions, events, count, occurred) {
+      // Programs here wait for clocks alone: the first of them rings.
+      let first = { at: -1, nanoseconds: Infinity };
+      for (let at = subscriptions; at < subscriptions + 48 * count; at += 48) {
+        if (view().getUint8(at + 8) !== 0) return INVALID;
+        const isAbsolute = view().getUint16(at + 40, true) & 1;
+        const now = view().getUint32(at + 16, true) === 0 ? performance.timeOrigin + performance.now() : performance.now();
+        const nanoseconds = Number(view().getBigUint64(at + 24, true)) - (isAbsolute ? now * 1e6 : 0);
+        if (nanoseconds < first.nanoseconds) first = { at, nanoseconds };
+      }
+      if (first.at < 0) return INVALID;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Math.max(first.nanoseconds, 0) / 1e6);
+      new Uint8Array(memory().buffer, events, 32).fill(0);
+      view().setBigUint64(events, view().getBigUint64(first.at, true), true);
+      view().setUint32(occurred, 1, true);
+      return SUCCESS;
+    },
     proc_exit(code) {
       throw new Exit(code);
     },
@@ -129,6 +146,10 @@ function teavm(output) {
     },
     teavmDate: { currentTimeMillis: () => Date.now() },
     teavmMath: Math,
+    teavm: {
+      createWeakRef: (target) => new WeakRef(target),
+      deref: (reference) => reference.deref() ?? null,
+    },
   };
 }
 

@@ -10,7 +10,7 @@ use legato::HeapStats;
 /// Adds a table for each model.
 pub(super) fn count(models: &Comparison, programs: &[&Program], options: &Options, report: &mut Report) {
     for model in models.all() {
-        let columns = [
+        let mut columns = vec![
             ("cycles", Unit::Count),
             ("collector's time", Unit::Seconds),
             ("for each cycle", Unit::Seconds),
@@ -19,15 +19,16 @@ pub(super) fn count(models: &Comparison, programs: &[&Program], options: &Option
             ("objects moved", Unit::Count),
             ("handles", Unit::Megabytes),
         ];
+        columns.extend(options.policies.then_some(("in use", Unit::Share)));
         let mut table = Table::new(
             &format!("{}: {}", models.experiment, model.name),
-            "what the collector does in one run; handles: their blocks at the end",
+            "what the collector does in one run; handles: their blocks at the end, and the part that live objects have",
             columns.iter().map(|(name, unit)| (name.to_string(), *unit)).collect(),
         );
         for program in programs {
             eprintln!("{}: {} ...", table.experiment, program.title());
             table.rows.push(match totals(program, &model.heap, options) {
-                Ok(stats) => row(program, &stats),
+                Ok(stats) => row(program, &stats, options.policies),
                 Err(error) => Row::failed(program.title(), &error),
             });
         }
@@ -41,9 +42,12 @@ fn totals(program: &Program, heap: &[String], options: &Options) -> anyhow::Resu
     engine.totals(&engine.compile(&built.wasm)?, &options.runs().command_line(program))
 }
 
-fn row(program: &Program, stats: &HeapStats) -> Row {
+/// Bytes of a handle of the model that policies are measured under.
+const UNI_HANDLE_BYTES: f64 = 8.0;
+
+fn row(program: &Program, stats: &HeapStats, with_use: bool) -> Row {
     let seconds = stats.pause_total_us as f64 / 1e6;
-    let cells = [
+    let mut cells = vec![
         stats.collections as f64,
         seconds,
         if stats.collections == 0 { 0.0 } else { seconds / stats.collections as f64 },
@@ -52,5 +56,8 @@ fn row(program: &Program, stats: &HeapStats) -> Row {
         stats.moved_objects as f64,
         stats.handle_bytes as f64,
     ];
-    Row::new(program.title(), cells.map(|cell| vec![cell]).to_vec())
+    if with_use {
+        cells.push(stats.live_objects as f64 * UNI_HANDLE_BYTES / stats.handle_bytes as f64);
+    }
+    Row::new(program.title(), cells.into_iter().map(|cell| vec![cell]).collect())
 }

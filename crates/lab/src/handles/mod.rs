@@ -5,10 +5,14 @@
 //! * `counters`: cycles, what the collector takes of the time, what it moves (tables 4 to 6), and what handles occupy.
 //! * `fragmentation`: what is left of a heap of which most has been freed at random.
 //!
+//! * `policies`: what becomes of free handles, under uni-sized handles (table 8); with `counters` what they occupy, and
+//!   how much of that is in use (figure 3).
+//!
 //! Each with the paper's parameters, and with those that a user has by default.
 
 mod counters;
 mod fragmentation;
+mod policies;
 
 use crate::heaps::{self, Comparison, Configuration, Runs};
 use crate::programs::{PROGRAMS, Program};
@@ -33,6 +37,9 @@ pub struct Options {
     /// A heap of which most is freed at random: what compaction gives back.
     #[arg(long)]
     pub fragmentation: bool,
+    /// The policies of the handle space, in place of the models, with the paper's times beside their names.
+    #[arg(long)]
+    pub policies: bool,
     /// Runs of each program under each model, in turns.
     #[arg(long, default_value_t = 10)]
     pub pairs: usize,
@@ -61,6 +68,9 @@ impl Options {
     /// The heaps: Brooks forwarding, and every other model.
     fn models(&self) -> Comparison {
         let parameters = if self.paper { PAPER } else { "" };
+        if self.policies {
+            return policies::comparison(parameters, self);
+        }
         let heap = |model: &References| {
             let own = format!("collector=realtime,references={},{parameters}", model.name());
             // Nothing can be moved there, however eagerly.
@@ -119,6 +129,7 @@ mod tests {
             paper,
             counters,
             fragmentation,
+            policies: false,
             pairs: 1,
             filter: Vec::new(),
             examples: "nowhere".into(),
@@ -135,6 +146,13 @@ mod tests {
             let (usable, failed) = models.usable();
             assert_eq!((usable.len(), failed.len()), (References::ALL.len(), 0));
         }
+    }
+
+    #[test]
+    fn every_policy_is_a_heap() {
+        let models = Options { policies: true, ..options(false, false, true) }.models();
+        let (usable, failed) = models.usable();
+        assert_eq!((usable.len(), failed.len()), (10, 0));
     }
 
     /// A heap that compacts has little more than what lives in it; one that does not has kept most blocks.

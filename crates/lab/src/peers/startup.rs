@@ -1,10 +1,9 @@
 //! Start-up of the smallest program, as a whole process.
 
 use super::Options;
-use crate::measure::{self, Pairs};
+use crate::measure::{self, Pairs, beside};
 use crate::report::{Report, Row, Target};
 use anyhow::Context;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const EXPERIMENT: &str = "startup";
@@ -39,12 +38,4 @@ fn pairs_of(options: &Options, text: &str, pairs: usize) -> anyhow::Result<Pairs
     // The file is ours alone; that it stays behind would be no harm.
     let _ = std::fs::remove_file(&file);
     result
-}
-
-/// A command in the folder of this one.
-fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let path = own.parent().unwrap_or(Path::new("")).join(name);
-    anyhow::ensure!(path.exists(), "there is no {}", path.display());
-    Ok(path)
 }

@@ -22,10 +22,10 @@ impl Key {
     /// The key of the code that the compiler makes of `wasm` with these options on this machine.
     pub(crate) fn of(wasm: &[u8], options: &CompileOptions) -> Result<Key> {
         // The code is the same in parallel or not, verified or not.
-        let CompileOptions { plan, features, optimize, parallel: _, verify: _ } = options;
+        let CompileOptions { plan, features, checked_memories, optimize, parallel: _, verify: _ } = options;
         let Features { multi_memory } = features;
         let target = TargetInfo::host(options)?;
-        let facts = (serialize::header(), compiler(), &target, plan, multi_memory, optimize);
+        let facts = (serialize::header(), compiler(), &target, plan, multi_memory, checked_memories, optimize);
         let facts = postcard::to_stdvec(&facts)?;
         let mut hasher = Hasher::new_derive_key("legato 2026 code cache: facts, module");
         hasher.update(&(facts.len() as u64).to_le_bytes());
@@ -87,6 +87,7 @@ mod tests {
         differs(key(b"modulf", &Config::new()));
         differs(key(b"module", Config::new().optimize(false)));
         differs(key(b"module", Config::new().wasm_multi_memory(false)));
+        differs(key(b"module", Config::new().memory_reservation(0)));
         for (name, value) in [("collector", "mark-sweep"), ("arrays", "zrays"), ("references", "thin-handles")] {
             let mut config = Config::new();
             if name == "references" {

@@ -10,6 +10,18 @@ use crate::{AsContext, AsContextMut, GlobalType, Val};
 
 handle! {
     /// A global of a store.
+    ///
+    /// ```
+    /// use legato::{Engine, Global, GlobalType, Mutability, Store, Val, ValType};
+    ///
+    /// let mut store = Store::new(&Engine::default(), ());
+    /// let ty = GlobalType::new(ValType::I64, Mutability::Var);
+    /// let global = Global::new(&mut store, ty, Val::I64(5))?;
+    /// global.set(&mut store, Val::I64(6))?;
+    /// assert_eq!(global.get(&mut store).i64(), Some(6));
+    /// assert!(global.set(&mut store, Val::I32(7)).is_err());
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     Global "global";
 }
 

@@ -10,6 +10,20 @@ use crate::{AsContext, AsContextMut, MemoryType, StoreContext, StoreContextMut};
 
 handle! {
     /// A linear memory of a store.
+    ///
+    /// ```
+    /// use legato::{Engine, Memory, MemoryType, Store};
+    ///
+    /// let mut store = Store::new(&Engine::default(), ());
+    /// let memory = Memory::new(&mut store, MemoryType::new(1, Some(4)))?;
+    /// memory.write(&mut store, 100, b"text")?;
+    /// let mut bytes = [0; 4];
+    /// memory.read(&store, 100, &mut bytes)?;
+    /// assert_eq!(&bytes, b"text");
+    /// assert_eq!(memory.grow(&mut store, 2)?, 1);
+    /// assert_eq!(memory.data_size(&store), 3 << 16);
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     Memory "memory";
 }
 
@@ -136,7 +150,8 @@ impl StoreOpaque {
     ) -> Result<u32> {
         let bytes = |pages: u64| usize::try_from((pages as u128) << ty.page_size_log2).unwrap_or(usize::MAX);
         self.check_new_memory(bytes(ty.minimum), ty.maximum.map(bytes))?;
-        let storage = LinearMemory::new(ty).inspect_err(|_| self.memory_grow_failed(0, bytes(ty.minimum)))?;
+        let storage = LinearMemory::new(ty, self.engine.config().memory_reservation)
+            .inspect_err(|_| self.memory_grow_failed(0, bytes(ty.minimum)))?;
         // SAFETY: the caller gives a valid head.
         unsafe { *head = storage.head() };
         self.state.memories.push(StoredMemory { storage, head });

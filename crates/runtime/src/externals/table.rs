@@ -13,6 +13,19 @@ use crate::{AsContext, AsContextMut, Ref, TableType};
 
 handle! {
     /// A table of a store.
+    ///
+    /// ```
+    /// use legato::{Engine, Func, Ref, RefType, Store, Table, TableType};
+    ///
+    /// let mut store = Store::new(&Engine::default(), ());
+    /// let table = Table::new(&mut store, TableType::new(RefType::FUNCREF, 2, Some(10)), Ref::Func(None))?;
+    /// let func = Func::wrap(&mut store, || 7);
+    /// table.set(&mut store, 1, Ref::Func(Some(func)))?;
+    /// assert_eq!(table.grow(&mut store, 3, Ref::Func(None))?, 2);
+    /// assert_eq!(table.size(&store), 5);
+    /// assert!(table.get(&mut store, 5).is_none());
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     Table "table";
 }
 

@@ -7,6 +7,20 @@ use crate::store::StoreOpaque;
 use crate::{Engine, Extern, Instance, StoreContextMut};
 
 /// The store and, where compiled code called, the instance that called a host function.
+///
+/// ```
+/// use legato::{Caller, Engine, Func, Store};
+///
+/// let mut store = Store::new(&Engine::default(), 0);
+/// let count = Func::wrap(&mut store, |mut caller: Caller<'_, i32>| {
+///     *caller.data_mut() += 1;
+///     *caller.data()
+/// });
+/// let count = count.typed::<(), i32>(&store)?;
+/// count.call(&mut store, ())?;
+/// assert_eq!(count.call(&mut store, ())?, 2);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct Caller<'a, T: 'static> {
     store: StoreContextMut<'a, T>,
     instance: Option<u32>,

@@ -33,6 +33,22 @@ pub(crate) const HOST_FUNCTION: u32 = 1;
 pub(crate) type Cells = SmallVec<[ValueCell; 8]>;
 
 /// A function of a store: compiled code or a host function.
+///
+/// ```
+/// use legato::{Engine, Func, FuncType, Store, Val, ValType};
+///
+/// let engine = Engine::default();
+/// let mut store = Store::new(&engine, ());
+/// let ty = FuncType::new(&engine, [ValType::I32, ValType::I32], [ValType::I32]);
+/// let largest = Func::new(&mut store, ty, |_caller, params, results| {
+///     results[0] = Val::I32(params.iter().filter_map(|value| value.i32()).max().unwrap_or(0));
+///     Ok(())
+/// });
+/// let mut results = [Val::I32(0)];
+/// largest.call(&mut store, &[Val::I32(3), Val::I32(8)], &mut results)?;
+/// assert_eq!(results[0].i32(), Some(8));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Func {
     store: StoreId,

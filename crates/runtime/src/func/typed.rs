@@ -203,6 +203,16 @@ tuples! {
 }
 
 /// A function whose parameters and results are known to the Rust compiler.
+///
+/// ```
+/// use legato::{Engine, Func, Store};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let divide = Func::wrap(&mut store, |left: i32, right: i32| (left / right, left % right));
+/// let divide = divide.typed::<(i32, i32), (i32, i32)>(&store)?;
+/// assert_eq!(divide.call(&mut store, (17, 5))?, (3, 2));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct TypedFunc<Params, Results> {
     func: Func,
     /// Cells for a call.

@@ -11,6 +11,16 @@ use crate::{
 
 /// The type of references to internal values (`anyref`): structs, arrays, 31-bit integers, and internalised host
 /// values.
+///
+/// ```
+/// use legato::{AnyRef, Engine, I31, Store};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let small = AnyRef::from_i31(&mut store, I31::wrapping_i32(-5));
+/// assert_eq!(small.as_i31(&store)?.map(|value| value.get_i32()), Some(-5));
+/// assert!(small.as_struct(&store)?.is_none());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum AnyRef {}
 

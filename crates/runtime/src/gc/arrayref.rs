@@ -11,6 +11,20 @@ use crate::store::StoreOpaque;
 use crate::{ArrayType, AsContext, AsContextMut, Engine, GcRef, Rooted, Val};
 
 /// The type of references to arrays (`arrayref`).
+///
+/// ```
+/// use legato::{ArrayRef, ArrayRefPre, ArrayType, Engine, FieldType, Mutability, StorageType, Store, Val};
+///
+/// let engine = Engine::default();
+/// let mut store = Store::new(&engine, ());
+/// let bytes = ArrayType::new(&engine, FieldType::new(Mutability::Var, StorageType::I8));
+/// let allocator = ArrayRefPre::new(&store, bytes);
+/// let array = ArrayRef::new(&mut store, &allocator, &Val::I32(0), 5)?;
+/// array.write_bytes(&mut store, 1, b"abc")?;
+/// array.set(&mut store, 4, Val::I32(33))?;
+/// assert_eq!(array.to_bytes(&store)?, b"\0abc!");
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum ArrayRef {}
 

@@ -9,6 +9,18 @@ use crate::store::StoreContextMut as Mut;
 use crate::{AnyRef, AsContext, AsContextMut, GcRef, Rooted, StoreContext, Trap};
 
 /// The type of references to host values (`externref`), and to internal values that were externalised.
+///
+/// ```
+/// use legato::{Engine, ExternRef, Store};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let held = ExternRef::new(&mut store, String::from("text"))?;
+/// let value = held.data_mut(&mut store)?.and_then(|value| value.downcast_mut::<String>());
+/// value.expect("a string").push('!');
+/// let value = held.data(&store)?.and_then(|value| value.downcast_ref::<String>());
+/// assert_eq!(value.map(String::as_str), Some("text!"));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum ExternRef {}
 

@@ -25,6 +25,21 @@ pub(crate) use sealed::Sealed;
 pub trait GcRef: Sealed + 'static {}
 
 /// A reference that is kept alive by the current scope. See the module's documentation.
+///
+/// ```
+/// use legato::{AnyRef, Engine, I31, RootScope, Store};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let (ended, kept) = {
+///     let mut scope = RootScope::new(&mut store);
+///     let small = AnyRef::from_i31(&mut scope, I31::wrapping_i32(5));
+///     (small, small.to_owned_rooted(&mut scope)?)
+/// };
+/// assert!(ended.as_i31(&store).is_err(), "its scope has ended");
+/// let again = kept.to_rooted(&mut store);
+/// assert_eq!(again.unwrap_i31(&store)?.get_i32(), 5);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct Rooted<T> {
     store: StoreId,
     index: RootIndex,
@@ -92,6 +107,25 @@ impl<T> Rooted<T> {
 }
 
 /// A reference that keeps its object alive until it, and every clone of it, is dropped.
+///
+/// ```
+/// use legato::{AnyRef, Engine, I31, OwnedRooted, RootScope, Store};
+///
+/// struct Game {
+///     player: Option<OwnedRooted<AnyRef>>,
+/// }
+///
+/// let mut store = Store::new(&Engine::default(), Game { player: None });
+/// {
+///     let mut scope = RootScope::new(&mut store);
+///     let player = AnyRef::from_i31(&mut scope, I31::wrapping_i32(5)).to_owned_rooted(&mut scope)?;
+///     legato::AsContextMut::as_context_mut(&mut scope).data_mut().player = Some(player);
+/// }
+/// store.gc();
+/// let player = store.data().player.clone().expect("a player").to_rooted(&mut store);
+/// assert!(player.is_i31(&store)?);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct OwnedRooted<T> {
     store: StoreId,
     root: Arc<OwnedRoot>,
@@ -128,6 +162,20 @@ impl<T> OwnedRooted<T> {
 ///
 /// Host code that makes or receives many references outside of host functions needs one, or the references pile up in
 /// the store.
+///
+/// ```
+/// use legato::{AnyRef, Engine, ExternRef, RootScope, Store};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// for number in 0..1000 {
+///     let mut scope = RootScope::new(&mut store);
+///     ExternRef::new(&mut scope, number)?;
+///     // The handle ends here, and the object can be collected.
+/// }
+/// store.gc();
+/// assert_eq!(store.heap_stats().externals, 0);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct RootScope<C: AsContextMut> {
     store: C,
     mark: RootScopeMark,

@@ -10,6 +10,21 @@ use crate::store::StoreOpaque;
 use crate::{AsContext, AsContextMut, Engine, GcRef, Rooted, StructType, Val};
 
 /// The type of references to structs (`structref`).
+///
+/// ```
+/// use legato::{Engine, FieldType, Mutability, StorageType, Store, StructRef, StructRefPre, StructType, Val, ValType};
+///
+/// let engine = Engine::default();
+/// let mut store = Store::new(&engine, ());
+/// let number = FieldType::new(Mutability::Var, StorageType::ValType(ValType::I32));
+/// let pair = StructType::new(&engine, [number.clone(), number])?;
+/// let allocator = StructRefPre::new(&store, pair);
+/// let object = StructRef::new(&mut store, &allocator, &[Val::I32(1), Val::I32(2)])?;
+/// object.set_field(&mut store, 0, Val::I32(5))?;
+/// assert_eq!(object.field(&mut store, 0)?.i32(), Some(5));
+/// assert!(object.field(&mut store, 2).is_err());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum StructRef {}
 

@@ -17,6 +17,24 @@ use crate::{
 
 handle! {
     /// An instance of a module in a store.
+    ///
+    /// ```
+    /// use legato::{Engine, Instance, Module, Store};
+    ///
+    /// let engine = Engine::default();
+    /// let module = Module::new(
+    ///     &engine,
+    ///     r#"(module
+    ///         (memory (export "memory") 1)
+    ///         (func (export "twice") (param i32) (result i32) (i32.mul (local.get 0) (i32.const 2))))"#,
+    /// )?;
+    /// let mut store = Store::new(&engine, ());
+    /// let instance = Instance::new(&mut store, &module, &[])?;
+    /// let twice = instance.get_typed_func::<i32, i32>(&mut store, "twice")?;
+    /// assert_eq!(twice.call(&mut store, 21)?, 42);
+    /// assert_eq!(instance.get_memory(&mut store, "memory").map(|memory| memory.size(&store)), Some(1));
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     Instance "instance";
 }
 

@@ -82,6 +82,18 @@ impl Default for StoreLimits {
 }
 
 /// Makes [`StoreLimits`].
+///
+/// ```
+/// use legato::{Engine, Memory, MemoryType, Store, StoreLimitsBuilder};
+///
+/// let limits = StoreLimitsBuilder::new().memory_size(2 << 16).build();
+/// let mut store = Store::new(&Engine::default(), limits);
+/// store.limiter(|limits| limits);
+/// let memory = Memory::new(&mut store, MemoryType::new(1, None))?;
+/// memory.grow(&mut store, 1)?;
+/// assert!(memory.grow(&mut store, 1).is_err());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct StoreLimitsBuilder(StoreLimits);
 

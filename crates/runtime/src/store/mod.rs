@@ -61,6 +61,17 @@ impl<T> Drop for StoreInner<T> {
 ///
 /// Everything instantiated in a store lives as long as it. One thread at a time uses a store; it may move between
 /// threads.
+///
+/// ```
+/// use legato::{Caller, Engine, Func, Store};
+///
+/// let engine = Engine::default();
+/// let mut store = Store::new(&engine, vec![1]);
+/// let push = Func::wrap(&mut store, |mut caller: Caller<'_, Vec<i32>>, value: i32| caller.data_mut().push(value));
+/// push.typed::<i32, ()>(&store)?.call(&mut store, 2)?;
+/// assert_eq!(store.into_data(), [1, 2]);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct Store<T: 'static> {
     /// From `Box::into_raw`. A raw pointer, since compiled code holds it too.
     inner: *mut StoreInner<T>,

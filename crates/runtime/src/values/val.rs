@@ -31,6 +31,14 @@ impl From<V128> for u128 {
 }
 
 /// A value of any type. Floats are held as bits.
+///
+/// ```
+/// use legato::{Val, ValType};
+///
+/// let value = Val::from(2.5f64);
+/// assert_eq!((value.f64(), value.i32()), (Some(2.5), None));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Val {
     /// 32-bit integer.

@@ -9,9 +9,28 @@ use legato_compiler::module::{MemoryPlan, MemoryType, STATIC_MEMORY_RESERVATION}
 use crate::vm::Error;
 use crate::vm::os::Mapping;
 
-/// Address space that a dynamic memory reserves at first, where its maximum allows, in bytes. Nothing but addresses:
-/// memory is taken as the memory grows.
+/// The most address space that a dynamic memory reserves at first, where its maximum allows, in bytes. Nothing but
+/// addresses: memory is taken as the memory grows.
 const DYNAMIC_RESERVATION: u64 = 1 << 30;
+
+/// What is reserved for every memory at first, in bytes, where its maximum allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryReservation(u64);
+
+impl MemoryReservation {
+    /// All the addresses that unchecked code can form.
+    pub const DEFAULT: MemoryReservation = MemoryReservation(STATIC_MEMORY_RESERVATION);
+
+    /// So many bytes.
+    pub fn of(bytes: u64) -> MemoryReservation {
+        MemoryReservation(bytes.min(STATIC_MEMORY_RESERVATION))
+    }
+
+    /// Whether every access has to be checked.
+    pub fn is_checked(self) -> bool {
+        self.0 < STATIC_MEMORY_RESERVATION
+    }
+}
 
 /// No memory grows beyond this, in bytes: well within the address space of every 64-bit machine.
 const MAX_BYTES: u64 = 1 << 44;
@@ -31,18 +50,21 @@ impl LinearMemory {
     ///
     /// # Errors
     /// If the minimum is beyond this implementation's limits, or the system refuses memory.
-    pub fn new(ty: MemoryType) -> Result<LinearMemory, Error> {
-        let plan = MemoryPlan::of(&ty);
+    pub fn new(ty: MemoryType, reserved: MemoryReservation) -> Result<LinearMemory, Error> {
+        let plan = MemoryPlan::of(&ty, reserved.is_checked());
         let too_large = || Error::Limit(format!("a memory of {} pages at least is too large", ty.minimum));
         let minimum = page_product(&ty, ty.minimum).ok_or_else(too_large)?;
         let reservation = match plan {
             MemoryPlan::Static => STATIC_MEMORY_RESERVATION,
             MemoryPlan::Dynamic => {
                 let maximum = page_product(&ty, max_pages(&ty)).unwrap_or(u64::MAX);
-                maximum.min(DYNAMIC_RESERVATION).max(minimum)
+                maximum.min(reserved.0.min(DYNAMIC_RESERVATION)).max(minimum)
             }
         };
-        let mapping = Mapping::reserve(reservation as usize)?;
+        let mapping = Mapping::reserve(reservation as usize).map_err(|error| match plan {
+            MemoryPlan::Static => Error::MemoryReservation { bytes: reservation, cause: Box::new(error) },
+            MemoryPlan::Dynamic => error,
+        })?;
         mapping.make_writable(0..minimum as usize)?;
         Ok(LinearMemory { ty, plan, mapping, bytes: minimum as usize })
     }
@@ -141,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_static_memory_grows_in_place_up_to_its_maximum() {
-        let mut memory = LinearMemory::new(MemoryType { maximum: Some(4), ..STATIC }).unwrap();
+        let mut memory =
+            LinearMemory::new(MemoryType { maximum: Some(4), ..STATIC }, MemoryReservation::DEFAULT).unwrap();
         let base = memory.head().base;
         assert_eq!(memory.pages(), 1);
         memory.data_mut()[PAGE - 1] = 7;
@@ -158,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_memory_may_be_empty_and_may_be_whole() {
-        let mut memory = LinearMemory::new(MemoryType { minimum: 0, ..STATIC }).unwrap();
+        let mut memory = LinearMemory::new(MemoryType { minimum: 0, ..STATIC }, MemoryReservation::DEFAULT).unwrap();
         assert_eq!(memory.data(), []);
         assert_eq!(memory.bytes_after(1 << 16), Some(1 << 32));
         assert_eq!(memory.bytes_after((1 << 16) + 1), None);
@@ -169,7 +192,7 @@ mod tests {
     #[test]
     fn a_dynamic_memory_moves_with_its_contents() {
         let ty = MemoryType { memory64: true, ..STATIC };
-        let mut memory = LinearMemory::new(ty).unwrap();
+        let mut memory = LinearMemory::new(ty, MemoryReservation::DEFAULT).unwrap();
         assert_eq!(memory.plan(), MemoryPlan::Dynamic);
         memory.data_mut()[..4].copy_from_slice(b"keep");
         let beyond = DYNAMIC_RESERVATION >> 16;
@@ -181,7 +204,7 @@ mod tests {
         let last = memory.bytes() - 1;
         memory.data_mut()[last] = 1;
         assert_eq!(memory.grow(1 << 40), None);
-        assert!(LinearMemory::new(MemoryType { minimum: 1 << 40, ..ty }).is_err());
+        assert!(LinearMemory::new(MemoryType { minimum: 1 << 40, ..ty }, MemoryReservation::DEFAULT).is_err());
     }
 
     #[test]
@@ -190,7 +213,8 @@ mod tests {
         let mut grown = 0;
         // Every choice of calls that the system refuses, among as many as moving ever makes.
         for refused in 0..1 << 10 {
-            let mut memory = LinearMemory::new(MemoryType { memory64: true, ..STATIC }).unwrap();
+            let mut memory =
+                LinearMemory::new(MemoryType { memory64: true, ..STATIC }, MemoryReservation::DEFAULT).unwrap();
             memory.data_mut()[..4].copy_from_slice(b"keep");
             memory.data_mut()[PAGE - 1] = 9;
             let base = memory.head().base;
@@ -216,10 +240,21 @@ mod tests {
     #[test]
     fn pages_of_one_byte_count_bytes() {
         let ty = MemoryType { minimum: 3, maximum: Some(5000), page_size_log2: 0, memory64: false };
-        let mut memory = LinearMemory::new(ty).unwrap();
+        let mut memory = LinearMemory::new(ty, MemoryReservation::DEFAULT).unwrap();
         assert_eq!(memory.bytes(), 3);
         assert_eq!(memory.grow(4997), Some(3));
         assert_eq!(memory.grow(1), None);
         assert_eq!(memory.data().len(), 5000);
+    }
+
+    #[test]
+    fn a_checked_memory_reserves_what_it_is_told_to() {
+        let small = MemoryReservation::of(2 << 16);
+        let mut memory = LinearMemory::new(MemoryType { maximum: Some(9), ..STATIC }, small).unwrap();
+        assert_eq!((memory.plan(), memory.mapping.bytes()), (MemoryPlan::Dynamic, 2 * PAGE));
+        memory.data_mut()[3] = 3;
+        assert_eq!((memory.grow(8), memory.grow(1)), (Some(1), None));
+        assert_eq!((memory.data()[3], memory.bytes()), (3, 9 * PAGE));
+        assert!(MemoryReservation::of(6 << 30).is_checked() && !MemoryReservation::of(7 << 30).is_checked());
     }
 }

@@ -28,6 +28,7 @@ pub mod frames;
 pub mod interrupt;
 pub mod memory;
 mod os;
+pub mod perf_map;
 pub mod registry;
 pub mod signals;
 pub mod snapshot;
@@ -39,13 +40,14 @@ pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};
 pub use barriers::StoreFrames;
-pub(crate) use code::KeptCode;
 pub use code::{CodeImage, CompileCause, CompileObserver, Compiled};
+pub(crate) use code::{KeptCode, Observers};
 pub use frames::{BacktraceFrame, Frame};
 pub use interrupt::{InterruptState, PollOutcome};
-pub use memory::LinearMemory;
+pub use memory::{LinearMemory, MemoryReservation};
 #[cfg(test)]
 pub(crate) use os::refuse;
+pub use perf_map::PerfMap;
 pub use table::TableStorage;
 
 /// Why something of this layer could not be set up.
@@ -62,6 +64,17 @@ pub enum Error {
     /// The tables of a compiled module contradict its code: the file is damaged.
     #[error("damaged compiled module: {0}")]
     Damaged(&'static str),
+    /// The address space of a linear memory was refused.
+    #[error(
+        "{cause}: {bytes} bytes for a linear memory (a limit on address space may be set, ulimit -v); a smaller \
+         memory reservation (--memory-reservation, Config::memory_reservation) has memories checked instead"
+    )]
+    MemoryReservation {
+        /// How much.
+        bytes: u64,
+        /// The system's answer.
+        cause: Box<Error>,
+    },
     /// A limit of this implementation was passed.
     #[error("{0}")]
     Limit(String),

@@ -169,7 +169,8 @@ impl Lowering<'_, '_> {
         {
             let value = self.value(element);
             let start = self.b.ins().iconst(types::I32, 0);
-            self.fill_by_loop(kind, array, start, value, length);
+            let store = Store::initialising(kind, value);
+            self.fill_by_loop(store, kind, array, start, length);
         }
     }
 

@@ -12,6 +12,11 @@ use crate::mir::Extension;
 /// The address of an element less its constant offset from the array's start, and that offset.
 pub(super) fn address(l: &mut Lowering, element: Element) -> (ir::Value, i32) {
     let start = l.object(element.array, None, 0).address;
+    address_in(l, element, start)
+}
+
+/// The same, in the array at this address.
+pub(super) fn address_in(l: &mut Lowering, element: Element, start: ir::Value) -> (ir::Value, i32) {
     let index = l.b.ins().uextend(POINTER, element.index);
     let scaled = l.b.ins().ishl_imm_u(index, i64::from(element.kind.bytes().trailing_zeros()));
     (l.b.ins().iadd(start, scaled), array_elements_offset(element.kind) as i32)
@@ -26,7 +31,7 @@ pub(super) fn load(l: &mut Lowering, element: Element, extension: Extension) -> 
 pub(super) fn store(l: &mut Lowering, element: Element, store: &Store) {
     let (address, offset) = address(l, element);
     let flags = l.element_flags(element.kind);
-    l.store(store, flags, address, offset);
+    l.store_in_object(store, flags, address, offset, |l, other| address_in(l, element, other));
 }
 
 /// The cage offset (32 bits) of an element.

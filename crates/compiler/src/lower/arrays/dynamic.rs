@@ -204,7 +204,7 @@ impl Lowering<'_, '_> {
         let flags = self.element_flags(kind);
         if elements < LOOP_START {
             let store = self.b.ins().istore32(flags, pattern, address, elements as i32);
-            self.note_store(store);
+            self.note_store(store, false);
         }
         let [header, body, done] = [(); 3].map(|()| self.b.create_block());
         let position = self.b.append_block_param(header, POINTER);
@@ -215,7 +215,7 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(more, body, &[], done, &[]);
         self.b.switch_to_block(body);
         let store = self.b.ins().store(flags, pattern, position, 0);
-        self.note_store(store);
+        self.note_store(store, false);
         let next = self.b.ins().iadd_imm_s(position, 8);
         self.b.ins().jump(header, &[next.into()]);
         self.b.switch_to_block(done);

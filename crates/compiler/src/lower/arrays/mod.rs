@@ -113,12 +113,11 @@ impl Lowering<'_, '_> {
     }
 
     /// Stores an element of a new array, or a number.
-    fn initialise_any_element(&mut self, element: Element, value: ir::Value) {
-        let store = Store::initialising(element.kind, value);
+    fn store_any_element(&mut self, element: Element, store: &Store) {
         match self.env.plan.arrays {
-            ArrayPlan::Contiguous => contiguous::store(self, element, &store),
+            ArrayPlan::Contiguous => contiguous::store(self, element, store),
             ArrayPlan::Spines(plan) => {
-                spines::store(self, &plan, element, &store);
+                spines::store(self, &plan, element, store);
             }
         }
     }
@@ -153,7 +152,8 @@ impl Lowering<'_, '_> {
             let length = self.index64(length);
             let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThan, end, length);
             self.b.ins().trapnz(outside, trap(TrapCode::ArrayOutOfBounds));
-            return self.fill_by_loop(kind, args[0], args[1], args[2], args[3]);
+            let store = self.store_number(kind, args[0], args[2]);
+            return self.fill_by_loop(store, kind, args[0], args[1], args[3]);
         }
         let bits = self.element_bits(args[2]);
         self.bulk(Builtin::ArrayFill, &[args[0], args[1], bits, args[3]], key);
@@ -172,16 +172,10 @@ impl Lowering<'_, '_> {
 
     /// A loop of stores of vectors, or of references into a new array, which is what builtins do not take: vectors do
     /// not fit their 64 bits, and a reference may change in one that allocates. The bounds have been checked.
-    fn fill_by_loop(
-        &mut self,
-        kind: StorageKind,
-        array: ir::Value,
-        start: ir::Value,
-        value: ir::Value,
-        count: ir::Value,
-    ) {
+    fn fill_by_loop(&mut self, store: Store, kind: StorageKind, array: ir::Value, start: ir::Value, count: ir::Value) {
         // Loaded here, for the loop and for what follows it.
         self.cage();
+        self.mutator();
         let end = self.b.ins().iadd(start, count);
         let [header, body, done] = [(); 3].map(|()| self.b.create_block());
         let index = self.b.append_block_param(header, types::I32);
@@ -191,7 +185,7 @@ impl Lowering<'_, '_> {
         self.b.ins().brif(more, body, &[], done, &[]);
         self.b.switch_to_block(body);
         // The loop may make no turn: what its body reads is not known behind it.
-        self.apart(|l| l.initialise_any_element(Element { kind, array, index, is_inline: false, check: None }, value));
+        self.apart(|l| l.store_any_element(Element { kind, array, index, is_inline: false, check: None }, &store));
         let next = self.b.ins().iadd_imm_s(index, 1);
         self.b.ins().jump(header, &[next.into()]);
         self.b.switch_to_block(done);

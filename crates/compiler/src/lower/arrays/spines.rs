@@ -23,7 +23,7 @@ use crate::artifact::TrapCode;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
 use crate::lower::barrier::Store;
-use crate::lower::env::{POINTER, element_type};
+use crate::lower::env::POINTER;
 use crate::lower::structs::null_trap;
 use crate::mir::Extension;
 use crate::passes::analysis::MergedCheck;
@@ -64,17 +64,19 @@ pub(super) fn load(l: &mut Lowering, plan: &SpinePlan, element: Element, extensi
         Distance::Far => load_from_leaf(l, plan, element, extension),
         Distance::Either(near) => {
             let join = l.b.create_block();
-            let result = l.b.append_block_param(join, element_type(element.kind));
+            let result = l.storage_param(join, element.kind);
             let far = divide(l, element, near);
             let value = contiguous::load(l, element, extension);
-            l.b.ins().jump(join, &[value.into()]);
+            let value = l.storage_arg(element.kind, value);
+            l.b.ins().jump(join, &[value]);
             l.b.switch_to_block(far);
             l.apart(|l| {
                 let value = load_from_leaf(l, plan, element, extension);
-                l.b.ins().jump(join, &[value.into()]);
+                let value = l.storage_arg(element.kind, value);
+                l.b.ins().jump(join, &[value]);
             });
             l.b.switch_to_block(join);
-            result
+            l.storage_passed(element.kind, result)
         }
     }
 }
@@ -110,7 +112,7 @@ fn store_behind_header(l: &mut Lowering, element: Element, store: &Store) -> Opt
     let (address, offset) = contiguous::address(l, element);
     let address = l.b.ins().iadd_imm_s(address, i64::from(offset));
     let flags = l.element_flags(element.kind);
-    l.store(store, flags, address, 0);
+    l.store_in_object(store, flags, address, 0, |l, other| contiguous::address_in(l, element, other));
     Some(address)
 }
 
@@ -118,8 +120,36 @@ fn store_behind_header(l: &mut Lowering, element: Element, store: &Store) -> Opt
 pub(super) fn store_to_leaf(l: &mut Lowering, plan: &SpinePlan, element: Element, store: &Store) -> Option<ir::Value> {
     let address = leaf_for_store(l, plan, element, store);
     let flags = l.element_flags(element.kind);
-    l.store(store, flags, address, 0);
+    l.store_in_object(store, flags, address, 0, |l, other| (address_in_leaf(l, plan, element, other), 0));
     store.has_after().then_some(address)
+}
+
+/// The address of an element that does not lie behind the header of the array at this address, and that can be written.
+fn address_in_leaf(l: &mut Lowering, plan: &SpinePlan, element: Element, start: ir::Value) -> ir::Value {
+    let found = InLeaf::find_in(l, plan, element, start);
+    let leaf = found.leaf(l, plan);
+    found.address(l, leaf)
+}
+
+/// The address of an element of the array at this address, wherever it lies, which can be written.
+pub(super) fn address_in(l: &mut Lowering, plan: &SpinePlan, element: Element, start: ir::Value) -> (ir::Value, i32) {
+    match Distance::of(plan, element) {
+        Distance::Near => contiguous::address_in(l, element, start),
+        Distance::Far => (address_in_leaf(l, plan, element, start), 0),
+        Distance::Either(near) => {
+            let join = l.b.create_block();
+            let address = l.b.append_block_param(join, POINTER);
+            let far = split(l, element, near);
+            let (found, offset) = contiguous::address_in(l, element, start);
+            let found = l.b.ins().iadd_imm_s(found, i64::from(offset));
+            l.b.ins().jump(join, &[found.into()]);
+            l.b.switch_to_block(far);
+            let found = address_in_leaf(l, plan, element, start);
+            l.b.ins().jump(join, &[found.into()]);
+            l.b.switch_to_block(join);
+            (address, 0)
+        }
+    }
 }
 
 /// Goes on where the element lies behind the header. Returns the block where it does not, which makes the bounds check,
@@ -271,11 +301,16 @@ struct InLeaf {
 impl InLeaf {
     /// Loads the pointer.
     fn find(l: &mut Lowering, plan: &SpinePlan, element: Element) -> InLeaf {
+        let object = l.object(element.array, None, 0).address;
+        InLeaf::find_in(l, plan, element, object)
+    }
+
+    /// The same, of the array at this address.
+    fn find_in(l: &mut Lowering, plan: &SpinePlan, element: Element, object: ir::Value) -> InLeaf {
         let layout = plan.layout;
         let size_log2 = element.kind.bytes().trailing_zeros();
         let first = layout.first_n >> size_log2;
         let leaf_log2 = u32::from(layout.leaf_log2) - size_log2;
-        let object = l.object(element.array, None, 0).address;
         let index = l.b.ins().uextend(POINTER, element.index);
         let is_aligned = layout.first_n.is_multiple_of(layout.leaf_bytes());
         let mut table = array_elements_offset(element.kind) as i32;

@@ -9,7 +9,7 @@ use super::Element;
 use super::spines;
 use crate::lower::Lowering;
 use crate::lower::barrier::Store;
-use crate::lower::env::{POINTER, element_type};
+use crate::lower::env::POINTER;
 use crate::lower::state::StripVariables;
 use crate::mir::{Block, Extension, Terminator};
 use crate::passes::analysis::{LAST, StripUse};
@@ -198,18 +198,20 @@ pub(super) fn load(
         return l.load_storage(element.kind, extension, flags, address, 0);
     }
     let join = l.b.create_block();
-    let result = l.b.append_block_param(join, element_type(element.kind));
+    let result = l.storage_param(join, element.kind);
     let outside = l.outside_strip(to, element);
     let address = l.in_strip(to, element);
     let value = l.load_storage(element.kind, extension, flags, address, 0);
-    l.b.ins().jump(join, &[value.into()]);
+    let value = l.storage_arg(element.kind, value);
+    l.b.ins().jump(join, &[value]);
     l.b.switch_to_block(outside);
     l.apart(|l| {
         let value = spines::load(l, plan, Element { check: None, ..element }, extension);
-        l.b.ins().jump(join, &[value.into()]);
+        let value = l.storage_arg(element.kind, value);
+        l.b.ins().jump(join, &[value]);
     });
     l.b.switch_to_block(join);
-    result
+    l.storage_passed(element.kind, result)
 }
 
 /// Stores an element. Where something comes after the store, the result is the element's address.
@@ -224,14 +226,14 @@ pub(super) fn store(
     if to.leads {
         l.lead_strip(plan, to, element, Some(store));
         let address = l.in_strip(to, element);
-        l.store(store, flags, address, 0);
+        l.store_in_object(store, flags, address, 0, |l, other| spines::address_in(l, plan, element, other));
         return Some(address);
     }
     let join = l.b.create_block();
     let address = store.has_after().then(|| l.b.append_block_param(join, POINTER));
     let outside = l.outside_strip(to, element);
     let inside = l.in_strip(to, element);
-    l.store(store, flags, inside, 0);
+    l.store_in_object(store, flags, inside, 0, |l, other| spines::address_in(l, plan, element, other));
     let args: &[ir::BlockArg] = if store.has_after() { &[inside.into()] } else { &[] };
     l.b.ins().jump(join, args);
     l.b.switch_to_block(outside);

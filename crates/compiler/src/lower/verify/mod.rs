@@ -11,7 +11,9 @@
 //! * a slot in a stack map has been stored to on every path, with the value that it is for, and so has a slot that is
 //!   loaded from;
 //! * there, too, no load of a reference is `readonly` or `can_move`: Cranelift would move it over a safepoint;
-//! * whatever stores where there may be references goes through [`barrier`](super::barrier).
+//! * whatever stores where there may be references goes through [`barrier`](super::barrier), and, where objects may
+//!   have two copies, whatever stores into an object; a store into one that is not new is made in the other copy, too,
+//!   where the mutator's context says that there are such.
 //!
 //! On wherever compilations are verified: in all tests and in fuzzing.
 
@@ -23,7 +25,7 @@ mod stores;
 
 use cranelift_codegen::ir;
 
-pub(super) use notes::{Notes, SlotAccess};
+pub(super) use notes::{Mirrored, Notes, SlotAccess};
 
 use self::code::Code;
 use super::env::ModuleEnv;
@@ -33,5 +35,5 @@ pub(super) fn verify(env: &ModuleEnv, function: &ir::Function, notes: &Notes) ->
     let code = Code::new(env, function, notes);
     references::check(&code)?;
     slots::check(&code)?;
-    stores::check(&code)
+    stores::check(env, &code)
 }

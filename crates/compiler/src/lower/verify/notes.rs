@@ -13,6 +13,19 @@ pub(in crate::lower) enum SlotAccess {
     Load(u32, Value),
 }
 
+/// Whether a store into an object is made in its other copy as well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::lower) enum Mirrored {
+    /// The object is new, or what is stored into is none.
+    NeedNotBe,
+    /// By this one.
+    By(ir::Inst),
+    /// It is the one in the other copy.
+    Mirrors,
+    /// It has to be, and is not yet.
+    Not,
+}
+
 /// The notes of one function.
 #[derive(Default)]
 pub(in crate::lower) struct Notes {
@@ -27,7 +40,7 @@ pub(in crate::lower) struct Notes {
     pub(in crate::lower) guarded: FxHashSet<ir::Value>,
     pub(in crate::lower) slots: FxHashMap<ir::Inst, SlotAccess>,
     /// Stores with the barrier that they need.
-    pub(in crate::lower) stores: FxHashSet<ir::Inst>,
+    pub(in crate::lower) stores: FxHashMap<ir::Inst, Mirrored>,
     /// For each call with a stack map what it says: slots and the MIR values in them.
     pub(in crate::lower) maps: FxHashMap<ir::Inst, Vec<(u32, Value)>>,
 }

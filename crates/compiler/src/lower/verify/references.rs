@@ -93,13 +93,19 @@ fn is_computation(opcode: Opcode) -> bool {
     )
 }
 
-/// The parameters of blocks that anything but parameters depends on: what is passed to the others is not used.
+/// The values that anything depends on but computations of references and parameters of blocks that nothing depends on:
+/// what is passed to other parameters is not used.
 fn live_params(function: &ir::Function) -> FxHashSet<ir::Value> {
     let dfg = &function.dfg;
     let mut passed: FxHashMap<ir::Value, Vec<ir::Value>> = FxHashMap::default();
     let mut work = Vec::new();
     for inst in function.layout.blocks().flat_map(|block| function.layout.block_insts(block)) {
-        work.extend(dfg.inst_args(inst).iter().map(|&arg| dfg.resolve_aliases(arg)));
+        let args = dfg.inst_args(inst).iter().map(|&arg| dfg.resolve_aliases(arg));
+        if is_computation(dfg.insts[inst].opcode()) {
+            passed.entry(dfg.first_result(inst)).or_default().extend(args);
+        } else {
+            work.extend(args);
+        }
         for call in dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables) {
             let params = dfg.block_params(call.block(&dfg.value_lists));
             for (arg, &param) in call.args(&dfg.value_lists).zip(params) {

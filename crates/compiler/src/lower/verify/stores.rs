@@ -1,23 +1,96 @@
-//! Stores of references: none but the ones that [`barrier`](crate::lower::barrier) makes.
+//! Stores: none of references but the ones that [`barrier`](crate::lower::barrier) makes, and where objects may have
+//! two copies, none into an object; and none there that is not made in the other copy.
 
-use cranelift_codegen::ir;
+use cranelift_codegen::ir::{self, InstructionData, Opcode};
+use legato_heap::MutatorContext;
 
-use super::Code;
+use super::code::Code;
+use super::notes::Mirrored;
 use crate::lower::access::Region;
+use crate::lower::env::ModuleEnv;
 
-pub(super) fn check(code: &Code) -> Result<(), String> {
+pub(super) fn check(env: &ModuleEnv, code: &Code) -> Result<(), String> {
     let function = code.function;
-    let mut insts = function.layout.blocks().flat_map(|block| function.layout.block_insts(block));
-    match insts.find(|&inst| is_store(function, inst) && !code.notes.stores.contains(&inst)) {
-        None => Ok(()),
-        Some(store) => Err(format!("{} stores without a barrier", code.show(store))),
+    let are_mirrored = env.plan.store_barrier.mirror.is_some();
+    for inst in function.layout.blocks().flat_map(|block| function.layout.block_insts(block)) {
+        if !is_store(function, inst, are_mirrored) {
+            continue;
+        }
+        match code.notes.stores.get(&inst) {
+            None => return Err(format!("{} stores without a barrier", code.show(inst))),
+            Some(Mirrored::Not) => return Err(format!("{} is not mirrored", code.show(inst))),
+            Some(&Mirrored::By(mirror)) => check_mirror(code, inst, mirror)?,
+            Some(Mirrored::NeedNotBe | Mirrored::Mirrors) => {}
+        }
     }
+    Ok(())
 }
 
-/// Whether an instruction stores where there may be references to objects.
-fn is_store(function: &ir::Function, inst: ir::Inst) -> bool {
+/// Whether an instruction stores where there may be references to objects, or, with `into_any`, into objects at all.
+fn is_store(function: &ir::Function, inst: ir::Inst, into_any: bool) -> bool {
     let (data, dfg) = (&function.dfg.insts[inst], &function.dfg);
     let region = data.memflags_data(dfg).and_then(|flags| flags.alias_region());
     data.opcode().can_store()
-        && region.is_some_and(|region| Region::is_seen_by_barrier(dfg.alias_regions[region].user_id))
+        && region.is_some_and(|region| {
+            let number = dfg.alias_regions[region].user_id;
+            Region::is_seen_by_barrier(number) || into_any && Region::is_in_objects(number)
+        })
+}
+
+/// A store's block ends with a branch on whether there are objects with two copies, to a block that stores the same,
+/// sooner or later; there is no safepoint in between.
+fn check_mirror(code: &Code, store: ir::Inst, mirror: ir::Inst) -> Result<(), String> {
+    let (layout, dfg) = (&code.function.layout, &code.function.dfg);
+    let block = layout.inst_block(store).expect("an instruction of the function");
+    let is_same = |inst: ir::Inst| {
+        let value = dfg.resolve_aliases(dfg.inst_args(inst)[0]);
+        (dfg.insts[inst].opcode(), value, dfg.insts[inst].memflags_data(dfg).and_then(|flags| flags.alias_region()))
+    };
+    let branch = layout.last_inst(block).expect("a block with a store");
+    let has_safepoint =
+        |block, from: u32| code.safepoints[&block].iter().any(|safepoint| code.positions[safepoint] > from);
+    let target = match dfg.insts[branch] {
+        InstructionData::Brif { arg, blocks, .. } if asks_for_replicas(code, arg) => blocks[0].block(&dfg.value_lists),
+        _ => return Err(format!("{} is not followed by a test for replicas", code.show(store))),
+    };
+    let mut reached = vec![target];
+    let mut next = 0;
+    while let Some(&block) = reached.get(next) {
+        if layout.inst_block(mirror) == Some(block) {
+            return match is_same(store) == is_same(mirror) && !has_safepoint(block, 0) {
+                true => Ok(()),
+                false => Err(format!("{} is not what mirrors {}", code.show(mirror), code.show(store))),
+            };
+        }
+        if let Some(inst) = layout.last_inst(block) {
+            let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
+            for block in calls.iter().map(|call| call.block(&dfg.value_lists)) {
+                if !reached.contains(&block) && reached.len() < MOST_BLOCKS {
+                    reached.push(block);
+                }
+            }
+        }
+        next += 1;
+    }
+    Err(format!("{} is mirrored nowhere", code.show(store)))
+}
+
+/// So few blocks lie between a store and its mirror.
+const MOST_BLOCKS: usize = 8;
+
+/// Whether a value is that bit of the state of barriers which says that objects have two copies.
+fn asks_for_replicas(code: &Code, value: ir::Value) -> bool {
+    let dfg = &code.function.dfg;
+    let definition = |value| dfg.value_def(dfg.resolve_aliases(value)).inst();
+    let Some(band) = definition(value) else { return false };
+    let [state, bit] = *dfg.inst_args(band) else { return false };
+    let is_state = definition(state).is_some_and(|load| {
+        let region = dfg.insts[load].memflags_data(dfg).and_then(|flags| flags.alias_region());
+        region.is_some_and(|region| Region::is_barrier_state(dfg.alias_regions[region].user_id))
+    });
+    let is_bit = definition(bit).is_some_and(|inst| match dfg.insts[inst] {
+        InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => imm.bits() == i64::from(MutatorContext::REPLICAS),
+        _ => false,
+    });
+    dfg.insts[band].opcode() == Opcode::Band && is_state && is_bit
 }

@@ -1,10 +1,10 @@
 //! What `generational` says of itself.
 
 use super::params::{Barrier, Full, GenerationalParams};
-use crate::ages::AGE_TABLE_BELOW;
 use crate::blocks::BLOCK_BYTES;
-use crate::cards::{CARD_LOG2, CARD_TABLE_BELOW};
+use crate::cards::CARD_LOG2;
 use crate::collector::attributes::{Attributes, Taken};
+use crate::geometry::{AGE_TABLE_BELOW, CARD_TABLE_BELOW};
 use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext, RememberedPlan, SnapshotPlan};
 use crate::references::References;
 use crate::size_classes::MAX_SMALL_BYTES;
@@ -38,7 +38,7 @@ impl Attributes for GenerationalParams {
             Full::Incremental(_) => Some(SnapshotPlan::IN_CONTEXT),
             Full::Stop => None,
         };
-        BarrierPlan { before, heal: None, after: Some(remembered) }
+        BarrierPlan { before, after: Some(remembered), ..BarrierPlan::NONE }
     }
 
     fn moves_objects(&self, _references: References) -> bool {

@@ -63,6 +63,9 @@ impl<M: ReferenceModel> MarkSweep<M> {
         let core = &mut self.core;
         let is_array = M::HANDLES && core.types.record(id).kind == TypeKind::Array as u32;
         if !core.model.prepare(&mut core.pool, &mut core.context, is_array) {
+            if !core.model.releases() {
+                return None;
+            }
             // Dead objects that have not been swept still own handles.
             core.small.release_all_dead(&mut core.pool, &mut core.model, false);
             if !core.model.prepare(&mut core.pool, &mut core.context, is_array) {

@@ -23,7 +23,7 @@ impl Attributes for RealtimeAttributes {
     }
 
     fn store_barrier(&self) -> BarrierPlan {
-        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), heal: None, after: None }
+        BarrierPlan { before: Some(SnapshotPlan::IN_CONTEXT), ..BarrierPlan::NONE }
     }
 
     fn moves_objects(&self, references: References) -> bool {

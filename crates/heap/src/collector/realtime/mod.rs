@@ -209,8 +209,7 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
     #[inline]
     fn barrier(&self, _object: u32) -> Record {
         let heals = M::FORWARDS && self.core.has_stale;
-        let heal = if heals { M::PLAN.heal().map(|plan| plan.forwarding_offset) } else { None };
-        Record { is_marking: self.cycle.is_marking(), heal }
+        Record { is_marking: self.cycle.is_marking(), heal: if heals { M::PLAN.heal() } else { None } }
     }
 
     fn allocate(

@@ -20,15 +20,18 @@ const STACK: usize = 4 << 20;
 type Job = (Weak<Lazy>, u32);
 
 struct Queue {
+    /// To be compiled ahead, with all optimisations: what takes a caller longest.
+    slow: VecDeque<Job>,
     /// To be compiled anew.
     often: VecDeque<Job>,
-    /// To be compiled ahead.
-    next: VecDeque<Job>,
+    /// To be compiled ahead, quickly.
+    quick: VecDeque<Job>,
     threads: usize,
     idle: usize,
 }
 
-static QUEUE: Mutex<Queue> = Mutex::new(Queue { often: VecDeque::new(), next: VecDeque::new(), threads: 0, idle: 0 });
+static QUEUE: Mutex<Queue> =
+    Mutex::new(Queue { slow: VecDeque::new(), often: VecDeque::new(), quick: VecDeque::new(), threads: 0, idle: 0 });
 static FILLED: Condvar = Condvar::new();
 
 fn lock() -> MutexGuard<'static, Queue> {
@@ -41,18 +44,22 @@ fn most_threads() -> usize {
     *MOST.get_or_init(|| std::thread::available_parallelism().map_or(0, |count| (count.get() - 1).min(MOST_THREADS)))
 }
 
-/// Has these functions compiled, should a processor be idle. The first is the likeliest to be called.
-pub(super) fn guess(lazy: &Weak<Lazy>, functions: &[u32]) {
-    if functions.is_empty() || most_threads() == 0 {
+/// Has these functions compiled, should a processor be idle: those that take long to compile before others. The first
+/// of each is the likeliest to be called.
+pub(super) fn guess(lazy: &Weak<Lazy>, slow: &[u32], quick: &[u32]) {
+    if slow.is_empty() && quick.is_empty() || most_threads() == 0 {
         return;
     }
     let mut queue = lock();
-    // What was found last is likely to be called first.
-    for &function in functions.iter().rev() {
-        queue.next.push_front((Weak::clone(lazy), function));
-    }
-    queue.next.truncate(MOST_GUESSES);
+    add(&mut queue.slow, lazy, slow);
+    add(&mut queue.quick, lazy, quick);
     wake(queue);
+}
+
+fn add(queue: &mut VecDeque<Job>, lazy: &Weak<Lazy>, functions: &[u32]) {
+    // What was found last is likely to be called first.
+    functions.iter().rev().for_each(|&function| queue.push_front((Weak::clone(lazy), function)));
+    queue.truncate(MOST_GUESSES);
 }
 
 /// Has a function compiled anew that is called often; returns whether some thread will.
@@ -89,10 +96,13 @@ fn wake(mut queue: MutexGuard<'_, Queue>) -> bool {
 fn work() {
     let mut queue = lock();
     loop {
-        if let Some((lazy, function)) = queue.often.pop_front() {
+        if let Some((lazy, function)) = queue.slow.pop_front() {
+            drop(queue);
+            run(&lazy, |lazy| lazy.prepare(function as usize));
+        } else if let Some((lazy, function)) = queue.often.pop_front() {
             drop(queue);
             run(&lazy, |lazy| lazy.improve(function as usize));
-        } else if let Some((lazy, function)) = queue.next.pop_front() {
+        } else if let Some((lazy, function)) = queue.quick.pop_front() {
             drop(queue);
             run(&lazy, |lazy| lazy.prepare(function as usize));
         } else {
@@ -100,7 +110,8 @@ fn work() {
             let (woken, waited) = FILLED.wait_timeout(queue, PATIENCE).unwrap_or_else(PoisonError::into_inner);
             queue = woken;
             queue.idle -= 1;
-            if waited.timed_out() && queue.often.is_empty() && queue.next.is_empty() {
+            let is_empty = queue.slow.is_empty() && queue.often.is_empty() && queue.quick.is_empty();
+            if waited.timed_out() && is_empty {
                 queue.threads -= 1;
                 return;
             }

@@ -1,9 +1,10 @@
 //! Code of single functions that outlives the process.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use legato_compiler::emit::{FunctionCode, Symbol};
-use legato_compiler::{OnDemand, Tier};
+use legato_compiler::{CompileError, CompileOptions, OnDemand, Tier};
 use rustc_hash::FxHashMap;
 use serde_bytes::ByteBuf;
 
@@ -24,6 +25,8 @@ pub(super) struct Found {
 /// What has been compiled of a module so far, by this process and by earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCode {
+    /// What functions are compiled with ([`OnDemand::to_bytes`]), from earlier ones.
+    compiler: Option<ByteBuf>,
     /// From earlier ones.
     found: FxHashMap<Key, ByteBuf>,
     /// By this one; `None` where nobody is going to ask.
@@ -34,8 +37,35 @@ impl KeptCode {
     /// Nothing, from contents that cannot be read either; what is compiled now can be had by
     /// [`contents`](Self::contents). The contents are trusted: they hold machine code.
     pub(crate) fn from_contents(contents: Option<&[u8]>) -> KeptCode {
-        let found: Option<Vec<Piece>> = contents.and_then(|contents| postcard::from_bytes(contents).ok());
-        KeptCode { found: found.unwrap_or_default().into_iter().collect(), compiled: Some(Mutex::default()) }
+        let contents: Option<(ByteBuf, Vec<Piece>)> = contents.and_then(|bytes| postcard::from_bytes(bytes).ok());
+        let (compiler, pieces) = contents.map_or((None, Vec::new()), |(compiler, pieces)| (Some(compiler), pieces));
+        KeptCode { compiler, found: pieces.into_iter().collect(), compiled: Some(Mutex::default()) }
+    }
+
+    /// What compiles the functions of this module, for which the contents were kept: with what earlier processes found
+    /// out about it, if they have.
+    ///
+    /// # Errors
+    /// The module is invalid, or the host is not supported.
+    pub(crate) fn compiler(&self, binary: &[u8], options: &CompileOptions) -> Result<OnDemand, CompileError> {
+        if let Some(bytes) = &self.compiler
+            && let Some(compiler) = OnDemand::from_bytes(bytes, binary, options)?
+        {
+            return Ok(compiler);
+        }
+        OnDemand::new(binary, options)
+    }
+
+    /// All code from earlier processes, the best that there is for each symbol, in an order that does not change.
+    pub(super) fn found(&self) -> Vec<(Symbol, Found)> {
+        let mut keys: Vec<&Key> = self.found.keys().collect();
+        keys.sort_unstable_by_key(|(symbol, tier)| (*symbol, *tier == Tier::Quick));
+        keys.dedup_by_key(|(symbol, _)| *symbol);
+        let found = |key: &Key| {
+            let (symbol, tier) = *key;
+            Some((symbol, Found { code: FunctionCode::from_bytes(&self.found[key])?, tier, kept: true }))
+        };
+        keys.into_iter().filter_map(found).collect()
     }
 
     /// The code that a symbol stands for, of this tier or a better one that was kept.
@@ -60,7 +90,7 @@ impl KeptCode {
 
     /// All that there is, for [`from_contents`](Self::from_contents), but for what there is better code of; `None`
     /// where nothing has been added.
-    pub(crate) fn contents(&self) -> Option<Vec<u8>> {
+    pub(crate) fn contents(&self, compiler: &OnDemand) -> Option<Vec<u8>> {
         let compiled = self.compiled.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         if compiled.is_empty() {
             return None;
@@ -70,6 +100,10 @@ impl KeptCode {
         let optimized: Vec<Symbol> =
             all.keys().filter(|(_, tier)| *tier == Tier::Optimized).map(|(symbol, _)| *symbol).collect();
         optimized.iter().for_each(|&symbol| _ = all.remove(&(symbol, Tier::Quick)));
-        postcard::to_stdvec(&all.into_iter().collect::<Vec<_>>()).ok()
+        let compiler = match &self.compiler {
+            Some(bytes) => Cow::Borrowed(bytes),
+            None => Cow::Owned(ByteBuf::from(compiler.to_bytes()?)),
+        };
+        postcard::to_stdvec(&(compiler, all.into_iter().collect::<Vec<_>>())).ok()
     }
 }

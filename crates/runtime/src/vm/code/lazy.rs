@@ -11,8 +11,12 @@
 //! [`CALLS`] of them, it is compiled anew, with all optimisations. [Other threads](super::ahead) do that, and compile
 //! what a function that has been called for the first time calls itself.
 //!
+//! Code that an earlier process has kept is put in place at once ([`place`]).
+//!
 //! Several threads may call a function first: one compiles, the others wait for it. Nothing is collected meanwhile,
 //! since compiling is no safepoint.
+
+mod place;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -30,6 +34,7 @@ use super::kept::{Found, KeptCode};
 use super::parts::{Part, Parts};
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
+use crate::vm::perf_map::{PerfMap, builtin_name, function_name};
 use crate::vm::{Error, Unwind, activation, arch, signals};
 
 /// Address space for code, in bytes: so much, and so much for each byte of the module.
@@ -83,6 +88,13 @@ pub enum CompileCause {
 /// Told of each function that has been compiled, by the thread that did it.
 pub type CompileObserver = dyn Fn(&Compiled<'_>) + Send + Sync;
 
+/// Who is told of what is compiled.
+#[derive(Clone, Default)]
+pub(crate) struct Observers {
+    pub(crate) observer: Option<Arc<CompileObserver>>,
+    pub(crate) perf_map: Option<&'static PerfMap>,
+}
+
 /// A module's functions, compiled or not.
 pub(super) struct Lazy {
     me: Weak<Lazy>,
@@ -92,7 +104,7 @@ pub(super) struct Lazy {
     state: Mutex<State>,
     /// Some function is no longer being compiled.
     finished: Condvar,
-    observer: Option<Arc<CompileObserver>>,
+    observers: Observers,
     pub(super) kept: KeptCode,
 }
 
@@ -142,7 +154,7 @@ impl Lazy {
     /// Reserves memory for the module, and makes the beginnings of its functions. The parts get what is compiled.
     pub(super) fn new(
         compiler: OnDemand,
-        observer: Option<Arc<CompileObserver>>,
+        observers: Observers,
         kept: KeptCode,
         parts: Arc<Parts>,
     ) -> Result<Arc<Lazy>, Error> {
@@ -153,12 +165,15 @@ impl Lazy {
         let (table, start) = (memory.data() as usize, memory.code() as usize);
         let beginnings = arch::beginnings(start, table, table + size_of::<TableHead>(), count);
         memory.write(0, &beginnings)?;
+        if let Some(map) = observers.perf_map {
+            map.note([(start, beginnings.len() as u32, "legato beginnings".to_owned())]);
+        }
         let functions = vec![Progress::New; count];
         let state = Mutex::new(State { end: beginnings.len(), functions, trampolines: FxHashMap::default() });
         let finished = Condvar::new();
         let lazy = Arc::new_cyclic(|me| {
             let me = Weak::clone(me);
-            Lazy { me, memory, compiler, parts, state, finished, observer, kept }
+            Lazy { me, memory, compiler, parts, state, finished, observers, kept }
         });
         let head = TableHead { first_call: arch::FIRST_CALL, lazy: &*lazy };
         // SAFETY: the data is writable, long enough, and nobody else knows it yet.
@@ -166,8 +181,30 @@ impl Lazy {
         for defined in 0..count {
             lazy.words(defined).entry.store(lazy.address(lazy.beginning(defined)) + arch::UNCOMPILED, Relaxed);
         }
+        // What cannot be placed is compiled when it is called.
+        if let Err(error) = lazy.place_kept() {
+            log::info!("cached code is not used: {error:#}");
+        }
         lazy.guess_entries();
         Ok(lazy)
+    }
+
+    /// Has calls of a function go to its code.
+    fn go_to(&self, state: &mut State, defined: usize, offset: u32, tier: Tier) {
+        let code = self.address(offset);
+        let words = self.words(defined);
+        match tier {
+            Tier::Quick => {
+                state.functions[defined] = Progress::Quick(offset);
+                words.counted.store(code, Relaxed);
+                words.counter.store(CALLS, Relaxed);
+                words.entry.store(self.address(self.beginning(defined)) + arch::COUNTING, Release);
+            }
+            Tier::Optimized => {
+                state.functions[defined] = Progress::Done(offset);
+                words.entry.store(code, Release);
+            }
+        }
     }
 
     /// The start function will be called; some export, too.
@@ -253,32 +290,25 @@ impl Lazy {
 
     /// Has calls of a function go to its code from now on. Returns its address.
     fn enter(&self, mut state: MutexGuard<'_, State>, defined: usize, ready: &Ready) -> usize {
-        let code = self.address(ready.offset);
-        let words = self.words(defined);
-        match ready.tier {
-            Tier::Quick => {
-                state.functions[defined] = Progress::Quick(ready.offset);
-                words.counted.store(code, Relaxed);
-                words.counter.store(CALLS, Relaxed);
-                words.entry.store(self.address(self.beginning(defined)) + arch::COUNTING, Release);
-            }
-            Tier::Optimized => {
-                state.functions[defined] = Progress::Done(ready.offset);
-                words.entry.store(code, Release);
-            }
-        }
-        let is_new = |callee: &u32| matches!(state.functions[*callee as usize], Progress::New);
-        let callees: Vec<u32> = ready.callees.iter().copied().filter(is_new).collect();
+        self.go_to(&mut state, defined, ready.offset, ready.tier);
         drop(state);
-        self.guess(&callees);
-        code
+        self.guess(&ready.callees);
+        self.address(ready.offset)
     }
 
-    /// Has functions compiled that are likely to be called soon.
+    /// Has functions compiled that are likely to be called soon, unless they are already.
     fn guess(&self, functions: &[u32]) {
-        if self.compiler.is_parallel() {
-            ahead::guess(&self.me, functions);
+        if !self.compiler.is_parallel() {
+            return;
         }
+        let state = self.lock();
+        let is_new = |function: &u32| matches!(state.functions[*function as usize], Progress::New);
+        let new: Vec<u32> = functions.iter().copied().filter(is_new).collect();
+        drop(state);
+        let imported = self.compiler.info().imported_functions;
+        let is_slow = |&function: &u32| self.compiler.first_tier(FuncIndex(imported + function)) == Tier::Optimized;
+        let (slow, quick): (Vec<u32>, Vec<u32>) = new.into_iter().partition(is_slow);
+        ahead::guess(&self.me, &slow, &quick);
     }
 
     /// Compiles a function ahead, if nobody has begun to.
@@ -338,13 +368,28 @@ impl Lazy {
         let function = self.compiler.info().imported_functions + defined as u32;
         let found = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
         let offset = self.publish(Symbol::Function(function), found.tier, &found.code)?;
-        if let Some(observer) = &self.observer {
-            let names = &self.compiler.info().names.functions;
-            let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
-            let (time, bytes, quickly) = (start.elapsed(), found.code.length(), found.tier == Tier::Quick);
-            observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
-        }
+        self.tell(function, start, &found, cause);
         Ok((offset, found))
+    }
+
+    /// Tells the observer of a function that has been compiled, or found, since then.
+    fn tell(&self, function: u32, start: Instant, found: &Found, cause: CompileCause) {
+        let Some(observer) = &self.observers.observer else { return };
+        let names = &self.compiler.info().names.functions;
+        let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
+        let (time, bytes, quickly) = (start.elapsed(), found.code.length(), found.tier == Tier::Quick);
+        observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
+    }
+
+    /// Names the code for a profiler, where that is asked for.
+    fn map(&self, symbol: Symbol, offset: u32, bytes: usize) {
+        if let Some(map) = self.observers.perf_map {
+            let name = match symbol {
+                Symbol::Function(index) => function_name(self.compiler.info(), index),
+                Symbol::Builtin(number) | Symbol::Cold(number) => builtin_name(number),
+            };
+            map.note([(self.address(offset), bytes as u32, name)]);
+        }
     }
 
     /// Puts compiled code in place; returns its offset.
@@ -378,6 +423,7 @@ impl Lazy {
         })?;
         self.memory.write(start, &bytes)?;
         arch::synchronize_code(self.code().wrapping_add(start), bytes.len());
+        self.map(symbol, start as u32, bytes.len());
         let functions = match symbol {
             Symbol::Function(index) => {
                 let range = CodeRange { start: start as u32, length: bytes.len() as u32 };

@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::kept::KeptCode;
 use self::lazy::Lazy;
+pub(crate) use self::lazy::Observers;
 pub(crate) use self::lazy::first_called;
 pub use self::lazy::{CompileCause, CompileObserver, Compiled};
 use self::parts::{Part, Parts};
@@ -72,22 +73,18 @@ impl CodeImage {
     /// Whether functions can be compiled when they are called, on this processor.
     pub(crate) const CAN_BE_LAZY: bool = arch::FIRST_CALL.is_some();
 
-    /// Makes a module ready whose functions are compiled when they are called, and told to the observer, unless their
+    /// Makes a module ready whose functions are compiled when they are called, and told to the observers, unless their
     /// code is kept.
     ///
     /// # Errors
     /// If the system refuses memory.
-    pub(crate) fn lazy(
-        compiler: OnDemand,
-        observer: Option<Arc<CompileObserver>>,
-        kept: KeptCode,
-    ) -> Result<Arc<CodeImage>, Error> {
+    pub(crate) fn lazy(compiler: OnDemand, observers: Observers, kept: KeptCode) -> Result<Arc<CodeImage>, Error> {
         signals::install()?;
         let module = compiler.declarations();
         let sources: Vec<u32> = compiler.sources().collect();
         // Each function twice, and two trampolines for each builtin.
         let parts = Arc::new(Parts::new(2 * sources.len() + 2 * module.builtins.len()));
-        let lazy = Lazy::new(compiler, observer, kept, Arc::clone(&parts))?;
+        let lazy = Lazy::new(compiler, observers, kept, Arc::clone(&parts))?;
         Ok(CodeImage::register(Memory::Lazy(lazy), module, parts, sources))
     }
 
@@ -99,11 +96,16 @@ impl CodeImage {
         image
     }
 
+    /// The functions that have been compiled so far.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &legato_compiler::artifact::CompiledFunction> {
+        self.parts.iter().flat_map(|part| &part.functions)
+    }
+
     /// What has been compiled function by function, where that is to be kept and something has been added.
     pub(crate) fn code_to_be_kept(&self) -> Option<Vec<u8>> {
         match &self.memory {
             Memory::Whole(..) => None,
-            Memory::Lazy(lazy) => lazy.kept.contents(),
+            Memory::Lazy(lazy) => lazy.kept.contents(lazy.compiler()),
         }
     }
 

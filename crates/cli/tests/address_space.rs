@@ -1,0 +1,118 @@
+//! Programs where address space is limited, as by `ulimit -v`, and names for `perf`.
+
+mod support;
+
+use support::{Lab, Outcome};
+
+/// Objects by the million, of which one is kept.
+const OBJECTS: &str = r#"
+    (module
+        (type $node (struct (field i32) (field (ref null $node))))
+        (func $make (param i32) (result (ref $node)) (struct.new $node (local.get 0) (ref.null $node)))
+        (func (export "run") (result i32)
+            (local $left i32) (local $kept (ref null $node))
+            (local.set $left (i32.const 2000000))
+            (loop $again
+                (local.set $kept (call $make (local.get $left)))
+                (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+                (br_if $again (local.get $left)))
+            (struct.get $node 0 (local.get $kept))))
+"#;
+
+/// A memory that grows beyond what is reserved, and is accessed at both ends and beyond.
+const MEMORY: &str = r#"
+    (module
+        (memory 1)
+        (func (export "run") (result i32)
+            (i32.store (i32.const 16) (i32.const 5))
+            (drop (memory.grow (i32.const 40)))
+            (i32.store (i32.const 2686972) (i32.const 6))
+            (i32.add (i32.load (i32.const 16)) (i32.load (i32.const 2686972))))
+        (func (export "beyond") (result i32) (i32.load offset=4000000000 (i32.const -4))))
+"#;
+
+/// Runs the command where it may have 4 GB of addresses.
+fn limited(lab: &Lab, args: &[&str]) -> Outcome {
+    let script = r#"ulimit -v 4000000 && exec "$0" "$@""#;
+    lab.start(lab.command("sh").arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_legato")).args(args)).end("")
+}
+
+#[test]
+fn a_heap_with_a_small_maximum_runs_where_address_space_is_limited() {
+    let lab = Lab::new();
+    lab.file("objects.wat", OBJECTS);
+    for max in ["1M", "64M", "1G"] {
+        for collector in ["generational", "realtime", "mark-sweep"] {
+            let heap = format!("max={max},collector={collector}");
+            let ran = limited(&lab, &["run", "--heap", &heap, "--invoke", "run", "objects.wat"]);
+            assert_eq!((ran.status, ran.out.as_str()), (0, "1\n"), "{heap}: {ran:?}");
+        }
+    }
+    for heap in ["max=2G", "max=64M,arrays=zrays"] {
+        let ran = limited(&lab, &["run", "--heap", heap, "--invoke", "run", "objects.wat"]);
+        assert_ne!(ran.status, 0, "{ran:?}");
+        assert!(ran.err.contains("bytes of address space for a heap") && ran.err.contains("max=1G"), "{ran:?}");
+        assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    }
+}
+
+#[test]
+fn a_memory_with_a_small_reservation_runs_there_too() {
+    let lab = Lab::new();
+    lab.file("memory.wat", MEMORY);
+    let refused = limited(&lab, &["run", "--heap", "max=16M", "--invoke", "run", "memory.wat"]);
+    assert_ne!(refused.status, 0);
+    assert!(refused.err.contains("--memory-reservation"), "{refused:?}");
+    for compilation in ["lazy", "eager"] {
+        let options = ["run", "--heap=max=16M", "--memory-reservation=1M", "--compilation", compilation, "--invoke"];
+        let ran = limited(&lab, &[&options[..], &["run", "memory.wat"]].concat());
+        assert_eq!((ran.status, ran.out.as_str()), (0, "11\n"), "{ran:?}");
+        let trapped = limited(&lab, &[&options[..], &["beyond", "memory.wat"]].concat());
+        assert_eq!(trapped.status, 134, "{trapped:?}");
+        assert!(trapped.err.contains("out of bounds memory access"), "{trapped:?}");
+    }
+}
+
+#[test]
+fn code_that_does_not_check_memories_gets_none_with_a_small_reservation() {
+    let lab = Lab::new();
+    lab.file("memory.wat", MEMORY);
+    let compile = |options: &[&str], to: &str| {
+        let compiled = lab.legato(&[&["compile", "memory.wat", "-o", to], options].concat());
+        assert_eq!(compiled.status, 0, "{compiled:?}");
+    };
+    compile(&[], "unchecked");
+    compile(&["--memory-reservation", "64K"], "checked");
+    let run = |options: &[&str], file: &str| {
+        lab.legato(&[&["run", "--precompiled", "--invoke", "run"], options, &[file]].concat())
+    };
+    let refused = run(&["--memory-reservation", "64K"], "unchecked");
+    assert_ne!(refused.status, 0);
+    assert!(refused.err.contains("--memory-reservation"), "{refused:?}");
+    for options in [&[][..], &["--memory-reservation", "0"]] {
+        assert_eq!(run(options, "checked").out, "11\n");
+    }
+}
+
+#[test]
+fn perf_knows_the_names_of_functions() {
+    let lab = Lab::new();
+    lab.file("objects.wat", OBJECTS);
+    for compilation in ["lazy", "eager", "lazy"] {
+        let args = ["run", "--perf-map", "--compilation", compilation, "--invoke", "run", "objects.wat"];
+        let running = lab.start(lab.command(env!("CARGO_BIN_EXE_legato")).args(args));
+        let map = format!("/tmp/perf-{}.map", running.0.id());
+        let ran = running.end("");
+        assert_eq!((ran.status, ran.out.as_str()), (0, "1\n"), "{ran:?}");
+        let lines = std::fs::read_to_string(&map).unwrap();
+        std::fs::remove_file(&map).unwrap();
+        for line in lines.lines() {
+            let mut parts = line.splitn(3, ' ');
+            let mut number = || u64::from_str_radix(parts.next().unwrap(), 16).unwrap();
+            assert!(number() > 0 && number() > 0 && parts.next().is_some_and(|name| !name.is_empty()), "{line}");
+        }
+        // The other has no name of its own.
+        assert!(lines.lines().any(|line| line.ends_with(" make") || line.ends_with("wasm-function[1]")), "{lines}");
+        assert!(lines.contains("legato entry"), "{lines}");
+    }
+}

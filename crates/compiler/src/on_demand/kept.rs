@@ -1,0 +1,57 @@
+//! What functions are compiled with, as bytes: kept, so that the module need not be validated and looked through again.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Function, OnDemand};
+use crate::emit::CodeGenerator;
+use crate::module::{ModuleInfo, ParsedModule};
+use crate::passes::Fields;
+use crate::{CompileError, CompileOptions};
+
+/// Of a function: where its body begins and ends, whether it may be inlined, whether it has loops.
+type KeptFunction = (u32, u32, bool, bool);
+
+#[derive(Serialize)]
+struct Borrowed<'a> {
+    info: &'a ModuleInfo,
+    functions: Vec<KeptFunction>,
+    fields: &'a Option<Fields>,
+}
+
+#[derive(Deserialize)]
+struct Owned {
+    info: ModuleInfo,
+    functions: Vec<KeptFunction>,
+    fields: Option<Fields>,
+}
+
+impl OnDemand {
+    /// All that is known of the module, for [`from_bytes`](Self::from_bytes). `None` if it has no such form.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        let kept = |function: &Function| {
+            (function.range.start, function.range.end, function.inlined.is_some(), function.has_loops)
+        };
+        let functions = self.functions.iter().map(kept).collect();
+        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields: &self.fields }).ok()
+    }
+
+    /// As [`new`](Self::new), from what [`to_bytes`](Self::to_bytes) has made of the same module with the same options.
+    /// That is trusted: nothing is validated. `None` where the bytes are nothing of the kind.
+    ///
+    /// Errors: the host's processor is not supported.
+    pub fn from_bytes(bytes: &[u8], wasm: &[u8], options: &CompileOptions) -> Result<Option<OnDemand>, CompileError> {
+        let Ok(Owned { info, functions, fields }) = postcard::from_bytes(bytes) else { return Ok(None) };
+        let is_inside = |&(start, end, ..): &KeptFunction| start <= end && end as usize <= wasm.len();
+        let defined = info.functions.len().checked_sub(info.imported_functions as usize);
+        if defined != Some(functions.len()) || !functions.iter().all(is_inside) {
+            return Ok(None);
+        }
+        let functions = functions
+            .into_iter()
+            .map(|(start, end, is_small, has_loops)| Function::new(start..end, is_small, has_loops))
+            .collect();
+        let features = ParsedModule::accepted(options.features);
+        let generator = CodeGenerator::new(info, options)?;
+        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, generator }))
+    }
+}

@@ -1,0 +1,58 @@
+//! What is known of a module before its functions are compiled, kept as bytes.
+
+mod support;
+
+use legato_compiler::emit::Symbol;
+use legato_compiler::{CompileOptions, OnDemand, Tier};
+use legato_heap::references::References;
+use support::*;
+
+/// A field that always holds one function, which is called directly then; a function that is inlined; a loop; data.
+const MODULE: &str = r#"(module
+    (type $method (func (result i32)))
+    (type $table (struct (field (ref $method)) (field (mut i32)) (field i64)))
+    (import "host" "f" (func (param i32)))
+    (memory 1)
+    (data (i32.const 8) "bytes")
+    (global $shared (ref $table) (struct.new $table (ref.func $seven) (i32.const 1) (i64.const 2)))
+    (func $seven (type $method) (i32.const 7))
+    (func (export "run") (param i32) (result i32)
+        (local $table (ref $table))
+        (local.set $table (struct.new $table (ref.func $seven) (local.get 0) (i64.const 2)))
+        (loop (call 0 (local.get 0))
+            (br_if 0 (local.tee 0 (i32.sub (local.get 0) (call_ref $method (struct.get $table 0 (local.get $table)))))))
+        (struct.get $table 1 (global.get $shared))))"#;
+
+fn bytes(compiler: &OnDemand, function: u32, tier: Tier) -> Vec<u8> {
+    compiler.compile(Symbol::Function(function), tier).unwrap().to_bytes().unwrap()
+}
+
+#[test]
+fn what_is_kept_compiles_the_same_code() {
+    let wasm = wat::parse_str(MODULE).unwrap();
+    for optimize in [false, true] {
+        let options = CompileOptions { optimize, ..options(plan(References::Direct)) };
+        let made = OnDemand::new(&wasm, &options).unwrap();
+        let kept = made.to_bytes().unwrap();
+        let loaded = OnDemand::from_bytes(&kept, &wasm, &options).unwrap().expect("they are the right bytes");
+        assert_eq!(loaded.info(), made.info());
+        assert!(loaded.sources().eq(made.sources()));
+        assert_eq!(loaded.to_bytes(), Some(kept), "nothing is lost");
+        for function in 1..3 {
+            for tier in [Tier::Quick, Tier::Optimized] {
+                assert_eq!(bytes(&loaded, function, tier), bytes(&made, function, tier), "{function} {tier:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_something_else_is_not_used() {
+    let wasm = wat::parse_str(MODULE).unwrap();
+    let options = options(plan(References::Direct));
+    let kept = OnDemand::new(&wasm, &options).unwrap().to_bytes().unwrap();
+    let is_used = |kept: &[u8], wasm: &[u8]| OnDemand::from_bytes(kept, wasm, &options).unwrap().is_some();
+    assert!(is_used(&kept, &wasm));
+    assert!(!is_used(&[], &wasm) && !is_used(&kept[..kept.len() / 2], &wasm));
+    assert!(!is_used(&kept, &wasm[..wasm.len() / 2]), "bodies lie within the module");
+}

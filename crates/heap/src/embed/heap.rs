@@ -1,0 +1,149 @@
+//! The heap, its types and its finalisers.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::error::Error;
+use super::handles::{Slots, Weak};
+use super::scope::Scope;
+use super::stored::Stored;
+use super::types::{ArrayType, StructType, Type, TypeInner};
+use crate::config::HeapConfig;
+use crate::heap::Heap;
+use crate::observer::{Cause, GcObserver, HeapStats};
+use crate::reference::Reference;
+use crate::type_table::TypeTable;
+use crate::types::{TypeId, TypeInfo, TypeShape};
+use crate::verify::VerifyError;
+use crate::weak::WeakId;
+
+/// What is called when an object has died.
+type Finaliser = Box<dyn FnOnce() + Send>;
+
+/// A heap whose objects are reached through [`Scope`]s.
+pub struct ObjectHeap {
+    pub(super) heap: Heap,
+    pub(super) slots: Slots,
+    names: HashMap<TypeId, String>,
+    finalisers: HashMap<WeakId, Finaliser>,
+}
+
+impl ObjectHeap {
+    /// An empty heap.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] where the configuration is contradictory, or address space is lacking.
+    pub fn new(config: &HeapConfig) -> Result<ObjectHeap, Error> {
+        let heap = Heap::new(config, TypeTable::new()?)?;
+        let names = HashMap::from([(TypeTable::EXTERNAL, "a value of the host".to_owned())]);
+        Ok(ObjectHeap { heap, slots: Slots::new(), names, finalisers: HashMap::new() })
+    }
+
+    /// Makes a type of structs. Each call makes another type.
+    ///
+    /// # Errors
+    /// [`Error::Field`] where two fields have one name, [`Error::OtherHeap`] where the supertype is of another heap,
+    /// [`Error::Heap`] where it is too large or there are too many.
+    pub fn define(&mut self, ty: StructType) -> Result<Type, Error> {
+        let StructType { name, parent, fields } = ty;
+        for (index, (field, _)) in fields.iter().enumerate() {
+            if fields[..index].iter().any(|(other, _)| other == field) {
+                return Err(Error::Field { ty: name, what: "more than one", field: field.clone() });
+            }
+        }
+        if parent.as_ref().is_some_and(|parent| parent.inner.heap != self.slots.heap) {
+            return Err(Error::OtherHeap("type"));
+        }
+        let shape = TypeShape::Struct(fields.iter().map(|&(_, kind)| kind).collect());
+        let id = self.heap.types().register(TypeInfo { shape, supertype: parent.map(|parent| parent.inner.id) })?;
+        let offsets = self.heap.types().layout(id).expect("a struct has a layout").offsets.clone();
+        self.names.insert(id, name.clone());
+        let inner = TypeInner { heap: self.slots.heap, id, name, fields, offsets };
+        Ok(Type { inner: inner.into() })
+    }
+
+    /// Makes a type of arrays. Each call makes another type.
+    ///
+    /// # Errors
+    /// [`Error::Heap`] where there are too many types.
+    pub fn define_array<T: Stored>(&mut self, name: &str) -> Result<ArrayType<T>, Error> {
+        let id = self.heap.types().register(TypeInfo { shape: TypeShape::Array(T::KIND), supertype: None })?;
+        self.names.insert(id, name.to_owned());
+        Ok(ArrayType::of(self.slots.heap, id))
+    }
+
+    /// Does something in a scope.
+    pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
+        body(&mut Scope::enter(self))
+    }
+
+    /// Collects garbage now.
+    pub fn collect(&mut self) {
+        self.slots.forget_roots();
+        self.drop_weak();
+        self.heap.collect(Cause::Requested, &mut self.slots);
+    }
+
+    /// Calls the finalisers of objects that have been found dead; returns how many they were. Nobody else calls them:
+    /// so they come when it suits the program.
+    pub fn run_finalisers(&mut self) -> usize {
+        self.drop_weak();
+        let mut count = 0;
+        while let Some(weak) = self.heap.take_cleared() {
+            // Of a weak handle nobody needs to be told.
+            if let Some(finaliser) = self.finalisers.remove(&weak) {
+                self.heap.drop_weak(weak);
+                finaliser();
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Running totals.
+    pub fn stats(&self) -> HeapStats {
+        self.heap.stats()
+    }
+
+    /// Reports every collection to `observer` from now on.
+    pub fn set_observer(&mut self, observer: Box<dyn GcObserver>) {
+        self.heap.set_observer(observer);
+    }
+
+    /// Walks the whole heap and checks its invariants.
+    ///
+    /// # Errors
+    /// The first that is broken: a defect of the heap.
+    pub fn verify(&mut self) -> Result<(), VerifyError> {
+        self.heap.verify(Some(&mut self.slots))
+    }
+
+    /// Has a finaliser called once a live object has died.
+    pub(super) fn add_finaliser(&mut self, object: Reference, finaliser: Finaliser) {
+        // SAFETY: the object is live, by the contract.
+        let weak = unsafe { self.heap.make_weak(object) };
+        self.finalisers.insert(weak, finaliser);
+    }
+
+    /// A weak handle of a live object.
+    pub(super) fn make_weak(&mut self, object: Reference) -> Weak {
+        self.drop_weak();
+        // SAFETY: the object is live, by the contract.
+        self.slots.weak(unsafe { self.heap.make_weak(object) })
+    }
+
+    fn drop_weak(&mut self) {
+        self.slots.take_dropped_weak().into_iter().for_each(|weak| self.heap.drop_weak(weak));
+    }
+
+    /// What a type is called.
+    pub(super) fn name(&self, id: TypeId) -> String {
+        self.names.get(&id).cloned().unwrap_or_else(|| format!("{id:?}"))
+    }
+}
+
+impl fmt::Debug for ObjectHeap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectHeap").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! The heap as an interpreter sees it.
+
+use super::*;
+use crate::HeapConfig;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+type Done = Result<(), Error>;
+
+fn heap(settings: &str) -> ObjectHeap {
+    let mut config = HeapConfig::default();
+    for setting in settings.split_whitespace() {
+        let (key, value) = setting.split_once('=').unwrap();
+        config.set(key, value).unwrap();
+    }
+    ObjectHeap::new(&config).unwrap()
+}
+
+/// Heaps that move objects or not, in slices or at once, each collected all the time.
+const HEAPS: [&str; 4] = [
+    "verify=on stress=3 max=8M",
+    "verify=on stress=3 max=8M collector=mark-sweep references=fat-handles",
+    "verify=on stress=3 max=8M collector=realtime references=brooks stress-move=on",
+    "verify=on stress=3 max=8M arrays=zrays",
+];
+
+#[test]
+fn handles_follow_their_objects_and_end_with_their_scope() -> Done {
+    for settings in HEAPS {
+        let mut heap = heap(settings);
+        let node = heap.define(StructType::new("node").field::<Any>("next").field::<u16>("number"))?;
+        let (next, number) = (node.field::<Any>("next")?, node.field::<u16>("number")?);
+        heap.scope(|scope| -> Done {
+            let list = scope.variable(scope.null())?;
+            for n in 0..100 {
+                scope.scope(|scope| -> Done {
+                    let new = scope.new_struct(&node)?;
+                    scope.set(new, number, n)?;
+                    let rest = scope.read(list);
+                    scope.set(new, next, rest)?;
+                    scope.assign(list, new)
+                })?;
+            }
+            let third = scope.scope_to(|scope| -> Result<Local<'_>, Error> {
+                let first = scope.read(list);
+                let second = scope.get(first, next)?;
+                scope.get(second, next)
+            })?;
+            for _ in 0..20 {
+                scope.new_struct(&node)?;
+            }
+            assert_eq!(scope.get(third, number)?, 97, "{settings}");
+            let (again, first) = (scope.read(list), scope.read(list));
+            assert!(scope.same(again, first)? && !scope.same(again, third)?);
+            Ok(())
+        })?;
+        assert_eq!(heap.slots.depth(), 0);
+        heap.collect();
+        heap.verify().unwrap();
+        assert_eq!(heap.stats().live_objects, 0, "{settings}");
+    }
+    Ok(())
+}
+
+#[test]
+fn fields_and_elements_hold_what_is_written() -> Done {
+    for settings in HEAPS {
+        let mut heap = heap(settings);
+        let base = heap.define(StructType::new("base").field::<i8>("small").field::<f64>("real"))?;
+        let derived = heap.define(StructType::extending("derived", &base).field::<i64>("large"))?;
+        let (bytes, reals) = (heap.define_array::<u8>("bytes")?, heap.define_array::<f32>("reals")?);
+        let references = heap.define_array::<Any>("references")?;
+        heap.scope(|scope| -> Done {
+            let object = scope.new_struct(&derived)?;
+            scope.set(object, base.field::<i8>("small")?, -3)?;
+            scope.set(object, base.field_at::<f64>(1)?, -0.5)?;
+            scope.set(object, derived.field::<i64>("large")?, i64::MIN)?;
+            assert_eq!(scope.get(object, derived.field::<i8>("small")?)?, -3);
+            assert_eq!(scope.get(object, derived.field::<f64>("real")?)?, -0.5);
+            assert_eq!(scope.get(object, derived.field::<i64>("large")?)?, i64::MIN);
+            assert!(scope.is(object, &base)? && scope.is(object, &derived)?);
+            let text = scope.new_array(bytes, 5)?;
+            scope.write_bytes(text, 1, b"abc")?;
+            let mut read = [1; 5];
+            scope.read_bytes(text, 0, &mut read)?;
+            assert_eq!(read, *b"\0abc\0");
+            let numbers = scope.new_array(reals, 2)?;
+            scope.set_element::<f32>(numbers, 1, 1.5)?;
+            assert_eq!((scope.element::<f32>(numbers, 0)?, scope.element::<f32>(numbers, 1)?), (0.0, 1.5));
+            let many = scope.new_array(references, 3000)?;
+            for index in 0..3000 {
+                scope.set_element::<Any>(many, index, if index % 2 == 0 { object } else { scope.small(-9) })?;
+            }
+            let (even, odd) = (scope.element::<Any>(many, 2998)?, scope.element::<Any>(many, 2999)?);
+            assert!(scope.same(even, object)? && odd.small() == Some(-9) && !odd.is_object());
+            assert_eq!((scope.length(many)?, scope.is_array(many, references)?), (3000, true));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn roots_last_and_weak_handles_do_not() -> Done {
+    for settings in HEAPS {
+        let mut heap = heap(settings);
+        let cell = heap.define(StructType::new("cell").field::<i32>("n"))?;
+        let n = cell.field::<i32>("n")?;
+        static DEATHS: AtomicU32 = AtomicU32::new(0);
+        let before = DEATHS.load(Ordering::Relaxed);
+        let (mut roots, mut weak) = (Vec::new(), Vec::new());
+        for number in 0..200 {
+            heap.scope(|scope| -> Done {
+                let object = scope.new_struct(&cell)?;
+                scope.set(object, n, number)?;
+                roots.push((number, scope.root(object)?));
+                weak.push(scope.weak(object)?);
+                scope.on_death(object, || {
+                    DEATHS.fetch_add(1, Ordering::Relaxed);
+                })
+            })?;
+            if number % 3 == 0 {
+                roots.swap_remove(number as usize / 2);
+            }
+        }
+        heap.collect();
+        heap.collect();
+        assert_eq!(heap.run_finalisers(), 200 - roots.len(), "{settings}");
+        assert_eq!(DEATHS.load(Ordering::Relaxed) - before, 200 - roots.len() as u32);
+        heap.scope(|scope| -> Done {
+            for (number, root) in &roots {
+                let object = scope.rooted(root)?;
+                assert_eq!(scope.get(object, n)?, *number);
+                let same = scope.upgrade(&weak[*number as usize])?.expect("it is kept");
+                assert!(scope.same(object, same)?);
+            }
+            let alive = weak.iter().filter(|weak| scope.is_alive(weak).unwrap()).count();
+            assert_eq!(alive, roots.len());
+            Ok(())
+        })?;
+        assert_eq!(heap.stats().weak_references as usize, 200 + roots.len());
+        weak.clear();
+        let kept = roots.len();
+        roots.clear();
+        heap.collect();
+        heap.collect();
+        assert_eq!((heap.run_finalisers(), heap.stats().weak_references), (kept, 0));
+    }
+    Ok(())
+}
+
+#[test]
+fn mistakes_are_errors() -> Done {
+    let (mut ours, mut theirs) = (heap("max=1M"), heap("max=1M"));
+    let pair = ours.define(StructType::new("pair").field::<Any>("first"))?;
+    let other = ours.define(StructType::new("other").field::<Any>("first"))?;
+    let foreign = theirs.define(StructType::new("pair").field::<Any>("first"))?;
+    let bytes = ours.define_array::<u8>("bytes")?;
+    let says = |error: Result<(), Error>, says: &str| {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}, not {says}");
+    };
+    says(pair.field::<Any>("second").map(drop), "pair has no field second");
+    says(pair.field_at::<Any>(1).map(drop), "pair has no field 1");
+    says(pair.field::<i32>("first").map(drop), "the field first of pair holds references, not i32");
+    says(ours.define(StructType::new("x").field::<u8>("a").field::<u8>("a")).map(drop), "more than one field a");
+    says(ours.define(StructType::extending("x", &foreign)).map(drop), "a type of another heap");
+    let first = pair.field::<Any>("first")?;
+    ours.scope(|scope| {
+        let (null, small, object) = (scope.null(), scope.small(1), scope.new_struct(&other).unwrap());
+        let array = scope.new_array(bytes, 4).unwrap();
+        says(scope.get(null, first).map(drop), "null is no object");
+        says(scope.get(small, first).map(drop), "a small integer");
+        says(scope.get(object, first).map(drop), "this is other, and no pair");
+        says(scope.set(array, first, null), "this is bytes, and no pair");
+        says(scope.get(object, foreign.field::<Any>("first").unwrap()).map(drop), "a field of another heap");
+        says(scope.element::<u8>(array, 4).map(drop), "no element 4 in an array of 4");
+        says(scope.write_bytes(array, 3, b"ab"), "no element 4");
+        says(scope.element::<i32>(array, 0).map(drop), "holds integers of 8 bits, not i32");
+        says(scope.length(object).map(drop), "this is other, and no array");
+        says(scope.weak(small).map(drop), "a small integer");
+        says(scope.new_struct(&foreign).map(drop), "a type of another heap");
+        says(scope.new_array(bytes, u32::MAX).map(drop), "too large");
+        theirs.scope(|theirs| {
+            let object = theirs.new_struct(&foreign).unwrap();
+            let (variable, root) = (theirs.variable(object).unwrap(), theirs.root(object).unwrap());
+            let weak = theirs.weak(object).unwrap();
+            says(scope.get(object, first).map(drop), "a handle of another heap");
+            says(scope.assign(variable, null), "a variable of another heap");
+            says(scope.rooted(&root).map(drop), "a root of another heap");
+            says(scope.upgrade(&weak).map(drop), "a weak handle of another heap");
+        });
+        let list = scope.variable(null).unwrap();
+        let full = loop {
+            let grown = scope.scope(|scope| -> Done {
+                let new = scope.new_struct(&pair)?;
+                let rest = scope.read(list);
+                scope.set(new, first, rest)?;
+                scope.assign(list, new)
+            });
+            if let Err(error) = grown {
+                break error;
+            }
+        };
+        assert!(matches!(full, Error::Allocation(_)), "{full}");
+        scope.assign(list, null).unwrap();
+        scope.new_struct(&pair).expect("there is room again");
+    });
+    Ok(())
+}
+
+#[test]
+fn values_of_the_host_are_dropped_with_their_objects() -> Done {
+    let mut heap = heap("max=1M");
+    let value = std::sync::Arc::new("seen");
+    heap.scope(|scope| -> Done {
+        let object = scope.new_host(std::sync::Arc::clone(&value))?;
+        assert_eq!(scope.host::<std::sync::Arc<&str>>(object).map(|value| **value), Some("seen"));
+        assert!(scope.host::<String>(object).is_none() && scope.host::<String>(scope.null()).is_none());
+        Ok(())
+    })?;
+    assert_eq!(std::sync::Arc::strong_count(&value), 2);
+    heap.collect();
+    assert_eq!(std::sync::Arc::strong_count(&value), 1);
+    Ok(())
+}
+
+#[test]
+fn a_scope_that_panics_ends() {
+    let mut heap = heap("max=1M");
+    let empty = heap.define(StructType::new("empty")).unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        heap.scope(|scope| {
+            scope.new_struct(&empty).unwrap();
+            panic!("as meant");
+        })
+    }));
+    assert!(panicked.is_err() && heap.slots.depth() == 0);
+}
