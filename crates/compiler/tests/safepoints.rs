@@ -30,7 +30,7 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
 /// references, and a reference `$r`.
-const USES: [(&str, &str); 53] = [
+const USES: [(&str, &str); 54] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),
@@ -81,6 +81,10 @@ const USES: [(&str, &str); 53] = [
     (
         "an i31 that may be null",
         "(local.set $c (ref.null i31)) (if (ref.test i31ref (local.get $r)) (then (local.set $c (ref.cast i31ref (local.get $r))))) (call $collect) (call $keep (local.get $c))",
+    ),
+    (
+        "an i31 that is passed on behind a safepoint",
+        "(local.set $c (ref.null i31)) (if (ref.test i31ref (local.get $r)) (then (local.set $c (ref.cast i31ref (local.get $r))))) (call $collect) (if (local.get $i) (then (local.set $c (ref.null i31)))) (call $keep (local.get $c))",
     ),
     ("ref.i31", "(local.set $r (ref.i31 (local.get $i)))"),
     ("extern.convert_any", "(drop (extern.convert_any (local.get $r)))"),

@@ -30,6 +30,7 @@ impl Lowering<'_, '_> {
             ValueType::Ref(ty) if self.env.is_traced(ValueType::Ref(ty)) => {}
             // Functions and small integers do not move either.
             _ => {
+                notes.numbers.extend(self.wide.get(&lowered));
                 notes.numbers.insert(lowered);
             }
         }
