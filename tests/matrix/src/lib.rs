@@ -11,17 +11,20 @@
 //!   the same ones. A parameter of a value is paired with collectors and other parameters alone.
 //! * A [`Suite`] is all pairs of all axes and of its own *modes*: whether the heap is verified, and how often it
 //!   collects. The [official suite](OFFICIAL), the [programs](PROGRAMS) and [fuzzing](FUZZ) are suites.
+//! * [`deal`] gives each row a part of what a suite would run under it.
 //!
 //! A new value of an axis is one line in [`AXES`], a new axis one entry. The suites' rows, which take a second to
 //! choose, are kept under `rows/`: `LEGATO_BLESS=1 cargo test -p legato-test-matrix` writes them anew.
 
 mod axes;
 mod cover;
+mod deal;
 mod row;
 mod suites;
 
 pub use axes::{AXES, Axis, Measured, Value, measured};
 pub use cover::{pairs, product};
+pub use deal::deal;
 pub use row::Row;
 pub use suites::{FUZZ, FUZZ_COLLECTIONS, OFFICIAL, PROGRAMS, Suite};
 

@@ -156,3 +156,18 @@ fn what_is_measured_is_a_heap() {
         values.iter().for_each(|value| _ = product(&[])[0].with(value.settings));
     }
 }
+
+#[test]
+fn every_setting_of_a_row_meets_every_part() {
+    let rows = PROGRAMS.rows();
+    for parts in 1..5 {
+        let dealt = deal(&rows, parts);
+        for setting in parameters(&rows).into_iter().flatten() {
+            let having = rows.iter().zip(&dealt).filter(|(row, _)| row.heap().settings().contains(&setting));
+            let met: HashSet<usize> = having.flat_map(|(_, dealt)| dealt.iter().copied()).collect();
+            assert_eq!(met, (0..parts).collect(), "{setting:?}");
+        }
+        let most = rows.len() + rows.len() / 4 * (parts - 1);
+        assert!(dealt.iter().map(|dealt| dealt.len()).sum::<usize>() <= most, "{dealt:?}");
+    }
+}
