@@ -8,6 +8,18 @@ use crate::{Engine, ExportType, ExternType, ImportType, serialize};
 
 /// The declarations in a precompiled file. Only data is read: nothing of the file is ever executed, so the file need
 /// not be trusted, nor be for this engine's heap or this machine.
+///
+/// ```
+/// use legato::{Engine, Module, Precompiled};
+///
+/// let engine = Engine::default();
+/// let bytes = Module::new(&engine, r#"(module (func (export "run")))"#)?.serialize()?;
+/// let declared = Precompiled::read(&engine, &bytes)?;
+/// assert_eq!(declared.exports().map(|export| export.name().to_owned()).collect::<Vec<_>>(), ["run"]);
+/// assert!(declared.code_size() > 0);
+/// assert!(Precompiled::read(&engine, b"something else").is_err());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Precompiled {
     engine: Engine,

@@ -101,12 +101,41 @@ impl From<TrapCode> for Trap {
 /// An exception left the outermost function of a call, from where the error's [`WasmBacktrace`] says: find it with
 /// [`Store::take_pending_exception`](crate::Store::take_pending_exception). A host function that fails with it throws
 /// the exception that became pending in it; where there is none, this is an error like any other.
+///
+/// ```
+/// use legato::{Engine, Instance, Module, Store, ThrownException};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(&engine, "(module (tag $oh) (func (export \"fail\") (throw $oh)))")?;
+/// let mut store = Store::new(&engine, ());
+/// let instance = Instance::new(&mut store, &module, &[])?;
+/// let error = instance.get_typed_func::<(), ()>(&mut store, "fail")?.call(&mut store, ()).unwrap_err();
+/// assert!(error.is::<ThrownException>() && store.has_pending_exception());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("an exception was thrown and not caught")]
 pub struct ThrownException;
 
 /// The frames of compiled code at the time of a failure, innermost first. Find it with
 /// `error.downcast_ref::<WasmBacktrace>()`.
+///
+/// ```
+/// use legato::{Engine, Instance, Module, Store, WasmBacktrace};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(
+///     &engine,
+///     r#"(module (func $inner unreachable) (func (export "outer") (call $inner)))"#,
+/// )?;
+/// let mut store = Store::new(&engine, ());
+/// let instance = Instance::new(&mut store, &module, &[])?;
+/// let error = instance.get_typed_func::<(), ()>(&mut store, "outer")?.call(&mut store, ()).unwrap_err();
+/// let frames = error.downcast_ref::<WasmBacktrace>().expect("compiled code ran").frames();
+/// assert_eq!(frames.iter().map(|frame| frame.func_index()).collect::<Vec<_>>(), [0, 1]);
+/// assert_eq!(frames[0].func_name(), Some("inner"));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WasmBacktrace {
     frames: Vec<FrameInfo>,

@@ -30,6 +30,20 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 ///
 /// What lies there is machine code, and is run. So the directory must belong to the user of this process, and nobody
 /// else may write to it; an entry that is another user's, or that others may write to, is never used.
+///
+/// ```
+/// use legato::{Cache, Config, Engine, Module};
+///
+/// let directory = std::env::temp_dir().join(format!("legato-cache-example-{}", std::process::id()));
+/// let cache = Cache::open(&directory, Cache::DEFAULT_LIMIT)?;
+/// let engine = Engine::new(Config::new().cache(Some(cache.clone())))?;
+/// // Looked up in the cache, or else compiled and put there.
+/// let module = Module::new(&engine, r#"(module (func (export "run")))"#)?;
+/// assert_eq!(cache.size()?.modules, 1);
+/// assert_eq!(cache.clear()?.modules, 1);
+/// # std::fs::remove_dir(&directory)?;
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cache {
     inner: Arc<Inner>,

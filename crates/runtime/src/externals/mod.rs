@@ -18,6 +18,24 @@ use crate::types::Actual;
 use crate::{AsContext, ExternType, Func};
 
 /// What can be imported and exported.
+///
+/// ```
+/// use legato::{Engine, Extern, Func, Instance, Module, Store};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(
+///     &engine,
+///     r#"(module
+///         (import "host" "next" (func $next (result i32)))
+///         (func (export "run") (result i32) (call $next)))"#,
+/// )?;
+/// let mut store = Store::new(&engine, 41);
+/// let next = Func::wrap(&mut store, |caller: legato::Caller<'_, i32>| *caller.data() + 1);
+/// let instance = Instance::new(&mut store, &module, &[Extern::Func(next)])?;
+/// let run = instance.get_export(&mut store, "run").and_then(Extern::into_func).expect("a function");
+/// assert_eq!(run.typed::<(), i32>(&store)?.call(&mut store, ())?, 42);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum Extern {
@@ -96,6 +114,18 @@ impl Extern {
 }
 
 /// An export of an instance.
+///
+/// ```
+/// use legato::{Engine, Export, Instance, Module, Store};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(&engine, r#"(module (memory (export "memory") 1) (func (export "run")))"#)?;
+/// let mut store = Store::new(&engine, ());
+/// let instance = Instance::new(&mut store, &module, &[])?;
+/// let functions = instance.exports(&mut store).filter(|export| export.clone().into_func().is_some());
+/// assert_eq!(functions.map(|export| export.name()).collect::<Vec<_>>(), ["run"]);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Export<'instance> {
     name: &'instance str,

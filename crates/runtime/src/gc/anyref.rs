@@ -25,6 +25,20 @@ use crate::{
 pub enum AnyRef {}
 
 /// The type of references that can be compared by identity (`eqref`): structs, arrays, 31-bit integers.
+///
+/// ```
+/// use legato::{Engine, ExternRef, AnyRef, I31, Rooted, Store};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let five = AnyRef::from_i31(&mut store, I31::wrapping_u32(5));
+/// let six = AnyRef::from_i31(&mut store, I31::wrapping_u32(6));
+/// let [Some(five), Some(six)] = [five.as_eqref(&store)?, six.as_eqref(&store)?] else { unreachable!() };
+/// assert!(!Rooted::ref_eq(&store, &five, &six)?);
+/// // A value of the host has no identity in the program.
+/// let host = ExternRef::new(&mut store, "a value")?;
+/// assert!(AnyRef::convert_extern(&store, host)?.as_eqref(&store)?.is_none());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum EqRef {}
 

@@ -32,6 +32,19 @@ impl Sealed for ArrayRef {}
 impl GcRef for ArrayRef {}
 
 /// An array type that is ready for allocation.
+///
+/// ```
+/// use legato::{ArrayRef, ArrayRefPre, ArrayType, Engine, FieldType, Mutability, Store, Val, ValType};
+///
+/// let engine = Engine::default();
+/// let mut store = Store::new(&engine, ());
+/// let numbers = ArrayType::new(&engine, FieldType::new(Mutability::Var, ValType::I64.into()));
+/// let allocator = ArrayRefPre::new(&store, numbers);
+/// let zeros = ArrayRef::new(&mut store, &allocator, &Val::I64(0), 1000)?;
+/// let primes = ArrayRef::new_fixed(&mut store, &allocator, &[2, 3, 5, 7].map(Val::I64))?;
+/// assert_eq!((zeros.len(&store)?, primes.len(&store)?), (1000, 4));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ArrayRefPre {
     ty: ArrayType,

@@ -10,6 +10,30 @@ use crate::{AsContext, AsContextMut, GcRef, Rooted, Tag, Val};
 use legato_compiler::module as wasm;
 
 /// The type of references to exceptions (`exnref`).
+///
+/// ```
+/// use legato::{Engine, ExnRef, FuncType, Instance, Module, Store, Tag, TagType, Val, ValType};
+///
+/// let engine = Engine::default();
+/// let module = Module::new(
+///     &engine,
+///     r#"(module
+///         (import "host" "error" (tag $error (param i32)))
+///         (func (export "fail") (throw $error (i32.const 7))))"#,
+/// )?;
+/// let mut store = Store::new(&engine, ());
+/// let tag = Tag::new(&mut store, &TagType::new(FuncType::new(&engine, [ValType::I32], [])))?;
+/// let instance = Instance::new(&mut store, &module, &[tag.into()])?;
+/// assert!(instance.get_typed_func::<(), ()>(&mut store, "fail")?.call(&mut store, ()).is_err());
+/// let thrown = store.take_pending_exception().expect("an exception");
+/// assert!(Tag::eq(&thrown.tag(&store)?, &tag, &store));
+/// assert_eq!(thrown.field(&mut store, 0)?.i32(), Some(7));
+///
+/// // The host makes exceptions, too: `Caller::throw` throws them.
+/// let made = ExnRef::new(&mut store, &tag, &[Val::I32(8)])?;
+/// assert_eq!(made.fields(&mut store)?.len(), 1);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum ExnRef {}
 

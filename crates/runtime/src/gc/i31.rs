@@ -1,6 +1,14 @@
 //! 31-bit integers.
 
 /// A 31-bit integer, the value of an `i31ref`.
+///
+/// ```
+/// use legato::I31;
+///
+/// assert_eq!(I31::new_i32(-5).map(|value| value.get_i32()), Some(-5));
+/// assert_eq!(I31::new_i32(1 << 30), None);
+/// assert_eq!(I31::wrapping_i32(-1).get_u32(), 0x7fff_ffff);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct I31(u32);
 

@@ -32,6 +32,22 @@ impl Sealed for StructRef {}
 impl GcRef for StructRef {}
 
 /// A struct type that is ready for allocation.
+///
+/// ```
+/// use legato::{Engine, FieldType, Mutability, Store, StructRef, StructRefPre, StructType, Val, ValType};
+///
+/// let engine = Engine::default();
+/// let mut store = Store::new(&engine, ());
+/// let field = FieldType::new(Mutability::Const, ValType::I32.into());
+/// let allocator = StructRefPre::new(&store, StructType::new(&engine, [field])?);
+/// for number in 0..1000 {
+///     let object = StructRef::new(&mut store, &allocator, &[Val::I32(number)])?;
+///     assert_eq!(object.field(&mut store, 0)?.i32(), Some(number));
+/// }
+/// // A value for each field.
+/// assert!(StructRef::new(&mut store, &allocator, &[]).is_err());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StructRefPre {
     ty: StructType,

@@ -24,6 +24,20 @@ pub trait AsContext {
 }
 
 /// What can be used as an exclusive store.
+///
+/// ```
+/// use legato::{AsContextMut, Engine, ExternRef, Rooted, Store};
+///
+/// // Takes `&mut Store`, `StoreContextMut`, and the `Caller` that a host function gets.
+/// fn greeting(store: impl AsContextMut) -> anyhow::Result<Rooted<ExternRef>> {
+///     ExternRef::new(store, "hello")
+/// }
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let value = greeting(&mut store)?;
+/// assert_eq!(value.data(&store)?.and_then(|data| data.downcast_ref()), Some(&"hello"));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub trait AsContextMut: AsContext {
     /// Borrows the store.
     fn as_context_mut(&mut self) -> StoreContextMut<'_, Self::Data>;

@@ -73,6 +73,15 @@ impl From<ValType> for StorageType {
 }
 
 /// The type of a struct's field or of an array's elements.
+///
+/// ```
+/// use legato::{FieldType, Mutability, StorageType, ValType};
+///
+/// let packed = FieldType::new(Mutability::Var, StorageType::I16);
+/// let reference = FieldType::new(Mutability::Const, ValType::EXTERNREF.into());
+/// assert!(packed.element_type().as_val_type().is_none());
+/// assert_eq!(reference.mutability(), Mutability::Const);
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FieldType {
     mutability: Mutability,
@@ -183,10 +192,41 @@ macro_rules! registered {
 
 registered! {
     /// A function type.
+    ///
+    /// ```
+    /// use legato::{Engine, FuncType, ValType};
+    ///
+    /// let engine = Engine::default();
+    /// let ty = FuncType::new(&engine, [ValType::I32, ValType::F64], [ValType::I64]);
+    /// assert_eq!(ty.to_string(), "(func (param i32 f64) (result i64))");
+    /// assert_eq!(ty, FuncType::new(&engine, [ValType::I32, ValType::F64], [ValType::I64]));
+    /// ```
     FuncType ConcreteFunc;
     /// A struct type.
+    ///
+    /// ```
+    /// use legato::{Engine, FieldType, Finality, Mutability, StructType, ValType};
+    ///
+    /// let engine = Engine::default();
+    /// let field = |ty: ValType| FieldType::new(Mutability::Const, ty.into());
+    /// let point = [field(ValType::F64), field(ValType::F64)];
+    /// let above = StructType::with_finality_and_supertype(&engine, Finality::NonFinal, None, point.clone())?;
+    /// // A subtype begins with the fields of the type above it.
+    /// let coloured = point.into_iter().chain([field(ValType::I32)]);
+    /// let below = StructType::with_finality_and_supertype(&engine, Finality::Final, Some(&above), coloured)?;
+    /// assert!(below.matches(&above) && !above.matches(&below));
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     StructType ConcreteStruct;
     /// An array type.
+    ///
+    /// ```
+    /// use legato::{ArrayType, Engine, FieldType, Mutability, StorageType, ValType};
+    ///
+    /// let bytes = ArrayType::new(&Engine::default(), FieldType::new(Mutability::Var, StorageType::I8));
+    /// assert_eq!(bytes.element_type(), StorageType::I8);
+    /// assert_eq!(bytes.element_type().unpack(), ValType::I32);
+    /// ```
     ArrayType ConcreteArray;
 }
 

@@ -18,6 +18,16 @@ pub enum Mutability {
 }
 
 /// A global's type.
+///
+/// ```
+/// use legato::{Engine, Global, GlobalType, Mutability, Store, Val, ValType};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let global = Global::new(&mut store, GlobalType::new(ValType::I32, Mutability::Var), Val::I32(1))?;
+/// global.set(&mut store, Val::I32(2))?;
+/// assert_eq!(global.ty(&store).content(), &ValType::I32);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GlobalType {
     content: ValType,
@@ -51,6 +61,13 @@ impl GlobalType {
 }
 
 /// A table's type.
+///
+/// ```
+/// use legato::{RefType, TableType};
+///
+/// let ty = TableType::new(RefType::FUNCREF, 10, Some(100));
+/// assert_eq!((ty.minimum(), ty.maximum(), ty.is_64()), (10, Some(100), false));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TableType {
     element: RefType,
@@ -110,6 +127,15 @@ impl TableType {
 }
 
 /// A memory's type.
+///
+/// ```
+/// use legato::{Engine, Memory, MemoryType, Store};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let memory = Memory::new(&mut store, MemoryType::new(1, Some(4)))?;
+/// assert_eq!(memory.data_size(&store) as u64, memory.ty(&store).page_size());
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryType {
     ty: wasm::MemoryType,
@@ -157,6 +183,16 @@ impl MemoryType {
 }
 
 /// A tag's type.
+///
+/// ```
+/// use legato::{Engine, FuncType, Store, Tag, TagType, ValType};
+///
+/// let engine = Engine::default();
+/// let ty = TagType::new(FuncType::new(&engine, [ValType::I32, ValType::EXTERNREF], []));
+/// let tag = Tag::new(&mut Store::new(&engine, ()), &ty)?;
+/// assert_eq!(ty.ty().params().len(), 2);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TagType {
     ty: FuncType,
@@ -310,6 +346,16 @@ impl fmt::Display for ExternType {
 }
 
 /// An import of a module.
+///
+/// ```
+/// use legato::{Engine, Module};
+///
+/// let module = Module::new(&Engine::default(), r#"(module (import "host" "log" (func (param i32))))"#)?;
+/// let import = module.imports().next().expect("an import");
+/// assert_eq!((import.module(), import.name()), ("host", "log"));
+/// assert_eq!(import.ty().func().map(|ty| ty.params().len()), Some(1));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ImportType<'module> {
     pub(crate) module: &'module str,
@@ -335,6 +381,16 @@ impl<'module> ImportType<'module> {
 }
 
 /// An export of a module.
+///
+/// ```
+/// use legato::{Engine, ExternType, Module};
+///
+/// let module = Module::new(&Engine::default(), r#"(module (memory (export "memory") 1))"#)?;
+/// let export = module.exports().next().expect("an export");
+/// assert_eq!(export.name(), "memory");
+/// assert!(matches!(export.ty(), ExternType::Memory(memory) if memory.minimum() == 1));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ExportType<'module> {
     pub(crate) name: &'module str,

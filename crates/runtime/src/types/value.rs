@@ -10,6 +10,16 @@ use crate::Engine;
 use crate::types::{ArrayType, FuncType, StructType};
 
 /// The type of a value.
+///
+/// ```
+/// use legato::{HeapType, RefType, ValType};
+///
+/// let struct_or_null = ValType::Ref(RefType::STRUCTREF);
+/// assert!(struct_or_null.matches(&ValType::ANYREF));
+/// let never_null = ValType::Ref(RefType::new(false, HeapType::Struct));
+/// assert!(never_null.matches(&struct_or_null) && !struct_or_null.matches(&never_null));
+/// assert!(never_null.default_value().is_none());
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum ValType {
     /// 32-bit integer.
@@ -129,6 +139,14 @@ impl fmt::Debug for ValType {
 }
 
 /// The type of a reference.
+///
+/// ```
+/// use legato::{HeapType, RefType};
+///
+/// let ty = RefType::new(false, HeapType::I31);
+/// assert_eq!(ty.to_string(), "(ref i31)");
+/// assert!(ty.matches(&RefType::EQREF));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RefType {
     nullable: bool,
@@ -201,6 +219,14 @@ impl fmt::Debug for RefType {
 }
 
 /// What a reference refers to.
+///
+/// ```
+/// use legato::HeapType;
+///
+/// assert!(HeapType::Struct.matches(&HeapType::Eq) && HeapType::Eq.matches(&HeapType::Any));
+/// assert!(!HeapType::Extern.matches(&HeapType::Any));
+/// assert!(HeapType::None.matches(&HeapType::Array));
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum HeapType {
     /// Host values and externalised ones.

@@ -8,6 +8,19 @@ use crate::store::StoreOpaque;
 use crate::{AnyRef, AsContext, ExnRef, ExternRef, Func, HeapType, RefType, Rooted};
 
 /// A reference of any type, or the null of its hierarchy.
+///
+/// ```
+/// use legato::{Engine, ExternRef, HeapType, Ref, RefType, Store, Table, TableType};
+///
+/// let mut store = Store::new(&Engine::default(), ());
+/// let table = Table::new(&mut store, TableType::new(RefType::EXTERNREF, 2, None), Ref::null(&HeapType::Extern))?;
+/// let value = ExternRef::new(&mut store, 42_u64)?;
+/// table.set(&mut store, 1, Ref::Extern(Some(value)))?;
+/// let Some(Ref::Extern(Some(found))) = table.get(&mut store, 1) else { unreachable!() };
+/// assert_eq!(found.data(&store)?.and_then(|data| data.downcast_ref::<u64>()), Some(&42));
+/// assert!(table.get(&mut store, 0).is_some_and(|first| first.is_null()));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Ref {
     /// A function.
