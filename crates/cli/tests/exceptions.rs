@@ -30,10 +30,10 @@ fn any_exception_tells_its_tag_and_payload_and_where() {
         (func $outer (export "_start") (call $thrower))
         (func (export "other") (throw $named (i32.const -1) (f64.const 2.5) (struct.new $pair (i32.const 1))))
         (func (export "empty") (throw $named (i32.const 0) (f64.const 0) (ref.null $pair))))"#;
-    lab.run(&[], text, &[]).expect(134, "", &["uncaught exception: tag(5)", "thrower"]);
+    lab.run(&[], text, &[]).expect(134, "", &["uncaught exception: plain(5)", "thrower"]);
     lab.run(&["--invoke", "other"], text, &[]).expect(134, "", &["uncaught exception: broken(-1, 2.5, (ref", "struct"]);
     lab.run(&["--invoke", "empty"], text, &[]).expect(134, "", &["uncaught exception: broken(0, 0, null)"]);
-    let start = "(module (tag $t) (func $begin (throw $t)) (start $begin))";
+    let start = "(module (tag) (func $begin (throw 0)) (start $begin))";
     lab.run(&[], start, &[]).expect(134, "", &["uncaught exception: tag()", "begin"]);
 }
 
@@ -108,7 +108,7 @@ fn kotlin(rtti: &str, body: &str, method: &str) -> String {
 fn what_only_resembles_kotlin_falls_back_to_the_tag() {
     let method = "(ref.func $said)";
     assert_eq!(kotlin("$rtti", "", method), "legato: uncaught exception: AB\n  caused by: CD\n  caused by: EF");
-    let fallback = "legato: uncaught exception: tag(";
+    let fallback = "legato: uncaught exception: thrown(";
     // No method, one that traps, throws, returns nothing or never ends a string; another type in the class's place.
     assert!(kotlin("$rtti", "", "(ref.null $to_string)").starts_with(fallback));
     assert!(kotlin("$rtti", "unreachable", method).starts_with(fallback));

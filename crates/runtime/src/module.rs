@@ -7,13 +7,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use legato_compiler::abi::ContextLayout;
 use legato_compiler::artifact::CompiledModule;
-use legato_compiler::module::{ExportKind, ModuleInfo};
+use legato_compiler::module::HeapType::Concrete;
+use legato_compiler::module::{ExportKind, ModuleInfo, TypeIndex};
 use legato_heap::TypeId;
 use rustc_hash::FxHashMap;
 
 use crate::cache::{Cache, Key};
 use crate::vm::{CodeImage, KeptCode, Observers};
-use crate::{Compilation, Engine, ExportType, ExternType, ImportType, serialize};
+use crate::{Compilation, Engine, ExportType, ExternType, HeapType, ImportType, serialize};
 
 /// A compiled module. Cheap to clone.
 ///
@@ -184,6 +185,17 @@ impl Module {
     /// The module's name, from the name section.
     pub fn name(&self) -> Option<&str> {
         self.info().names.module.as_deref()
+    }
+
+    /// The name of a type that the module declares, from the name section. `None` where that has none, or more than one
+    /// for types that are equal.
+    pub fn type_name(&self, ty: &HeapType) -> Option<&str> {
+        ty.check_engine(self.engine()).ok()?;
+        let Concrete(TypeIndex(id)) = ty.to_engine() else { return None };
+        let names = self.type_ids().iter().zip(&self.info().names.types);
+        let mut names = names.filter(|&(&of, name)| of.0 == id && !name.is_empty()).map(|(_, name)| name.as_str());
+        let name = names.next()?;
+        names.all(|other| other == name).then_some(name)
     }
 
     /// Its imports, in order.

@@ -27,10 +27,12 @@ pub fn exception_message(
 }
 
 /// What a Java exception that left the program says: class and message, as `toString` would. Where the program does not
-/// keep the names of classes, because nothing in it asks for one, the message alone; `None` if there is neither.
+/// keep the names of classes, because nothing in it asks for one, the class is that of the name section, which TeaVM
+/// writes unless it obfuscates; without one, the message stands alone. `None` if there is neither.
 pub fn exception_text(mut store: impl AsContextMut, instance: &Instance, exception: Rooted<ExnRef>) -> Option<String> {
     let message = exception_message(&mut store, instance, exception);
-    match (class_name(&mut store, instance, exception), message) {
+    let name = class_name(&mut store, instance, exception).or_else(|| type_name(&mut store, instance, exception));
+    match (name, message) {
         (Some(name), Some(message)) => Some(format!("{name}: {message}")),
         (name, message) => name.or(message),
     }
@@ -48,6 +50,13 @@ fn class_name(store: &mut impl AsContextMut, instance: &Instance, exception: Roo
         Val::AnyRef(Some(name)) => characters(store, name, DEPTH),
         _ => None,
     }
+}
+
+/// The name of the exception's type in the name section.
+fn type_name(store: &mut impl AsContextMut, instance: &Instance, exception: Rooted<ExnRef>) -> Option<String> {
+    let Val::AnyRef(Some(object)) = exception.field(&mut *store, 0).ok()? else { return None };
+    let ty = object.ty(&*store).ok()?;
+    instance.module(store.as_context()).type_name(&ty).map(str::to_string)
 }
 
 /// The object that a structure's first field refers to.

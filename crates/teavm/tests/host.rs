@@ -264,35 +264,44 @@ fn weak_references_give_back_a_target_that_lives() {
     assert_eq!(program.call("null", &[]).unwrap().i32(), Some(1));
 }
 
-#[test]
-fn uncaught_exceptions_have_a_message() {
-    let mut program = start(
-        r#"(module
-          (type $units (array (mut i16)))
-          (type $object (sub (struct (field (mut eqref)) (field (mut eqref)))))
-          (type $chars (sub $object (struct (field (mut eqref)) (field (mut eqref)) (field (ref $units)))))
-          (type $string (sub $object (struct (field (mut eqref)) (field (mut eqref)) (field (ref null $chars)) (field i32))))
-          (type $throwable (sub $object (struct (field (mut eqref)) (field (mut eqref)) (field (ref null $string)))))
-          (import "teavmMemory" "notifyHeapResized" (func))
-          (tag $java (param (ref null $throwable)))
-          (func (export "run")
-            (throw $java (struct.new $throwable (ref.null eq) (ref.null eq)
-              (struct.new $string (ref.null eq) (ref.null eq)
-                (struct.new $chars (ref.null eq) (ref.null eq)
-                  (array.new_fixed $units 3 (i32.const 111) (i32.const 0xf6) (i32.const 33)))
-                (i32.const 0)))))
-          (func (export "teavm.exceptionMessage") (param (ref null $throwable)) (result (ref null $string))
-            (struct.get $throwable 2 (local.get 0))))"#,
-    )
-    .unwrap();
+/// A program that throws; beside the exception's type there is `MORE`.
+const THROWS: &str = r#"(module
+    (type $units (array (mut i16)))
+    (type $object (sub (struct (field (mut eqref)) (field (mut eqref)))))
+    (type $chars (sub $object (struct (field (mut eqref)) (field (mut eqref)) (field (ref $units)))))
+    (type $string (sub $object (struct (field (mut eqref)) (field (mut eqref)) (field (ref null $chars)) (field i32))))
+    (type $java.lang.Oops (sub $object (struct (field (mut eqref)) (field (mut eqref)) (field (ref null $string)))))
+    MORE
+    (import "teavmMemory" "notifyHeapResized" (func))
+    (tag $java (param (ref null $java.lang.Oops)))
+    (func (export "run")
+      (throw $java (struct.new $java.lang.Oops (ref.null eq) (ref.null eq)
+        (struct.new $string (ref.null eq) (ref.null eq)
+          (struct.new $chars (ref.null eq) (ref.null eq)
+            (array.new_fixed $units 3 (i32.const 111) (i32.const 0xf6) (i32.const 33)))
+          (i32.const 0)))))
+    (func (export "teavm.exceptionMessage") (param (ref null $java.lang.Oops)) (result (ref null $string))
+      (struct.get $java.lang.Oops 2 (local.get 0))))"#;
+
+/// Its message, and all that it says.
+fn thrown(more: &str) -> [Option<String>; 2] {
+    let mut program = start(&THROWS.replace("MORE", more)).unwrap();
     let error = program.call("run", &[]).unwrap_err();
     assert!(error.downcast_ref::<legato::ThrownException>().is_some(), "{error:?}");
     let exception = program.store.take_pending_exception().unwrap();
     let message = legato_teavm::exception_message(&mut program.store, &program.instance, exception);
-    assert_eq!(message.as_deref(), Some("oö!"));
-    // The object tells no class.
-    let text = legato_teavm::exception_text(&mut program.store, &program.instance, exception);
-    assert_eq!(text.as_deref(), Some("oö!"));
+    [message, legato_teavm::exception_text(&mut program.store, &program.instance, exception)]
+}
+
+#[test]
+fn uncaught_exceptions_have_a_message_and_a_class() {
+    // The object tells no class, but its type has a name.
+    let [message, text] = thrown("").map(Option::unwrap);
+    assert_eq!((message.as_str(), text.as_str()), ("oö!", "java.lang.Oops: oö!"));
+    // An equal type has another name.
+    let equal = "(type $java.lang.Other
+        (sub $object (struct (field (mut eqref)) (field (mut eqref)) (field (ref null $string)))))";
+    assert_eq!(thrown(equal)[1].as_deref(), Some("oö!"));
 }
 
 #[test]

@@ -51,7 +51,8 @@ fn text(store: &mut Store<Host>, instance: Option<&Instance>, exception: Rooted<
         }
     }
     let tag = exception.tag(&*store).ok()?;
-    let name = instance.and_then(|instance| exported_name(store, instance, &tag));
+    let exported = instance.and_then(|instance| exported_name(store, instance, &tag));
+    let name = exported.or_else(|| tag.name(&*store).map(str::to_string));
     let payload = exception.fields(&mut *store).ok()?;
     let payload: Vec<_> = payload.iter().map(|value| invoke::show(&*store, value)).collect();
     Some(format!("{}({})", name.unwrap_or_else(|| "tag".into()), payload.join(", ")))

@@ -370,8 +370,12 @@ pub enum ElementItems {
 pub struct Names {
     /// The module's name.
     pub module: Option<String>,
-    /// Function names by index; empty where unknown.
+    /// Function names by index; empty where unknown, as in the others.
     pub functions: Vec<String>,
+    /// Names of types by index.
+    pub types: Vec<String>,
+    /// Names of tags by index.
+    pub tags: Vec<String>,
 }
 
 /// A module's declarations.

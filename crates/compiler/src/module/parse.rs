@@ -280,7 +280,7 @@ impl<'a> Builder<'a> {
         self.info.types = self.types.types;
         self.info.canonical_types = self.types.canonical;
         if let Some(data) = self.name_section {
-            self.info.names = read_names(data, self.info.functions.len());
+            self.info.names = read_names(data, &self.info);
         }
         number_func_refs(&mut self.info);
         ParsedModule { info: self.info, bodies: self.bodies }

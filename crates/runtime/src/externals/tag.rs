@@ -4,12 +4,23 @@ use anyhow::{Result, ensure};
 use legato_heap::TypeId;
 
 use crate::externals::handle;
-use crate::store::{StoreOpaque, StoredTag};
+use crate::store::{InstanceData, StoreOpaque, StoredTag};
 use crate::types::FuncType;
-use crate::{AsContext, AsContextMut, TagType};
+use crate::{AsContext, AsContextMut, StoreContext, TagType};
 
 handle! {
     /// A tag of a store.
+    ///
+    /// ```
+    /// use legato::{Engine, ExnRef, FuncType, Store, Tag, TagType, Val, ValType};
+    ///
+    /// let engine = Engine::default();
+    /// let mut store = Store::new(&engine, ());
+    /// let tag = Tag::new(&mut store, &TagType::new(FuncType::new(&engine, [ValType::I32], [])))?;
+    /// let exception = ExnRef::new(&mut store, &tag, &[Val::I32(404)])?;
+    /// assert!(Tag::eq(&exception.tag(&store)?, &tag, &store));
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
     Tag "tag";
 }
 
@@ -36,6 +47,20 @@ impl Tag {
         let opaque = &store.0.opaque;
         let stored = opaque.state.tags[self.own(opaque) as usize];
         TagType::new(FuncType::from_id(&opaque.engine, stored.ty))
+    }
+
+    /// Its name in the name section of a module that has been instantiated with it, of the first such that names it.
+    ///
+    /// # Panics
+    /// If the store is another than the tag's.
+    pub fn name<'a, T: 'static>(&self, store: impl Into<StoreContext<'a, T>>) -> Option<&'a str> {
+        let opaque = &store.into().0.opaque;
+        let id = self.own(opaque);
+        let names_in = |instance: &'a InstanceData| {
+            let names = instance.tags.iter().zip(&instance.module.info().names.tags);
+            names.filter(move |&(&tag, name)| tag == id && !name.is_empty()).map(|(_, name)| name.as_str())
+        };
+        opaque.state.instances.iter().flat_map(names_in).next()
     }
 
     /// Whether two handles are one tag.

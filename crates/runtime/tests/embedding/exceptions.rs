@@ -4,7 +4,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use legato::{
-    AsContextMut, Caller, Engine, ExnRef, Instance, Linker, Module, Result, Rooted, Store, ThrownException, Trap,
+    AnyRef, AsContextMut, Caller, Engine, ExnRef, HeapType, Instance, Linker, Module, Result, Rooted, Store,
+    ThrownException, Trap,
 };
 
 use crate::engine;
@@ -248,5 +249,44 @@ fn exceptions_unwind_to_the_handler_of_their_tag() -> Result<()> {
         }
         store.verify_heap()?;
     }
+    Ok(())
+}
+
+#[test]
+fn tags_and_types_have_the_names_of_the_name_section() -> Result<()> {
+    let engine = Engine::default();
+    let module = Module::new(
+        &engine,
+        r#"(module
+            (type $point (struct (field i32)))
+            (type $one (struct (field i64)))
+            (type $two (struct (field i64)))
+            (type (struct (field f32)))
+            (tag $first) (tag $second (export "second")) (tag (export "third"))
+            (func (export "make") (param i32) (result anyref)
+                (if (i32.eq (local.get 0) (i32.const 0)) (then (return (struct.new_default $point))))
+                (if (i32.eq (local.get 0) (i32.const 1)) (then (return (struct.new_default $two))))
+                (struct.new_default 3)))"#,
+    )?;
+    let mut store = Store::new(&engine, ());
+    let instance = Instance::new(&mut store, &module, &[])?;
+    let tags = ["second", "third"].map(|name| instance.get_tag(&mut store, name).unwrap());
+    assert_eq!(tags.map(|tag| tag.name(&store)), [Some("second"), None]);
+    // Known by the module that exports it, though another imports it without a name, or with another.
+    let importer = Module::new(&engine, r#"(module (import "" "" (tag $other)) (import "" "" (tag)))"#)?;
+    Instance::new(&mut store, &importer, &[tags[1].into(), tags[0].into()])?;
+    assert_eq!(tags.map(|tag| tag.name(&store)), [Some("second"), Some("other")]);
+
+    let make = instance.get_typed_func::<i32, Option<Rooted<AnyRef>>>(&mut store, "make")?;
+    let mut name = |which| -> Result<_> {
+        let ty = make.call(&mut store, which)?.expect("an object").ty(&store)?;
+        assert!(
+            Module::new(&Engine::default(), "(module (type $point (struct (field i32))))")?.type_name(&ty).is_none()
+        );
+        Ok(module.type_name(&ty))
+    };
+    // Two names for one type are none.
+    assert_eq!([name(0)?, name(1)?, name(2)?], [Some("point"), None, None]);
+    assert_eq!(module.type_name(&HeapType::Any), None);
     Ok(())
 }
