@@ -10,7 +10,7 @@ const OBJECTS: i32 = 12;
 
 /// What writes to the struct `$s` and the arrays of the number `$i`: once for each way of writing. `$v` is another
 /// number each time.
-const STORES: [(&str, &str); 16] = [
+const STORES: [(&str, &str); 20] = [
     ("a field of 8 bits", "(struct.set $s 0 (local.get $s) (local.get $v))"),
     ("a field of 16 bits", "(struct.set $s 1 (local.get $s) (local.get $v))"),
     ("an i32 field", "(struct.set $s 2 (local.get $s) (local.get $v))"),
@@ -19,9 +19,21 @@ const STORES: [(&str, &str); 16] = [
     ("an f64 field", "(struct.set $s 5 (local.get $s) (f64.convert_i32_u (local.get $v)))"),
     ("a reference field", "(struct.set $s 6 (local.get $s) (ref.i31 (local.get $v)))"),
     ("bytes", "(array.set $b (local.get $b) (local.get $at) (local.get $v))"),
+    ("halves", "(array.set $h (local.get $h) (local.get $at) (local.get $v))"),
     ("words", "(array.set $w (local.get $w) (local.get $at) (local.get $v))"),
+    ("long words", "(array.set $q (local.get $q) (local.get $at) (i64.extend_i32_u (local.get $v)))"),
+    ("floats", "(array.set $f (local.get $f) (local.get $at) (f32.convert_i32_u (local.get $v)))"),
     ("doubles", "(array.set $d (local.get $d) (local.get $at) (f64.convert_i32_u (local.get $v)))"),
     ("references", "(array.set $r (local.get $r) (local.get $at) (ref.i31 (local.get $v)))"),
+    (
+        "two words in each turn of a loop",
+        "(local.set $j (i32.const 0))
+         (loop $on
+           (array.set $w (local.get $w) (local.get $j) (local.get $v))
+           (array.set $w (local.get $w) (i32.add (local.get $j) (i32.const 1)) (i32.sub (i32.const 0) (local.get $v)))
+           (local.set $j (i32.add (local.get $j) (i32.const 2)))
+           (br_if $on (i32.lt_u (local.get $j) (i32.sub (array.len (local.get $w)) (i32.const 1)))))",
+    ),
     (
         "filled",
         "(array.fill $w (local.get $w) (local.get $at) (local.get $v) (i32.const 3))
@@ -63,7 +75,8 @@ fn program(store: &str) -> String {
         r#"(module
         (type $s (struct (field (mut i8)) (field (mut i16)) (field (mut i32)) (field (mut i64)) (field (mut f32))
                          (field (mut f64)) (field (mut (ref null eq)))))
-        (type $b (array (mut i8))) (type $w (array (mut i32)))
+        (type $b (array (mut i8))) (type $h (array (mut i16))) (type $w (array (mut i32))) (type $q (array (mut i64)))
+        (type $f (array (mut f32)))
         (type $d (array (mut f64))) (type $r (array (mut (ref null eq))))
         (type $all (array (mut (ref null eq))))
         (data $bytes "abcdefghijklmnop")
@@ -86,6 +99,9 @@ fn program(store: &str) -> String {
             (call $put (i32.const 3) (local.get $i) (array.new_default $d (local.get $length)))
             (call $put (i32.const 4) (local.get $i) (array.new_default $r (local.get $length)))
             (call $put (i32.const 5) (local.get $i) (array.new_default $w (local.get $length)))
+            (call $put (i32.const 6) (local.get $i) (array.new_default $h (local.get $length)))
+            (call $put (i32.const 7) (local.get $i) (array.new_default $q (local.get $length)))
+            (call $put (i32.const 8) (local.get $i) (array.new_default $f (local.get $length)))
             (local.set $i (i32.add (local.get $i) (i32.const 1)))
             (br_if $each (i32.lt_u (local.get $i) (i32.const {OBJECTS})))))
         ;; A unit of a cycle each.
@@ -96,7 +112,8 @@ fn program(store: &str) -> String {
             (br_if $on (local.get $count))))
         (func (export "store") (param $v i32) (param $at i32) (local $i i32)
           (local $s (ref null $s)) (local $b (ref null $b)) (local $w (ref null $w)) (local $d (ref null $d))
-          (local $r (ref null $r)) (local $other (ref null $w))
+          (local $r (ref null $r)) (local $other (ref null $w)) (local $h (ref null $h)) (local $q (ref null $q))
+          (local $f (ref null $f)) (local $j i32)
           (loop $each
             (local.set $s (ref.cast (ref $s) (call $get (i32.const 0) (local.get $i))))
             (local.set $b (ref.cast (ref $b) (call $get (i32.const 1) (local.get $i))))
@@ -104,10 +121,13 @@ fn program(store: &str) -> String {
             (local.set $d (ref.cast (ref $d) (call $get (i32.const 3) (local.get $i))))
             (local.set $r (ref.cast (ref $r) (call $get (i32.const 4) (local.get $i))))
             (local.set $other (ref.cast (ref $w) (call $get (i32.const 5) (local.get $i))))
+            (local.set $h (ref.cast (ref $h) (call $get (i32.const 6) (local.get $i))))
+            (local.set $q (ref.cast (ref $q) (call $get (i32.const 7) (local.get $i))))
+            (local.set $f (ref.cast (ref $f) (call $get (i32.const 8) (local.get $i))))
             {store}
             (local.set $i (i32.add (local.get $i) (i32.const 1)))
             (br_if $each (i32.lt_u (local.get $i) (i32.const {OBJECTS}))))))"#,
-        6 * OBJECTS
+        9 * OBJECTS
     )
 }
 
