@@ -63,6 +63,46 @@ fn trees_survive_collections() {
     check(text, &[6], &[63 + 7 * 10]);
 }
 
+/// Immutable globals are read behind the allocation that they are for, mutable ones before.
+#[test]
+fn globals_become_elements() {
+    let text = "(module
+        (type $box (struct (field i32)))
+        (type $row (array (mut (ref null $box))))
+        (global $a (ref $box) (struct.new $box (i32.const 0)))
+        (global $b (ref $box) (struct.new $box (i32.const 0)))
+        (global $m (mut (ref null $box)) (ref.null $box))
+        (func (export \"make\") (param i32) (global.set $m (struct.new $box (local.get 0))))
+        (func (export \"sum\") (param $rounds i32) (result i32)
+          (local $row (ref null $row)) (local $i i32) (local $sum i32)
+          (loop $more
+            (local.set $row (array.new_fixed $row 4
+              (global.get $a)
+              (global.get $m)
+              (block (result (ref null $box))
+                (global.set $m (struct.new $box (local.get $i)))
+                (global.get $a))
+              (global.get $b)))
+            (local.set $sum (i32.add (local.get $sum) (i32.add
+              (i32.add (struct.get $box 0 (array.get $row (local.get $row) (i32.const 0)))
+                       (struct.get $box 0 (array.get $row (local.get $row) (i32.const 1))))
+              (i32.add (struct.get $box 0 (array.get $row (local.get $row) (i32.const 2)))
+                       (struct.get $box 0 (array.get $row (local.get $row) (i32.const 3)))))))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $more (i32.lt_u (local.get $i) (local.get $rounds))))
+          (local.get $sum)))";
+    for (name, plan) in all_plans() {
+        let mut instance = Instance::new(text, plan, Polls::Always);
+        // What the runtime would do for the immutable ones.
+        for (global, value) in [(0, 3), (1, 5), (2, 7)] {
+            instance.call(0, &[value], 0).unwrap();
+            with_world(|world| world.set_global(global, world.global(2)));
+        }
+        // Each round sees what the one before has set.
+        assert_eq!(instance.call(1, &[20], 1).unwrap(), [20 * (3 + 3 + 5) + 7 + (0..19).sum::<i32>()], "{name}");
+    }
+}
+
 /// Arrays of arrays, casts, a reference carried round a loop, references that live across cold safepoints only.
 #[test]
 fn arrays_and_casts_survive_collections() {

@@ -173,6 +173,23 @@ fn calls() {
 }
 
 /// `array.new_default` and `array.new` of a length known at run time only.
+/// Immutable globals are read behind the allocation, once for each element, and take no slots; one that is used
+/// otherwise too, and a mutable one, are read before it.
+#[test]
+fn array_of_globals() {
+    let mut module = module();
+    let array = module.add_array(StorageType::Value(concrete(0)));
+    let [first, second, third] = [0, 1, 2].map(GlobalIndex);
+    for mutable in [false, false, true] {
+        module.info.globals.push(GlobalType { value: concrete(0), mutable });
+    }
+    let mut build = start(&mut module, &[], &[concrete(array.0), concrete(0)]);
+    let [first, second, third] = [first, second, third].map(|global| build.op(Op::GlobalGet(global), &[], concrete(0)));
+    let elements = [first, second, first, third];
+    let object = build.op(Op::ArrayNewFixed(array), &elements, concrete(array.0));
+    check("array_of_globals", &module, &build.returns(&[object, second]));
+}
+
 #[test]
 fn array_allocation() {
     let mut module = module();

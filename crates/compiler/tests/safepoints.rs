@@ -30,7 +30,7 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
 /// references, and a reference `$r`.
-const USES: [(&str, &str); 54] = [
+const USES: [(&str, &str); 56] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),
@@ -63,6 +63,11 @@ const USES: [(&str, &str); 54] = [
         "array.new_fixed, twice",
         "(call $keep (array.new_fixed $v 2 (array.new_fixed $v 1 (local.get $r)) (local.get $r)))",
     ),
+    (
+        "array.new_fixed of a global",
+        "(local.set $w (array.new_fixed $v 3 (global.get $constant) (local.get $r) (global.get $constant)))",
+    ),
+    ("struct.new of a global", "(local.set $o (struct.new $s (global.get $constant) (i32.const 1)))"),
     ("array.new_data", "(local.set $m (array.new_data $b $bytes (i32.const 0) (i32.const 4)))"),
     ("array.new_elem", "(local.set $w (array.new_elem $v $items (i32.const 0) (i32.const 3)))"),
     ("ref.test", "(drop (ref.test (ref $t) (local.get $r)))"),

@@ -34,7 +34,7 @@ use self::env::{ModuleEnv, wasm_signature};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op};
 use crate::passes::analysis::{
-    SafepointKey, StripPlan, find_guards, fused_tests, merge_checks, plan_roots, plan_strips,
+    SafepointKey, StripPlan, find_guards, fused_tests, late_globals, merge_checks, plan_roots, plan_strips,
 };
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
@@ -65,7 +65,8 @@ pub(crate) fn lower(
     let inline_allocation = !large && allocation::count(mir, order) <= MOST_INLINE_ALLOCATIONS;
     let checks_stack = poll::needs_stack_check(mir, order);
     let safepoints = safepoints::find(env, mir, order, inline_allocation);
-    let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints);
+    let late_globals = late_globals(mir, env.info, order);
+    let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &late_globals);
     let strips = if large { StripPlan::default() } else { plan_strips(heap, mir, &cfg, &safepoints) };
     let guards = find_guards(heap, mir, &cfg);
     let checks = merge_checks(heap, mir, &cfg, &strips, &guards);
@@ -95,6 +96,7 @@ pub(crate) fn lower(
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
         fused_tests: fused_tests(mir, order),
+        late_globals,
         notes: env.verify.then(Box::default),
     };
     lowering.create_roots();
@@ -168,7 +170,7 @@ impl Lowering<'_, '_> {
             self.keep_root(param);
         }
         for &inst in &data.insts {
-            if self.fused_tests[inst.index()] {
+            if self.fused_tests[inst.index()] || self.late_globals[inst.index()] {
                 continue;
             }
             let inst_data = &self.mir.insts[inst.index()];

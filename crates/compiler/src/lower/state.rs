@@ -64,6 +64,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) functions: FxHashMap<Symbol, ir::FuncRef>,
     /// For each MIR instruction whether it is a type test that its block's branch performs (see [`control`]).
     pub(super) fused_tests: Vec<bool>,
+    /// For each MIR instruction whether it reads a global that is read where it is used instead.
+    pub(super) late_globals: Vec<bool>,
     /// What the checker wants to know, where it is on.
     pub(super) notes: Option<Box<Notes>>,
 }
@@ -78,6 +80,9 @@ impl Lowering<'_, '_> {
         {
             let wide = self.b.use_var(variable);
             return self.narrow(wide);
+        }
+        if let Some(late) = self.late_global(resolved) {
+            return late;
         }
         self.values[resolved.index()].unwrap_or_else(|| panic!("value {} is used before it is defined", resolved.0))
     }

@@ -3,11 +3,13 @@
 mod checks;
 mod fused_tests;
 mod guards;
+mod late_globals;
 mod roots;
 mod strips;
 
 pub(crate) use checks::{MergedCheck, MergedChecks, merge_checks};
 pub(crate) use fused_tests::fused_tests;
 pub(crate) use guards::{Guard, Guards, find_guards};
+pub(crate) use late_globals::late_globals;
 pub(crate) use roots::{Root, RootPlan, SafepointKey, Safepoints, Temperature, plan_roots};
 pub(crate) use strips::{LAST, StripPlan, StripUse, plan_strips};

@@ -104,20 +104,22 @@ const MAX_COLD_SPILLS: u32 = 4;
 
 const NONE: u32 = u32::MAX;
 
-/// Finds the roots. `entry_check` says whether there is a safepoint before the entry.
+/// Finds the roots. `entry_check` says whether there is a safepoint before the entry; `late`: for each instruction
+/// whether its result lives across none, as it is [read later](super::late_globals).
 pub(crate) fn plan_roots(
     heap: &HeapFacts,
     mir: &mir::Function,
     cfg: &Cfg,
     entry_check: bool,
     safepoints: &Safepoints,
+    late: &[bool],
 ) -> RootPlan {
     let order = &cfg.order;
     let calls_in_terminators = order.iter().any(|block| is_safepoint(mir.blocks[block.index()].terminator.as_ref()));
     if safepoints.is_empty() && !calls_in_terminators && !entry_check {
         return RootPlan::default();
     }
-    let references = References::number(heap, mir, order);
+    let references = References::number(heap, mir, order, late);
     if references.values.is_empty() {
         return RootPlan::default();
     }
@@ -141,7 +143,7 @@ struct References {
 }
 
 impl References {
-    fn number(heap: &HeapFacts, mir: &mir::Function, order: &[Block]) -> References {
+    fn number(heap: &HeapFacts, mir: &mir::Function, order: &[Block], late: &[bool]) -> References {
         let mut references = References { numbers: vec![NONE; mir.values.len()], values: Vec::new() };
         for &block in order {
             let data = &mir.blocks[block.index()];
@@ -152,6 +154,7 @@ impl References {
                 let data = &mir.insts[inst.index()];
                 match &data.op {
                     Op::Const(_) => {}
+                    _ if late[inst.index()] => {}
                     op if op.properties().copies => {
                         references.numbers[data.results[0].index()] = references.of(mir, data.args[0]);
                     }
