@@ -63,13 +63,14 @@ fn limits_of(group: &MemoryGroup, read: Read) -> Vec<MachineLimit> {
                 limits.push(MachineLimit { bytes, source: file.display().to_string() });
             }
         }
-        // This counts ancestors that cannot be seen.
-        let stat = folder.join("memory.stat");
-        if group.version == Version::V1
-            && let Some(bytes) = read(&stat).and_then(|text| field(&text, "hierarchical_memory_limit"))
-        {
-            limits.push(MachineLimit { bytes, source: stat.display().to_string() });
-        }
+    }
+    // This counts all ancestors, also those that cannot be seen. It takes the kernel long: it is read once.
+    if group.version == Version::V1 {
+        limits.extend(group.folders.iter().find_map(|folder| {
+            let stat = folder.join("memory.stat");
+            let bytes = field(&read(&stat)?, "hierarchical_memory_limit")?;
+            Some(MachineLimit { bytes, source: stat.display().to_string() })
+        }));
     }
     limits
 }
