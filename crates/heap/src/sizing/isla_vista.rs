@@ -23,11 +23,15 @@
 //! A floor is added, for a limit at what is live would collect for ever: an eighth of it more, and at least four
 //! nurseries. So are two switches, off by default:
 //!
-//! * `recover`: the paper's step only ever gets smaller. With this it doubles, up to what it was at first, after eight
-//!   collections in a row that were free of stalls; and stalls in a row make it smaller once.
+//! * `recover`: the paper's step only ever gets smaller. With this it is at least a tenth of what the last stall has
+//!   taken, so that the heap soon asks whether there is memory again; once it has grown past the size of that stall
+//!   there is, and the step doubles at each collection, up to eight times what it was at first. Stalls in a row make
+//!   it smaller once. (TCP's later rules do the same: BIC and CUBIC look for the last window quickly, and speed up
+//!   beyond it.)
 //! * `memory`: the paper's rule runs into the same stall again and again, and comes down slowly where little of the
 //!   heap is live. With this it remembers the size of the heap at the last stall, goes down to three quarters of it at
-//!   once, and grows by an eighth of a step from 0.9 of it on, until it has grown past it.
+//!   once, and grows by an eighth of a step from 0.9 of it on, with `recover` by half of one, until it has grown past
+//!   it.
 
 use super::{Bounds, Cycle, Rule, Scavenge};
 use crate::pressure::Signal;
@@ -39,7 +43,7 @@ crate::values::params! {
         pub grow: f64 = 0.02,
         /// The part of that base that a stall takes away: from 0 to 0.99. The paper's is 0.75.
         pub shrink: f64 = 0.75,
-        /// Steps grow again after collections that were free of stalls.
+        /// Steps grow again after a stall, and more so once the heap has grown past its size then.
         pub recover: bool = false,
         /// The size at the last stall is approached slowly.
         pub memory: bool = false,
@@ -51,11 +55,16 @@ crate::values::params! {
 /// The least room above what is live: so many nurseries, and one part in so many of it.
 const ROOM_NURSERIES: u64 = 4;
 const ROOM_PART: u64 = 8;
-/// `recover`: collections free of stalls in a row until the step doubles.
-const CLEAN: u32 = 8;
-/// `memory`: from which part of the size at the last stall on the limit grows slowly, and by which part of a step.
+/// `recover`: in how many steps what a stall took is taken back, and the least that counts as taken, as one part in so
+/// many of the heap: where the limit is at its floor already a stall takes nothing.
+const WAY_BACK: f64 = 10.0;
+const LEAST_TAKEN: u64 = 8;
+/// `recover`: the longest step, over what it was at first.
+const FASTEST: f64 = 8.0;
+/// `memory`: from which part of the size at the last stall on the limit grows slowly, and by which part of a step,
+/// without `recover` and with it.
 const NEAR: f64 = 0.9;
-const SLOWLY: f64 = 1.0 / 8.0;
+const SLOWLY: [f64; 2] = [1.0 / 8.0, 1.0 / 2.0];
 /// `memory`: which part of that size a stall leaves.
 const LEFT: f64 = 0.75;
 
@@ -66,14 +75,14 @@ pub(super) struct IslaVista {
     /// What a step is a part of, in bytes, and what it was at first.
     step_base: f64,
     first_step_base: f64,
+    /// `recover`: the least step since the last stall, in bytes.
+    pace: Option<f64>,
     /// The limit, and what was reserved, at the last collection that was free of stalls.
     last_limit: u64,
     last_reserved: u64,
-    /// Collections free of stalls since the last doubling or stall.
-    clean: u32,
     /// Whether the last collection had a stall.
     is_stalled: bool,
-    /// `memory`: the size at the last stall.
+    /// The size at the last stall, until the heap has grown past it.
     stalled_at: Option<u64>,
 }
 
@@ -98,9 +107,9 @@ impl IslaVista {
             params,
             step_base,
             first_step_base: step_base,
+            pace: None,
             last_limit: bounds.minimum,
             last_reserved: 0,
-            clean: 0,
             is_stalled: false,
             stalled_at: None,
         }
@@ -118,37 +127,43 @@ impl IslaVista {
 
     fn grow(&mut self, limit: u64, Collection { size, walked, reserved, .. }: Collection) -> u64 {
         (self.last_limit, self.last_reserved) = (walked, reserved);
-        (self.is_stalled, self.clean) = (false, self.clean + 1);
-        if self.params.recover && self.clean >= CLEAN {
-            self.clean = 0;
-            self.step_base = (2.0 * self.step_base).min(self.first_step_base);
-        }
-        let step = self.step_base * self.params.grow;
-        let next = (limit as f64 + self.slowed(limit, size, step)) as u64;
+        self.is_stalled = false;
+        // A larger heap than the one that stalled: there is more memory now.
+        let _ = self.stalled_at.take_if(|stalled_at| size > *stalled_at);
+        let step = self.next_step();
+        let next = (limit as f64 + self.slowed(limit, step)) as u64;
         next.min(limit.max(walked + step as u64))
     }
 
-    /// How much of a step is taken.
-    fn slowed(&mut self, limit: u64, size: u64, step: f64) -> f64 {
-        let Some(stalled_at) = self.stalled_at else { return step };
-        if size > stalled_at {
-            // There is more memory now.
-            self.stalled_at = None;
-            return step;
+    /// The step after a collection that was free of stalls, in bytes.
+    fn next_step(&mut self) -> f64 {
+        let step = self.step_base * self.params.grow;
+        let Some(pace) = &mut self.pace else { return step };
+        if self.stalled_at.is_none() {
+            *pace = (2.0 * *pace).min(FASTEST * self.first_step_base * self.params.grow);
         }
+        step.max(*pace)
+    }
+
+    /// How much of a step is taken.
+    fn slowed(&self, limit: u64, step: f64) -> f64 {
+        let Some(stalled_at) = self.stalled_at.filter(|_| self.params.memory) else { return step };
         let quickly = (stalled_at as f64 * NEAR - limit as f64).clamp(0.0, step);
-        quickly + (step - quickly) * SLOWLY
+        quickly + (step - quickly) * SLOWLY[usize::from(self.params.recover)]
     }
 
     fn shrink(&mut self, limit: u64, Collection { size, .. }: Collection) -> u64 {
         if !(self.params.recover && self.is_stalled) {
             self.step_base -= self.step_base * self.params.shrink;
         }
-        (self.is_stalled, self.clean) = (true, 0);
+        (self.is_stalled, self.stalled_at) = (true, Some(size));
         self.last_limit = self.last_limit.saturating_sub(self.last_reserved).max(self.last_reserved).min(limit);
         if self.params.memory {
-            self.stalled_at = Some(size);
             self.last_limit = self.last_limit.min((size as f64 * LEFT) as u64);
+        }
+        if self.params.recover {
+            let taken = size.saturating_sub(self.last_limit).max(size / LEAST_TAKEN);
+            self.pace = Some(taken as f64 / WAY_BACK);
         }
         self.last_limit
     }

@@ -225,14 +225,48 @@ fn pressure_from_outside_is_made_room_for() {
     machine.memory = 200 * MIB;
     let stalls = machine.stalls_of(40 * MIB, 20);
     assert!((4..=8).contains(&stalls), "{stalls} stalls");
-    assert!((120 * MIB..=200 * MIB).contains(&machine.size.limit()), "{}", machine.size.limit());
+    assert!((120 * MIB..=220 * MIB).contains(&machine.size.limit()), "{}", machine.size.limit());
     machine.memory = u64::MAX;
-    let limits: Vec<u64> = (0..80).map(|_| machine.run(40 * MIB).0).collect();
+    let limits: Vec<u64> = (0..40).map(|_| machine.run(40 * MIB).0).collect();
     assert_eq!(limits.last(), Some(&MAXIMUM), "{limits:?}");
 }
 
+/// Bytes that a program allocates in the time of one, if the collector takes as long for a live byte: of a heap with
+/// this limit.
+fn throughput(limit: u64, live: u64) -> f64 {
+    (limit - live) as f64 / limit as f64
+}
+
 #[test]
-fn steps_recover_after_clean_collections() {
+fn throughput_is_back_within_twenty_collections() {
+    // However long there was pressure: when it ends, the heap may have looked for memory just before.
+    for (pressed, live) in (1..60).flat_map(|pressed| [20, 60, 100].map(|live| (pressed, live * MIB))) {
+        let mut machine = Machine::new(IslaVistaParams { recover: true, memory: true, ..IslaVistaParams::DEFAULT });
+        machine.stalls_of(live, 60);
+        machine.memory = 200 * MIB;
+        machine.stalls_of(live, pressed);
+        machine.memory = u64::MAX;
+        let is_back = |limit| throughput(limit, live) >= 0.9 * throughput(MAXIMUM, live);
+        let needed = (1..).find(|_| is_back(machine.run(live).0)).unwrap();
+        assert!(needed <= 20, "{needed} collections after {pressed} with pressure, {live} bytes live");
+        machine.stalls_of(live, 25);
+        assert_eq!(machine.size.limit(), MAXIMUM);
+    }
+}
+
+#[test]
+fn pressure_that_stays_is_not_asked_for_too_often() {
+    for live in [20, 60, 100] {
+        let mut machine = Machine::new(IslaVistaParams { recover: true, memory: true, ..IslaVistaParams::DEFAULT });
+        machine.memory = 200 * MIB;
+        machine.stalls_of(live * MIB, 50);
+        let stalls = machine.stalls_of(live * MIB, 400);
+        assert!((10..=40).contains(&stalls), "{stalls} stalls with {live} MiB live");
+    }
+}
+
+#[test]
+fn steps_recover_after_a_stall() {
     let mut machine = Machine::new(IslaVistaParams { recover: true, ..IslaVistaParams::DEFAULT });
     machine.memory = 200 * MIB;
     machine.stalls_of(40 * MIB, 60);
