@@ -13,6 +13,7 @@
 //! * [`arrays`] measures what the layouts of arrays cost and save.
 //! * [`handles`] measures what reference models cost and save.
 //! * [`startup`] measures how soon programs give results, as whole commands, beside V8.
+//! * [`pressure`] measures what memory pressure costs under each rule for the heap's size.
 //! * [`pauses`] measures how long a program stands still, by its own word, beside wasmtime and V8.
 //!
 //! The feature `peers` is off by default: nothing else in the workspace builds another engine.
@@ -32,6 +33,7 @@ pub mod hostile;
 pub mod measure;
 pub mod mutate;
 pub mod pauses;
+pub mod pressure;
 pub mod programs;
 pub mod random;
 pub mod report;

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 #[cfg(feature = "peers")]
 use legato_lab::{allocation, fuzz, peers};
-use legato_lab::{arrays, collections, contestants, handles, pauses, startup, views, zeroing};
+use legato_lab::{arrays, collections, contestants, handles, pauses, pressure, startup, views, zeroing};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -41,6 +41,12 @@ enum Command {
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
     Startup(startup::Options),
+    /// What memory pressure costs under each rule for the heap's size, in real memory groups with swap.
+    ///
+    /// Needs Linux and root: it makes memory groups and a swap file of its own, and removes them. Exits with 1 if a
+    /// target is missed or something could not be measured, with 2 where the machine does not let it. Needs a release
+    /// build.
+    Pressure(pressure::Options),
     /// One run of a compiled module, for the commands that compare.
     #[command(hide = true)]
     Worker(contestants::worker::Options),
@@ -132,6 +138,15 @@ fn run(command: Command) -> anyhow::Result<bool> {
         }
         Command::Startup(options) => {
             let report = startup::run(&options)?;
+            if options.markdown {
+                print!("{}", report.markdown());
+            } else {
+                print(&report, options.json)?;
+            }
+            Ok(report.all_met())
+        }
+        Command::Pressure(options) => {
+            let report = pressure::run(&options)?;
             if options.markdown {
                 print!("{}", report.markdown());
             } else {

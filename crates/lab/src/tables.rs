@@ -149,7 +149,7 @@ impl Row {
     }
 
     /// A row of single figures.
-    fn exactly(subject: &str, values: impl IntoIterator<Item = f64>) -> Row {
+    pub(crate) fn exactly(subject: &str, values: impl IntoIterator<Item = f64>) -> Row {
         let cells = values.into_iter().map(Ratio::exactly).collect();
         Row { subject: subject.into(), cells, runs: Vec::new(), error: None }
     }

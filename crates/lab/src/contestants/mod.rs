@@ -10,6 +10,7 @@ use crate::measure::Time;
 use crate::programs::Built;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// An engine that takes part.
 pub enum Contestant {
@@ -139,9 +140,23 @@ impl Contestant {
         prepared: &Prepared,
         arguments: &[String],
         observe: bool,
-        #[cfg_attr(not(feature = "peers"), expect(unused_variables, reason = "V8 is one of the peers"))] v8_runs: usize,
+        v8_runs: usize,
     ) -> anyhow::Result<Sample> {
-        worker::sample(match self {
+        worker::sample(self.command(prepared, arguments, observe, v8_runs)?)
+    }
+
+    /// The process of [`run`](Self::run), which prints a [`Sample`].
+    ///
+    /// # Errors
+    /// If this program's own file cannot be found.
+    pub(crate) fn command(
+        &self,
+        prepared: &Prepared,
+        arguments: &[String],
+        observe: bool,
+        #[cfg_attr(not(feature = "peers"), expect(unused_variables, reason = "V8 is one of the peers"))] v8_runs: usize,
+    ) -> anyhow::Result<Command> {
+        Ok(match self {
             Contestant::Legato { heap, .. } => worker::command(Name::Legato, heap, observe, &prepared.file, arguments)?,
             #[cfg(feature = "peers")]
             Contestant::Wasmtime { heap, .. } => {
