@@ -14,6 +14,7 @@
 //! * [`handles`] measures what reference models cost and save.
 //! * [`startup`] measures how soon programs give results, as whole commands, beside V8.
 //! * [`pressure`] measures what memory pressure costs under each rule for the heap's size.
+//! * [`instances`] measures what an instance of a compiled module costs.
 //! * [`pauses`] measures how long a program stands still, by its own word, beside wasmtime and V8.
 //!
 //! The feature `peers` is off by default: nothing else in the workspace builds another engine.
@@ -30,6 +31,7 @@ pub mod generate;
 pub mod handles;
 pub mod heaps;
 pub mod hostile;
+pub mod instances;
 pub mod measure;
 pub mod mutate;
 pub mod pauses;

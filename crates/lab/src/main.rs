@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 #[cfg(feature = "peers")]
 use legato_lab::{allocation, fuzz, peers};
-use legato_lab::{arrays, collections, contestants, handles, pauses, pressure, startup, views, zeroing};
+use legato_lab::{arrays, collections, contestants, handles, instances, pauses, pressure, startup, views, zeroing};
 use std::process::ExitCode;
 
 /// Legato measured and checked against other engines.
@@ -77,6 +77,10 @@ enum Command {
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
     Views(views::Options),
+    /// What an instance of a compiled module costs, and a store for it.
+    ///
+    /// Exits with 1 if the target is missed. Needs a release build.
+    Instances(instances::Options),
     /// `allocation`, `nursery` and `zeroing` one after the other: all that is said of the generational heap.
     ///
     /// Exits with 1 if a target is missed or something could not be measured. Needs a release build.
@@ -170,6 +174,11 @@ fn run(command: Command) -> anyhow::Result<bool> {
         }
         Command::Handles(options) => {
             let report = handles::run(&options)?;
+            print(&report, options.json)?;
+            Ok(report.all_met())
+        }
+        Command::Instances(options) => {
+            let report = instances::run(&options)?;
             print(&report, options.json)?;
             Ok(report.all_met())
         }
