@@ -1,5 +1,5 @@
-//! What an instance costs, of a module that is compiled already: a store of its own, the instance, its end, and a second
-//! instance in the same store.
+//! What an instance costs, of a module that is compiled already: a store of its own, the instance, its end, and a
+//! second instance in the same store.
 
 use crate::stats;
 use crate::tables::{Report, Row, Table, Unit, Verdict};

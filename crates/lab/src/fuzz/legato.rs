@@ -44,7 +44,7 @@ pub fn check(heap: &[String]) -> anyhow::Result<()> {
 /// If the engine does not start.
 pub fn observe(wasm: &[u8], plan: &Plan, budget: u32, heap: &[String]) -> anyhow::Result<Observation> {
     // Every other module lazily, as its length will have it: the same one always in the same way.
-    let compilation = if wasm.len() % 2 == 0 { Compilation::Lazy } else { Compilation::Eager };
+    let compilation = if wasm.len().is_multiple_of(2) { Compilation::Lazy } else { Compilation::Eager };
     let engine = engine(heap, compilation)?;
     let module = match Module::new(&engine, wasm) {
         Ok(module) => module,
