@@ -42,6 +42,7 @@ pub mod report;
 pub mod startup;
 pub mod stats;
 pub mod tables;
+pub mod turns;
 pub mod views;
 pub mod wasi;
 pub mod zeroing;

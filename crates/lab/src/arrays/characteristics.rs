@@ -56,7 +56,7 @@ pub(super) fn count(programs: &[&Program], options: &Options, report: &mut Repor
 }
 
 fn totals(program: &Program, heap: &[String], options: &Options) -> anyhow::Result<HeapStats> {
-    let built = program.read(&options.examples, false)?;
+    let built = program.read(&options.turns.examples, false)?;
     let engine = Legato::new(heap)?;
     engine.totals(&engine.compile(&built.wasm)?, &options.runs().command_line(program))
 }

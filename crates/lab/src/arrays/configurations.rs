@@ -31,7 +31,7 @@ fn paper_with_all() -> &'static str {
 
 /// A heap of these options, separated by commas, followed by those for all heaps.
 fn configuration(name: impl Into<String>, own: &str, options: &Options) -> Configuration {
-    Configuration::new(name, own, &options.heap)
+    Configuration::new(name, own, &options.turns.heap)
 }
 
 /// A layout with what is demanded of it: of those without a target, nothing.

@@ -24,7 +24,7 @@ pub(super) struct Size {
 impl Size {
     pub(super) fn of(options: &Options) -> Size {
         let elements = &[Element::I8, Element::I32, Element::I64, Element::Reference];
-        if options.smallest {
+        if options.turns.smallest {
             Size { bytes: 40_000, times: 2, elements }
         } else {
             Size { bytes: 1 << 20, times: 200, elements }

@@ -86,7 +86,7 @@ fn collected_often(configuration: &Configuration) -> anyhow::Result<Configuratio
 
 /// The baseline's mean live heap in bytes, and the part that each other heap saves.
 fn row(program: &Program, entrants: &[anyhow::Result<Entrant<'_>>], options: &Options) -> anyhow::Result<Row> {
-    let built = program.read(&options.examples, false)?;
+    let built = program.read(&options.turns.examples, false)?;
     let arguments = options.runs().command_line(program);
     let live = |entrant: &anyhow::Result<Entrant<'_>>| -> anyhow::Result<f64> {
         let entrant = entrant.as_ref().map_err(|error| anyhow::anyhow!("{}", tables::reason(error)))?;

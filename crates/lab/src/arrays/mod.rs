@@ -18,10 +18,9 @@ mod kernel;
 pub use self::configurations::Sweep;
 
 use crate::heaps::{self, Comparison, Runs};
-use crate::programs::{ARRAYS, PROGRAMS, Program};
+use crate::programs::{ARRAYS, PROGRAMS};
 use crate::tables::Report;
-use anyhow::ensure;
-use std::path::PathBuf;
+use crate::turns::Turns;
 
 /// What to measure, and how often. Without a choice of experiments it is the programs under every layout.
 #[derive(Clone, Debug, clap::Args)]
@@ -50,24 +49,9 @@ pub struct Options {
     /// A heap to compare, in place of the usual layouts; may be given more than once.
     #[arg(long, value_name = "KEY=VALUE,...")]
     pub configuration: Vec<String>,
-    /// Runs of each program under each heap, in turns.
-    #[arg(long, default_value_t = 10)]
-    pub pairs: usize,
-    /// Only programs whose name contains one of these.
-    #[arg(long, value_delimiter = ',', value_name = "PART,...")]
-    pub filter: Vec<String>,
-    /// The folder with the example programs.
-    #[arg(long, default_value = "examples", value_name = "DIR")]
-    pub examples: PathBuf,
-    /// Run everything at its smallest size: to see that it works.
-    #[arg(long)]
-    pub smallest: bool,
-    /// Further options of every heap: see `legato run --help`.
-    #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
-    pub heap: Vec<String>,
-    /// Print the report as JSON, all runs included.
-    #[arg(long)]
-    pub json: bool,
+    /// Which programs, and how often.
+    #[command(flatten)]
+    pub turns: Turns,
 }
 
 impl Options {
@@ -76,19 +60,8 @@ impl Options {
         one.contains(&true) || !self.sweep.is_empty()
     }
 
-    /// Those of the programs that are wanted.
-    ///
-    /// # Errors
-    /// If it is none.
-    fn wanted(&self, programs: impl Iterator<Item = &'static Program>) -> anyhow::Result<Vec<&'static Program>> {
-        let wants = |title: &str| self.filter.is_empty() || self.filter.iter().any(|part| title.contains(part));
-        let programs: Vec<&Program> = programs.filter(|program| wants(&program.title())).collect();
-        ensure!(!programs.is_empty(), "no program's name contains any of: {}", self.filter.join(", "));
-        Ok(programs)
-    }
-
     fn runs(&self) -> Runs<'_> {
-        Runs { examples: &self.examples, pairs: self.pairs, smallest: self.smallest }
+        Runs { examples: &self.turns.examples, pairs: self.turns.pairs, smallest: self.turns.smallest }
     }
 }
 
@@ -98,14 +71,14 @@ impl Options {
 /// # Errors
 /// If an option is wrong, or there is no place for files.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
-    ensure!(options.pairs > 0, "--pairs must be at least 1");
-    let mut report = Report::new(options.pairs);
+    options.turns.check()?;
+    let mut report = Report::new(options.turns.pairs);
     let layouts = Comparison::layouts(options);
     if !options.chooses() {
-        let all = options.wanted(ARRAYS.iter().chain(&PROGRAMS))?;
+        let all = options.turns.wanted(ARRAYS.iter().chain(&PROGRAMS))?;
         heaps::compare(&layouts, &all, &options.runs(), &mut report)?;
     }
-    let array_programs = || options.wanted(ARRAYS.iter());
+    let array_programs = || options.turns.wanted(ARRAYS.iter());
     for sweep in &options.sweep {
         heaps::compare(&Comparison::sweep(*sweep, options), &array_programs()?, &options.runs(), &mut report)?;
     }
@@ -116,14 +89,14 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         footprint::compare(&layouts, &array_programs()?, options, &mut report)?;
     }
     if options.characteristics {
-        let all = options.wanted(ARRAYS.iter().chain(&PROGRAMS))?;
+        let all = options.turns.wanted(ARRAYS.iter().chain(&PROGRAMS))?;
         characteristics::count(&all, options, &mut report);
     }
     if options.copy {
-        copy::measure(&layouts, &copy::Size::of(options), options.pairs, &mut report);
+        copy::measure(&layouts, &copy::Size::of(options), options.turns.pairs, &mut report);
     }
     if options.accesses {
-        accesses::measure(&layouts, &accesses::Size::of(options), options.pairs, &mut report);
+        accesses::measure(&layouts, &accesses::Size::of(options), options.turns.pairs, &mut report);
     }
     Ok(report)
 }

@@ -3,6 +3,7 @@
 use super::{Comparison, Options, Sweep, run};
 use crate::heaps::Configuration;
 use crate::tables::Report;
+use crate::turns::Turns;
 use std::path::PathBuf;
 
 fn options() -> Options {
@@ -15,13 +16,13 @@ fn options() -> Options {
         accesses: false,
         baseline: Some("nursery=1M".into()),
         configuration: vec!["collector=mark-sweep".into(), "barrier=cards,nursery=1M".into()],
-        pairs: 2,
-        filter: Vec::new(),
-        examples: PathBuf::from("nowhere"),
-        smallest: true,
-        heap: Vec::new(),
-        json: false,
+        turns: turns(2),
     }
+}
+
+fn turns(pairs: usize) -> Turns {
+    let examples = PathBuf::from("nowhere");
+    Turns { pairs, filter: Vec::new(), examples, smallest: true, heap: Vec::new(), json: false }
 }
 
 /// Every row has a figure in every column.
@@ -55,8 +56,8 @@ fn accesses_are_measured_on_both_paths() {
 
 #[test]
 fn a_program_that_cannot_be_read_is_a_row_with_its_error() {
-    let filter = vec!["kotlin/fft".to_string()];
-    let report = run(&Options { characteristics: true, filter, ..options() }).unwrap();
+    let turns = Turns { filter: vec!["kotlin/fft".into()], ..turns(2) };
+    let report = run(&Options { characteristics: true, turns, ..options() }).unwrap();
     assert!(!report.is_complete());
     let failed = &report.tables[0].rows[0];
     assert!(failed.subject == "kotlin/fft" && failed.error.is_some(), "{report}");
@@ -81,7 +82,8 @@ fn an_unknown_heap_is_a_row_with_its_error() {
 
 #[test]
 fn the_comparisons_are_the_papers() {
-    let usual = Options { baseline: None, configuration: Vec::new(), heap: vec!["nursery=1M".into()], ..options() };
+    let turns = Turns { heap: vec!["nursery=1M".into()], ..turns(2) };
+    let usual = Options { baseline: None, configuration: Vec::new(), turns, ..options() };
     let layouts = Comparison::layouts(&usual);
     assert_eq!(layouts.baseline.heap, ["arrays=contiguous", "nursery=1M"]);
     assert_eq!(layouts.others.len(), 8);
@@ -106,6 +108,7 @@ fn the_comparisons_are_the_papers() {
 #[test]
 fn wrong_options_are_explained() {
     let error = |options: Options| run(&options).unwrap_err().to_string();
-    assert!(error(Options { pairs: 0, ..options() }).contains("--pairs"));
-    assert!(error(Options { filter: vec!["nothing".into()], ..options() }).contains("nothing"));
+    let nothing = Turns { filter: vec!["nothing".into()], ..turns(2) };
+    assert!(error(Options { turns: turns(0), ..options() }).contains("--pairs"));
+    assert!(error(Options { turns: nothing, ..options() }).contains("nothing"));
 }

@@ -37,7 +37,7 @@ pub(super) fn count(models: &Comparison, programs: &[&Program], options: &Option
 }
 
 fn totals(program: &Program, heap: &[String], options: &Options) -> anyhow::Result<HeapStats> {
-    let built = program.read(&options.examples, false)?;
+    let built = program.read(&options.turns.examples, false)?;
     let engine = Legato::new(heap)?;
     engine.totals(&engine.compile(&built.wasm)?, &options.runs().command_line(program))
 }

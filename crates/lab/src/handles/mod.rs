@@ -15,11 +15,10 @@ mod fragmentation;
 mod policies;
 
 use crate::heaps::{self, Comparison, Configuration, Runs};
-use crate::programs::{PROGRAMS, Program};
+use crate::programs::PROGRAMS;
 use crate::tables::Report;
-use anyhow::ensure;
+use crate::turns::Turns;
 use legato_heap::references::References;
-use std::path::PathBuf;
 
 /// The paper's parameters (section 5.1), but for the maximum, which is the same for all models.
 const PAPER: &str = "quantum=500us,utilisation=70,window=10ms,trigger=half,defragment=eager,helpers=0,\
@@ -40,29 +39,14 @@ pub struct Options {
     /// The policies of the handle space, in place of the models, with the paper's times beside their names.
     #[arg(long)]
     pub policies: bool,
-    /// Runs of each program under each model, in turns.
-    #[arg(long, default_value_t = 10)]
-    pub pairs: usize,
-    /// Only programs whose name contains one of these.
-    #[arg(long, value_delimiter = ',', value_name = "PART,...")]
-    pub filter: Vec<String>,
-    /// The folder with the example programs.
-    #[arg(long, default_value = "examples", value_name = "DIR")]
-    pub examples: PathBuf,
-    /// Run everything at its smallest size: to see that it works.
-    #[arg(long)]
-    pub smallest: bool,
-    /// Further options of every heap: see `legato run --help`.
-    #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
-    pub heap: Vec<String>,
-    /// Print the report as JSON, all runs included.
-    #[arg(long)]
-    pub json: bool,
+    /// Which programs, and how often.
+    #[command(flatten)]
+    pub turns: Turns,
 }
 
 impl Options {
     fn runs(&self) -> Runs<'_> {
-        Runs { examples: &self.examples, pairs: self.pairs, smallest: self.smallest }
+        Runs { examples: &self.turns.examples, pairs: self.turns.pairs, smallest: self.turns.smallest }
     }
 
     /// The heaps: Brooks forwarding, and every other model.
@@ -75,7 +59,7 @@ impl Options {
             let own = format!("collector=realtime,references={},{parameters}", model.name());
             // Nothing can be moved there, however eagerly.
             let own = if *model == References::Direct { own.replace("defragment=eager,", "") } else { own };
-            Configuration::new(model.name(), &own, &self.heap)
+            Configuration::new(model.name(), &own, &self.turns.heap)
         };
         let (baseline, others) = References::ALL.iter().partition(|&&model| model == References::Brooks);
         let [baseline, others]: [Vec<&References>; 2] = [baseline, others];
@@ -100,14 +84,13 @@ fn demanding(model: Configuration) -> Configuration {
 /// # Errors
 /// If an option is wrong, or there is no place for files.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
-    ensure!(options.pairs > 0, "--pairs must be at least 1");
-    let mut report = Report::new(options.pairs);
+    options.turns.check()?;
+    let mut report = Report::new(options.turns.pairs);
     let models = options.models();
-    let wants = |title: &str| options.filter.is_empty() || options.filter.iter().any(|part| title.contains(part));
-    let programs: Vec<&Program> = PROGRAMS.iter().filter(|program| wants(&program.title())).collect();
-    if options.counters || !options.fragmentation {
-        ensure!(!programs.is_empty(), "no program's name contains any of: {}", options.filter.join(", "));
-    }
+    let programs = match options.fragmentation && !options.counters {
+        true => Vec::new(),
+        false => options.turns.wanted(PROGRAMS.iter())?,
+    };
     if !options.counters && !options.fragmentation {
         heaps::compare(&models, &programs, &options.runs(), &mut report)?;
     }
@@ -115,7 +98,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         counters::count(&models, &programs, options, &mut report);
     }
     if options.fragmentation {
-        fragmentation::measure(&models, options.smallest, &mut report);
+        fragmentation::measure(&models, options.turns.smallest, &mut report);
     }
     Ok(report)
 }
@@ -130,12 +113,14 @@ mod tests {
             counters,
             fragmentation,
             policies: false,
-            pairs: 1,
-            filter: Vec::new(),
-            examples: "nowhere".into(),
-            smallest: true,
-            heap: Vec::new(),
-            json: false,
+            turns: Turns {
+                pairs: 1,
+                filter: Vec::new(),
+                examples: "nowhere".into(),
+                smallest: true,
+                heap: Vec::new(),
+                json: false,
+            },
         }
     }
 

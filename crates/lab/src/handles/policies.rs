@@ -24,7 +24,7 @@ const POLICIES: [(&str, &str, f64); 9] = [
 pub(super) fn comparison(parameters: &str, options: &Options) -> Comparison {
     let heap = |name: String, own: &str| {
         let own = format!("collector=realtime,references=uni-handles,{own},{parameters}");
-        Configuration::new(name, &own, &options.heap)
+        Configuration::new(name, &own, &options.turns.heap)
     };
     let mut policies = POLICIES.map(|(name, own, paper)| heap(format!("{name} (paper {paper:.3})"), own)).into_iter();
     let baseline = policies.next().expect("there is one");

@@ -15,8 +15,8 @@ mod runs;
 mod subjects;
 
 use crate::tables::Report;
+use crate::turns::Turns;
 use runs::{Contestant, Sample};
-use std::path::PathBuf;
 use subjects::Subject;
 
 /// What to measure, and how often.
@@ -25,27 +25,12 @@ pub struct Options {
     /// Only these experiments: bandwidth, init, cost, total. All by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub only: Vec<String>,
-    /// Runs of each program under each strategy, in turns.
-    #[arg(long, default_value_t = 10)]
-    pub pairs: usize,
-    /// Only programs whose name contains one of these.
-    #[arg(long, value_delimiter = ',', value_name = "PART,...")]
-    pub filter: Vec<String>,
-    /// The folder with the example programs.
-    #[arg(long, default_value = "examples", value_name = "DIR")]
-    pub examples: PathBuf,
-    /// Run the programs at their smallest size: to see that everything works.
-    #[arg(long)]
-    pub smallest: bool,
     /// Arrays that each microbenchmark allocates. The paper's 64 million by default.
     #[arg(long, default_value_t = 64 << 20, value_name = "COUNT")]
     pub arrays: u32,
-    /// Further options of Legato's heap: see `legato run --help`.
-    #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
-    pub heap: Vec<String>,
-    /// Print the report as JSON, all runs included.
-    #[arg(long)]
-    pub json: bool,
+    /// Which programs, and how often.
+    #[command(flatten)]
+    pub turns: Turns,
 }
 
 /// Names of the experiments, in the order in which they run.
@@ -54,10 +39,6 @@ pub const EXPERIMENTS: [&str; 4] = ["bandwidth", "init", "cost", "total"];
 impl Options {
     fn includes(&self, experiment: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == experiment)
-    }
-
-    fn wants(&self, title: &str) -> bool {
-        self.filter.is_empty() || self.filter.iter().any(|part| title.contains(part.as_str()))
     }
 }
 
@@ -70,19 +51,20 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
         let known = EXPERIMENTS.join(", ");
         anyhow::ensure!(EXPERIMENTS.contains(&name.as_str()), "no experiment '{name}'; there are {known}");
     }
-    anyhow::ensure!(options.pairs > 0, "--pairs must be at least 1");
+    options.turns.check()?;
     anyhow::ensure!(options.arrays > 0, "--arrays must be at least 1");
-    let mut report = Report::new(options.pairs);
+    let mut report = Report::new(options.turns.pairs);
     if options.includes("bandwidth") {
         eprintln!("bandwidth ...");
-        report.tables.push(bandwidth::measure(options.pairs));
+        report.tables.push(bandwidth::measure(options.turns.pairs));
     }
-    let contestants = Contestant::all(&options.heap)?;
+    let contestants = Contestant::all(&options.turns.heap)?;
     if options.includes("init") {
         let mut total = report::total_table("init", &contestants);
-        for subject in subjects::microbenchmarks(options.arrays)?.iter().filter(|subject| options.wants(&subject.title))
+        for subject in
+            subjects::microbenchmarks(options.arrays)?.iter().filter(|subject| options.turns.wants(&subject.title))
         {
-            let samples = measure("init", subject, &contestants, options.pairs);
+            let samples = measure("init", subject, &contestants, options.turns.pairs);
             total.rows.push(report::total(&subject.title, &samples));
         }
         report.tables.push(total);
@@ -95,11 +77,11 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
 
 /// The experiments `cost` and `total`, from the same runs.
 fn programs(options: &Options, contestants: &[Contestant], report: &mut Report) -> anyhow::Result<()> {
-    let (subjects, notes) = subjects::examples(&options.examples, options.smallest)?;
+    let (subjects, notes) = subjects::examples(&options.turns.examples, options.turns.smallest)?;
     report.notes.extend(notes);
     let (mut cost, mut total) = (report::cost_table("cost", contestants), report::total_table("total", contestants));
-    for subject in subjects.iter().filter(|subject| options.wants(&subject.title)) {
-        let samples = measure("programs", subject, contestants, options.pairs);
+    for subject in subjects.iter().filter(|subject| options.turns.wants(&subject.title)) {
+        let samples = measure("programs", subject, contestants, options.turns.pairs);
         cost.rows.push(report::cost(&subject.title, &samples));
         total.rows.push(report::total(&subject.title, &samples));
     }

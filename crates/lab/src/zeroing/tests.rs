@@ -2,20 +2,14 @@
 
 use super::{Options, run};
 use crate::tables::Report;
+use crate::turns::Turns;
 use std::path::PathBuf;
 
 fn options(only: &[&str], filter: &[&str]) -> Options {
     let strings = |list: &[&str]| list.iter().map(|part| part.to_string()).collect::<Vec<String>>();
-    Options {
-        only: strings(only),
-        pairs: 2,
-        filter: strings(filter),
-        examples: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")),
-        smallest: true,
-        arrays: 300_000,
-        heap: Vec::new(),
-        json: false,
-    }
+    let examples = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let turns = Turns { pairs: 2, filter: strings(filter), examples, smallest: true, heap: Vec::new(), json: false };
+    Options { only: strings(only), arrays: 300_000, turns }
 }
 
 fn check(report: &Report, experiments: &[&str]) {
@@ -51,7 +45,11 @@ fn programs_have_a_cost_and_a_time() {
 fn wrong_options_are_explained() {
     let error = |options: Options| run(&options).unwrap_err().to_string();
     assert!(error(options(&["bandwith"], &[])).contains("no experiment 'bandwith'"));
-    assert!(error(Options { pairs: 0, ..options(&[], &[]) }).contains("--pairs"));
+    let mut none = options(&[], &[]);
+    none.turns.pairs = 0;
+    assert!(error(none).contains("--pairs"));
     assert!(error(Options { arrays: 0, ..options(&[], &[]) }).contains("--arrays"));
-    assert!(error(Options { heap: vec!["zeroing".into()], ..options(&["init"], &[]) }).contains("KEY=VALUE"));
+    let mut unknown = options(&["init"], &[]);
+    unknown.turns.heap = vec!["zeroing".into()];
+    assert!(error(unknown).contains("KEY=VALUE"));
 }
