@@ -38,6 +38,7 @@ fn line(start: Instant, compiled: &Compiled<'_>) -> String {
         CompileCause::Called => "called",
         CompileCause::Ahead => "ahead",
         CompileCause::Often => "called often",
+        CompileCause::Loop(_) => "in a loop",
     };
     let Compiled { function, bytes, .. } = compiled;
     format!("[compile] {at:.3} ms: function {function}{name}: {tier}{kept}, {took:.3} ms, {bytes} bytes, {cause}\n")

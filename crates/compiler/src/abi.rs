@@ -51,6 +51,9 @@ pub struct ContextHead {
     pub builtins: *const *const u8,
     /// Where cold calls leave their arguments, and the builtin's trampoline its result, in the first.
     pub cold_cells: [u64; COLD_CELLS],
+    /// How many more iterations of loops in quickly compiled code, of all loops together, until one asks for optimised
+    /// code ([`Builtin::OsrEntry`]), which sets it anew.
+    pub loops_left: i32,
 }
 
 impl ContextHead {
@@ -385,4 +388,8 @@ builtins! {
     /// only one in use, pushes it to the buffer, unless it is null or an immediate, and calls the runtime where the
     /// buffer is full then. Never collects.
     RecordOverwritten(I32);
+    /// On-stack replacement: module function index, and offset of a loop of it in the module file. The address of
+    /// optimised code that goes on in that loop, with all locals as parameters; 0 where there is none, or not yet.
+    /// Never collects.
+    OsrEntry(I32, I32) -> I64 [fails];
 }

@@ -55,6 +55,8 @@ pub(crate) enum Region {
     Stack,
     /// The cells of cold calls.
     ColdCells,
+    /// The count of iterations.
+    Loops,
     /// Struct fields of one kind.
     Fields(StorageKind),
     /// Array elements of one kind.
@@ -85,8 +87,9 @@ impl Region {
             Region::Counters => 18,
             Region::ColdCells => 19,
             Region::BarrierState => 20,
-            Region::Fields(kind) => 21 + kind as u32,
-            Region::Elements(kind) => 30 + kind as u32,
+            Region::Loops => 21,
+            Region::Fields(kind) => 22 + kind as u32,
+            Region::Elements(kind) => 31 + kind as u32,
         }
     }
 

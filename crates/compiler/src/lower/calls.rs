@@ -36,6 +36,7 @@ impl Lowering<'_, '_> {
                 let index = self.value(*index);
                 self.table_target(*table, *ty, index)
             }
+            Callee::Osr(_) => unreachable!("goes on in a loop by replacing the frame"),
             Callee::Reference(ty, reference, check) => {
                 let reference = self.value(*reference);
                 self.reference_target(*ty, reference, super::structs::null_trap(*check))

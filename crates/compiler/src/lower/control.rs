@@ -4,7 +4,7 @@ use cranelift_codegen::ir::{self, InstBuilder, JumpTableData};
 
 use super::Lowering;
 use super::access::trap;
-use crate::mir::{Block, BlockData, Edge, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, BlockData, Callee, Edge, Op, Terminator, Value, ValueDef};
 use crate::passes::analysis::SafepointKey;
 
 impl Lowering<'_, '_> {
@@ -30,6 +30,7 @@ impl Lowering<'_, '_> {
                 let values = self.value_list(values);
                 self.b.ins().return_(&values);
             }
+            Terminator::TailCall { callee: Callee::Osr(code), args } => self.replace_frame(*code, args),
             Terminator::TailCall { callee, args } => self.tail_call(callee, args),
             Terminator::TryCall { callee, args, normal, handlers } => {
                 self.try_call(callee, args, normal, handlers, key)

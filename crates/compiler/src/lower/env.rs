@@ -95,10 +95,15 @@ pub(crate) fn abi_type(ty: AbiType) -> ir::Type {
 
 /// The signature of a Wasm function of this type.
 pub(crate) fn wasm_signature(ty: &FuncType) -> Signature {
+    code_signature(&ty.params, &ty.results)
+}
+
+/// The signature of code that takes and returns values of these types.
+pub(crate) fn code_signature(params: &[ValueType], results: &[ValueType]) -> Signature {
     let mut signature = Signature::new(CallConv::Tail);
     signature.params.push(AbiParam::special(POINTER, ArgumentPurpose::VMContext));
-    signature.params.extend(ty.params.iter().map(|&ty| AbiParam::new(clif_type(ty))));
-    signature.returns.extend(ty.results.iter().map(|&ty| AbiParam::new(clif_type(ty))));
+    signature.params.extend(params.iter().map(|&ty| AbiParam::new(clif_type(ty))));
+    signature.returns.extend(results.iter().map(|&ty| AbiParam::new(clif_type(ty))));
     signature
 }
 

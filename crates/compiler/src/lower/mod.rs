@@ -18,6 +18,7 @@ mod globals;
 mod memory;
 mod notes;
 mod numeric;
+mod osr;
 mod poll;
 mod references;
 mod safepoints;
@@ -30,7 +31,7 @@ use cranelift_codegen::ir::{self, InstBuilder, SourceLoc};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use rustc_hash::FxHashMap;
 
-use self::env::{ModuleEnv, wasm_signature};
+use self::env::{ModuleEnv, code_signature};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op};
 use crate::passes::analysis::{
@@ -58,7 +59,8 @@ pub(crate) fn lower(
     builder_context: &mut FunctionBuilderContext,
     large: bool,
 ) -> Result<(), String> {
-    function.signature = wasm_signature(env.info.func_type(mir.ty));
+    let params: Vec<_> = mir.blocks[mir.entry.index()].params.iter().map(|&param| mir.value_type(param)).collect();
+    function.signature = code_signature(&params, &env.info.func_type(mir.ty).results);
     let heap = &env.heap_facts();
     let cfg = Cfg::new(mir);
     let order = &cfg.order;
@@ -370,6 +372,7 @@ impl Lowering<'_, '_> {
                 return;
             }
             Op::Poll => return self.poll(key),
+            Op::OsrEntry(offset) => self.osr_entry(*offset),
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);

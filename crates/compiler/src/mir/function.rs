@@ -40,8 +40,11 @@ pub struct Function {
     pub insts: Vec<InstData>,
     /// All blocks, including unreachable ones.
     pub blocks: Vec<BlockData>,
-    /// Where execution starts; its parameters are the function's parameters.
+    /// Where execution starts; its parameters are the function's parameters, or all locals where it goes on in a loop.
     pub entry: Block,
+    /// Where it is the part of a function that goes on in a loop ([`Op::OsrEntry`]): the loop's offset in the module
+    /// file.
+    pub osr: Option<u32>,
     /// Wasm byte offset of the function's body in the module file.
     pub source: u32,
 }
@@ -228,6 +231,12 @@ impl Terminator {
 
     /// Calls `f` with every value the terminator uses, edge arguments included.
     pub fn for_each_use(&self, mut f: impl FnMut(Value)) {
+        self.for_each_own_use(&mut f);
+        self.for_each_edge(|edge| edge.args.iter().copied().for_each(&mut f));
+    }
+
+    /// Calls `f` with every value the terminator uses, but for edge arguments.
+    pub fn for_each_own_use(&self, mut f: impl FnMut(Value)) {
         match self {
             Terminator::Branch { cond, .. } => f(*cond),
             Terminator::Switch { index, .. } => f(*index),
@@ -239,15 +248,22 @@ impl Terminator {
             Terminator::Throw { exception, .. } => f(*exception),
             Terminator::Jump(_) | Terminator::Trap(_) => {}
         }
-        self.for_each_edge(|edge| edge.args.iter().copied().for_each(&mut f));
     }
 }
 
 impl Function {
     /// An empty function with an empty entry block.
     pub fn new(index: FuncIndex, ty: TypeIndex, source: u32) -> Function {
-        let mut function =
-            Function { index, ty, values: Vec::new(), insts: Vec::new(), blocks: Vec::new(), entry: Block(0), source };
+        let mut function = Function {
+            index,
+            ty,
+            values: Vec::new(),
+            insts: Vec::new(),
+            blocks: Vec::new(),
+            entry: Block(0),
+            osr: None,
+            source,
+        };
         function.entry = function.add_block();
         function
     }

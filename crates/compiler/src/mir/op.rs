@@ -238,6 +238,9 @@ pub enum Callee {
     Indirect(TableIndex, TypeIndex, Value),
     /// `call_ref`: the type, the reference. Traps on null where the check is needed.
     Reference(TypeIndex, Value, NullCheck),
+    /// The code at this address (`i64`, from [`Op::OsrEntry`]), in tail calls alone: it takes the locals and returns
+    /// what the function returns.
+    Osr(Value),
 }
 
 impl Callee {
@@ -245,7 +248,7 @@ impl Callee {
     pub fn for_each_use(&self, mut f: impl FnMut(Value)) {
         match self {
             Callee::Direct(_) => {}
-            Callee::Indirect(_, _, value) | Callee::Reference(_, value, _) => f(*value),
+            Callee::Indirect(_, _, value) | Callee::Reference(_, value, _) | Callee::Osr(value) => f(*value),
         }
     }
 
@@ -253,7 +256,7 @@ impl Callee {
     pub fn for_each_use_mut(&mut self, mut f: impl FnMut(&mut Value)) {
         match self {
             Callee::Direct(_) => {}
-            Callee::Indirect(_, _, value) | Callee::Reference(_, value, _) => f(value),
+            Callee::Indirect(_, _, value) | Callee::Reference(_, value, _) | Callee::Osr(value) => f(value),
         }
     }
 }
@@ -384,6 +387,10 @@ pub enum Op {
     Call(Callee),
     /// A safepoint at a loop back-edge.
     Poll,
+    /// On-stack replacement, at a loop's header in code that was compiled quickly: counts, and asks now and then for
+    /// optimised code that goes on there. The loop is known by its offset in the module file. () -> i64, its address; 0
+    /// where there is none, or not yet
+    OsrEntry(u32),
 }
 
 impl Op {

@@ -193,6 +193,8 @@ impl Op {
             Op::Call(_) => CALLS,
             // It may interrupt the program. Its trampoline needs no more stack than callers have checked.
             Op::Poll => Properties { traps: Traps::OnState, collects: Collects::WhenDue, ..COMPUTES },
+            // It counts. Compiling is no safepoint.
+            Op::OsrEntry(_) => Properties { reads: Memory::Other, writes: Memory::Other, ..COMPUTES },
         }
     }
 
@@ -300,6 +302,7 @@ mod tests {
             (Op::StructNew(TYPE), true, false, false),
             (Op::StructSet(TYPE, 0, NullCheck::Elided), false, false, false),
             (Op::Poll, false, false, false),
+            (Op::OsrEntry(7), false, false, false),
         ] {
             let properties = op.properties();
             let found = (properties.is_removable(), properties.is_repeatable(), properties.is_computation());

@@ -77,6 +77,7 @@ impl fmt::Display for Callee {
         match self {
             Callee::Direct(function) => write!(f, "f{}", function.0),
             Callee::Indirect(table, ty, index) => write!(f, "table{}[{index}] type{}", table.0, ty.0),
+            Callee::Osr(code) => write!(f, "code {code}"),
             Callee::Reference(ty, reference, check) => write!(f, "{reference} type{}{}", ty.0, ShowNullCheck(*check)),
         }
     }
@@ -146,6 +147,7 @@ impl fmt::Display for Op {
             Op::ExceptionNew(tag) => write!(f, "ExceptionNew({})", tag.0),
             Op::ExceptionGet(tag, field) => write!(f, "ExceptionGet({}.{field})", tag.0),
             Op::Call(callee) => write!(f, "Call {callee}"),
+            Op::OsrEntry(offset) => write!(f, "OsrEntry({offset})"),
             plain => write!(f, "{plain:?}"),
         }
     }

@@ -43,7 +43,7 @@ impl Verifier<'_> {
             return Err("the entry has predecessors".to_string());
         }
         let params: Vec<ValueType> = entry.params.iter().map(|&param| self.function.value_type(param)).collect();
-        if params != self.signature_of_function().0 {
+        if self.function.osr.is_none() && params != self.signature_of_function().0 {
             return Err("the entry's parameters are not the function's".to_string());
         }
         for &block in &cfg.order {
@@ -143,6 +143,7 @@ impl Verifier<'_> {
                 self.is(*value, reference(true, HeapType::Concrete(*ty)))?;
                 *ty
             }
+            Callee::Osr(_) => return Err("optimised code of a loop is entered by a tail call".to_string()),
         })
     }
 
@@ -208,6 +209,7 @@ impl Verifier<'_> {
             }
             Op::MemoryInit(memory, _) => (vec![self.address(memory.index()), I32, I32], vec![]),
             Op::DataDrop(_) | Op::ElemDrop(_) | Op::Poll => (vec![], vec![]),
+            Op::OsrEntry(_) => (vec![], vec![ValueType::I64]),
             Op::TableGet(table) => {
                 let element = self.info.tables[table.index()].element;
                 (vec![self.table_address(table.index())], vec![ValueType::Ref(element)])
@@ -317,6 +319,7 @@ impl Verifier<'_> {
                 self.is(*index, ValueType::I32)?
             }
             Terminator::Return(values) => self.list(values, results)?,
+            Terminator::TailCall { callee: Callee::Osr(code), .. } => self.is(*code, ValueType::I64)?,
             Terminator::TailCall { callee, args } => {
                 let ty = self.info.func_type(self.callee(callee)?);
                 self.list(args, &ty.params)?;

@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::scan::Loops;
 use super::{Function, OnDemand};
 use crate::emit::CodeGenerator;
 use crate::module::{ModuleInfo, ParsedModule};
 use crate::passes::Fields;
 use crate::{CompileError, CompileOptions};
 
-/// Of a function: where its body begins and ends, whether it may be inlined, whether it has loops.
-type KeptFunction = (u32, u32, bool, bool);
+/// Of a function: where its body begins and ends, whether it may be inlined, its loops.
+type KeptFunction = (u32, u32, bool, Loops);
 
 #[derive(Serialize)]
 struct Borrowed<'a> {
@@ -29,7 +30,7 @@ impl OnDemand {
     /// All that is known of the module, for [`from_bytes`](Self::from_bytes). `None` if it has no such form.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         let kept = |function: &Function| {
-            (function.range.start, function.range.end, function.inlined.is_some(), function.has_loops)
+            (function.range.start, function.range.end, function.inlined.is_some(), function.loops)
         };
         let functions = self.functions.iter().map(kept).collect();
         postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields: &self.fields }).ok()
@@ -48,7 +49,7 @@ impl OnDemand {
         }
         let functions = functions
             .into_iter()
-            .map(|(start, end, is_small, has_loops)| Function::new(start..end, is_small, has_loops))
+            .map(|(start, end, is_small, loops)| Function::new(start..end, is_small, loops))
             .collect();
         let features = ParsedModule::accepted(options.features);
         let generator = CodeGenerator::new(info, options)?;

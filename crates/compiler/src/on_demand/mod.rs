@@ -17,8 +17,9 @@ use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
 use crate::module::{FuncIndex, ModuleInfo, ParsedModule};
 use crate::passes::{self, Body, Fields};
-use crate::translate::translate_valid_function;
+use crate::translate::{Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
+use scan::Loops;
 
 /// A valid module whose functions can be compiled, by several threads at once.
 pub struct OnDemand {
@@ -35,12 +36,12 @@ struct Function {
     range: Range<u32>,
     /// What calls of it may be replaced by; for small functions, when it is first asked for.
     inlined: Option<OnceLock<Option<Body>>>,
-    has_loops: bool,
+    loops: Loops,
 }
 
 impl Function {
-    fn new(range: Range<u32>, may_be_inlined: bool, has_loops: bool) -> Function {
-        Function { range, inlined: may_be_inlined.then(OnceLock::new), has_loops }
+    fn new(range: Range<u32>, may_be_inlined: bool, loops: Loops) -> Function {
+        Function { range, inlined: may_be_inlined.then(OnceLock::new), loops }
     }
 }
 
@@ -69,7 +70,7 @@ impl OnDemand {
             .zip(&scanned)
             .map(|(range, scanned)| {
                 let range = range.start as u32..range.end as u32;
-                Function::new(range, options.optimize && scanned.is_small, scanned.has_loops)
+                Function::new(range, options.optimize && scanned.is_small, scanned.loops)
             })
             .collect();
         let generator = CodeGenerator::new(info, options)?;
@@ -106,11 +107,26 @@ impl OnDemand {
         crate::compile(&self.wasm, self.generator.options())
     }
 
-    /// How a defined function had best be compiled when it is first called: optimised if it has loops, as it may stay
-    /// in one for long.
+    /// Bytes of a defined function's body in the module file.
+    pub fn body_bytes(&self, index: FuncIndex) -> u32 {
+        let range = &self.function(index).range;
+        range.end - range.start
+    }
+
+    /// How a defined function had best be compiled when it is first called: optimised if it has loops that it cannot be
+    /// replaced in, as it may stay in one for long.
     pub fn first_tier(&self, index: FuncIndex) -> Tier {
-        let function = &self.functions[(index.0 - self.info().imported_functions) as usize];
-        if function.has_loops || !self.generator.options().optimize { Tier::Optimized } else { Tier::Quick }
+        let is_fixed = self.function(index).loops == Loops::Fixed;
+        if is_fixed || !self.generator.options().optimize { Tier::Optimized } else { Tier::Quick }
+    }
+
+    /// Whether generated code is checked: code that is compiled for tests.
+    pub fn is_verified(&self) -> bool {
+        self.generator.options().verify
+    }
+
+    fn function(&self, index: FuncIndex) -> &Function {
+        &self.functions[(index.0 - self.info().imported_functions) as usize]
     }
 
     /// Compiles what a symbol stands for: a defined function, or a trampoline that code refers to, which has one tier.
@@ -121,10 +137,32 @@ impl OnDemand {
         if tier == Tier::Quick {
             return self.generator.compile_quickly(&self.prepare_quickly(index)?);
         }
-        let mut function = match self.inlined(index) {
+        let function = match self.inlined(index) {
             Some(body) => body.function.clone(),
             None => self.prepare(index)?,
         };
+        self.finish(function)
+    }
+
+    /// Compiles what comes after the header of a loop of a defined function, with all optimisations: code that takes
+    /// the function's locals and returns what the function returns. The loop is known by its offset in the module file,
+    /// which quick code of the function names.
+    ///
+    /// Errors: the code generator refuses it, or no such loop can be reached.
+    pub fn compile_loop(&self, index: FuncIndex, offset: u32) -> Result<FunctionCode, CompileError> {
+        let exits = passes::prune_exits(&mut self.translate(index, Part::Replaceable)?);
+        let Some((_, locals)) = exits.iter().find(|(found, _)| *found == offset) else {
+            let message = "no loop that can be reached begins where one is to be entered".to_string();
+            return Err(CompileError::CodeGeneration { function: index.0, message });
+        };
+        let mut function = self.translate(index, Part::Loop(offset))?;
+        passes::narrow_entry(&mut function, locals);
+        self.optimize(&mut function)?;
+        self.finish(function)
+    }
+
+    /// Compiles a function with all done to it that comes after inlining, and that.
+    fn finish(&self, mut function: mir::Function) -> Result<FunctionCode, CompileError> {
         let options = self.generator.options();
         if options.optimize {
             if passes::inline(&mut function, &|callee| self.inlined(callee)) {
@@ -148,25 +186,35 @@ impl OnDemand {
 
     /// A function with all done to it that comes before inlining.
     fn prepare(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
+        let mut function = self.translate(index, Part::Whole)?;
+        self.optimize(&mut function)?;
+        Ok(function)
+    }
+
+    /// All that comes before inlining, but for translation.
+    fn optimize(&self, function: &mut mir::Function) -> Result<(), CompileError> {
         let (info, options) = (self.info(), self.generator.options());
-        let mut function = self.translate(index)?;
         if options.verify {
-            passes::check(&function, info, "translate")?;
+            passes::check(function, info, "translate")?;
         }
         if options.optimize {
-            passes::optimize(&mut function, info, options.verify)?;
+            passes::optimize(function, info, options.verify)?;
             if let Some(fields) = &self.fields
-                && fields.replace(&mut function, info)
+                && fields.replace(function, info)
             {
-                passes::optimize(&mut function, info, options.verify)?;
+                passes::optimize(function, info, options.verify)?;
             }
         }
-        Ok(function)
+        Ok(())
     }
 
     /// A function as the quick tier has it.
     fn prepare_quickly(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
-        let mut function = self.translate(index)?;
+        let part = if self.function(index).loops == Loops::Replaceable { Part::Replaceable } else { Part::Whole };
+        let mut function = self.translate(index, part)?;
+        if part == Part::Replaceable {
+            passes::prune_exits(&mut function);
+        }
         let verify = self.generator.options().verify;
         if verify {
             passes::check(&function, self.info(), "translate")?;
@@ -175,9 +223,9 @@ impl OnDemand {
         Ok(function)
     }
 
-    fn translate(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
-        let Range { start, end } = self.functions[(index.0 - self.info().imported_functions) as usize].range;
+    fn translate(&self, index: FuncIndex, part: Part) -> Result<mir::Function, CompileError> {
+        let Range { start, end } = self.function(index).range;
         let reader = BinaryReader::new_features(&self.wasm[start as usize..end as usize], start.into(), self.features);
-        translate_valid_function(self.info(), index, &FunctionBody::new(reader), self.features)
+        translate_valid_function(self.info(), index, &FunctionBody::new(reader), self.features, part)
     }
 }

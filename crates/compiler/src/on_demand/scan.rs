@@ -2,7 +2,8 @@
 //! what structs are made, and which functions may be inlined. Operands are followed on the stack alone, not through
 //! locals or labels: what is not seen to be the same counts as different.
 
-use wasmparser::{Operator, OperatorsReader};
+use serde::{Deserialize, Serialize};
+use wasmparser::{BlockType, Operator, OperatorsReader};
 
 use crate::CompileError;
 use crate::error::invalid;
@@ -30,8 +31,26 @@ pub(super) struct Scanned {
     pub(super) made: Vec<Made>,
     /// Whether it is so small, and free of loops and handlers, that it may be inlined.
     pub(super) is_small: bool,
-    pub(super) has_loops: bool,
+    pub(super) loops: Loops,
 }
+
+/// Whether a function has loops, and whether quick code of it can go on in optimised code there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Loops {
+    None,
+    Replaceable,
+    /// Some loop has parameters, or something on the operand stack below it; or the body, or all locals at all loops, are
+    /// too many.
+    Fixed,
+}
+
+/// A longer body is compiled with optimisations at once, in bytes: its quick code takes long to compile, too, and would
+/// have to run for long until it is replaced.
+const MAX_REPLACEABLE: usize = 16 << 10;
+/// No more locals are passed on at loops, counted once for each loop.
+const MOST_PASSED: u32 = 4000;
+/// No more locals are passed on at one loop.
+const MOST_LOCALS: u32 = 200;
 
 /// Validates a body and looks through it. Errors: those of [`translate_function`].
 pub(super) fn scan(
@@ -48,7 +67,8 @@ pub(super) fn scan(
     let mut reader = source.body.get_binary_reader();
     reader.set_features(source.validation.features);
     validator.read_locals(&mut reader).map_err(invalid)?;
-    let mut scanned = Scanned { made: Vec::new(), is_small: bytes <= MAX_INLINED, has_loops: false };
+    let mut scanned = Scanned { made: Vec::new(), is_small: bytes <= MAX_INLINED, loops: Loops::None };
+    let mut passed = 0;
     let types = TypeMap { canonical: &info.canonical_types };
     let stack = &mut scratch.stack;
     stack.clear();
@@ -71,9 +91,18 @@ pub(super) fn scan(
                 scanned.made.push(Made { ty: TypeIndex(*struct_type_index), contents: None });
                 None
             }
-            Operator::Loop { .. } => {
+            Operator::Loop { blockty } => {
                 scanned.is_small = false;
-                scanned.has_loops = true;
+                passed += validator.len_locals();
+                let is_plain = height == 0 && !matches!(blockty, BlockType::FuncType(_));
+                let is_replaceable = is_plain
+                    && bytes <= MAX_REPLACEABLE
+                    && passed <= MOST_PASSED
+                    && validator.len_locals() <= MOST_LOCALS;
+                scanned.loops = match scanned.loops {
+                    Loops::None | Loops::Replaceable if is_replaceable => Loops::Replaceable,
+                    _ => Loops::Fixed,
+                };
                 None
             }
             Operator::TryTable { .. }

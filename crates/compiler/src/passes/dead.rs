@@ -4,14 +4,32 @@
 use super::block_params::remove_params;
 use super::flow::Flow;
 use super::support::{definition, is_removable, terminator};
-use crate::mir::{Cfg, Function, Terminator, Value, ValueDef};
+use crate::mir::{Callee, Cfg, Function, Terminator, Value, ValueDef};
 
 const NONE: u32 = u32::MAX;
 
 /// Marks from what must happen, then sweeps.
 pub(super) fn dead(function: &mut Function, flow: &mut Flow) {
     let cfg = flow.cfg(function);
-    let incoming = Incoming::new(function, &cfg);
+    let live = live_values(function, &cfg, true);
+    for &block in &cfg.order {
+        let mut insts = std::mem::take(&mut function.blocks[block.index()].insts);
+        insts.retain(|&inst| {
+            let used = function.insts[inst.index()].results.iter().any(|result| live[result.index()]);
+            used || !is_removable(function, inst)
+        });
+        function.blocks[block.index()].insts = insts;
+    }
+    let superfluous = |function: &Function, param: Value| {
+        debug_assert!(definition(function, param).is_none());
+        !live[param.index()]
+    };
+    remove_params(function, &cfg, superfluous);
+}
+
+/// Which values are needed, for each value. `exits`: also for what loops pass on to code that replaces the function.
+pub(super) fn live_values(function: &Function, cfg: &Cfg, exits: bool) -> Vec<bool> {
+    let incoming = Incoming::new(function, cfg);
     let mut live = Live { values: vec![false; function.values.len()], work: Vec::new() };
     for &block in &cfg.order {
         for &inst in &function.blocks[block.index()].insts {
@@ -27,6 +45,7 @@ pub(super) fn dead(function: &mut Function, flow: &mut Flow) {
             | Terminator::Switch { index: value, .. }
             | Terminator::Throw { exception: value, .. } => live.mark(*value),
             Terminator::Return(values) => values.iter().for_each(|&value| live.mark(value)),
+            Terminator::TailCall { callee: Callee::Osr(_), .. } if !exits => {}
             Terminator::TailCall { callee, args } | Terminator::TryCall { callee, args, .. } => {
                 callee.for_each_use(|value| live.mark(value));
                 args.iter().for_each(|&value| live.mark(value));
@@ -47,19 +66,7 @@ pub(super) fn dead(function: &mut Function, flow: &mut Flow) {
         }
     }
 
-    for &block in &cfg.order {
-        let mut insts = std::mem::take(&mut function.blocks[block.index()].insts);
-        insts.retain(|&inst| {
-            let used = function.insts[inst.index()].results.iter().any(|result| live.values[result.index()]);
-            used || !is_removable(function, inst)
-        });
-        function.blocks[block.index()].insts = insts;
-    }
-    let superfluous = |function: &Function, param: Value| {
-        debug_assert!(definition(function, param).is_none());
-        !live.values[param.index()]
-    };
-    remove_params(function, &cfg, superfluous);
+    live.values
 }
 
 struct Live {

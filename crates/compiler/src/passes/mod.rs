@@ -22,6 +22,7 @@ mod heap;
 mod inline;
 mod invariant;
 mod loads;
+mod osr;
 mod ranges;
 mod simplify;
 mod support;
@@ -33,6 +34,7 @@ use flow::Flow;
 pub(crate) use globals::value as global_value;
 pub(crate) use heap::HeapFacts;
 pub(crate) use inline::{Body, Inliner, body, inline};
+pub(crate) use osr::{narrow_entry, prune_exits};
 pub(crate) use support::{constant, constant_length, definition, root};
 
 use crate::CompileError;

@@ -4,11 +4,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wasmparser::{BlockType, BrTable, Operator};
 
+use super::Part;
 use super::state::{Frame, FrameKind, Translator};
 use crate::CompileError;
 use crate::artifact::TrapCode;
 use crate::error::invalid;
-use crate::mir::{Block, Edge, Op, Terminator, Value};
+use crate::mir::{Block, Callee, Edge, Op, Terminator, UnaryOp, Value};
 use crate::module::{RefType, ValueType};
 
 type Types = SmallVec<[ValueType; 2]>;
@@ -135,6 +136,14 @@ impl Translator<'_> {
         let height = self.stack.len();
         self.stack.extend_from_slice(&self.builder.function.blocks[header.index()].params);
         let poll = self.emit(Op::Poll, &[], &[]);
+        match self.part {
+            Part::Loop(offset) if offset == self.source() => {
+                let entry = self.builder.function.entry;
+                self.builder.terminate(entry, Terminator::Jump(Edge::to(header)), offset);
+            }
+            Part::Replaceable => self.replaceable_loop(),
+            _ => {}
+        }
         self.control.push(Frame {
             kind: FrameKind::Loop(poll),
             height,
@@ -142,6 +151,19 @@ impl Translator<'_> {
             arity: params.len(),
             follow: header,
         });
+    }
+
+    /// Goes on in optimised code where there is such for this loop. Nothing is on the operand stack.
+    fn replaceable_loop(&mut self) {
+        let code = self.value(Op::OsrEntry(self.source()), &[], ValueType::I64);
+        let none = self.value(Op::Unary(UnaryOp::I64Eqz), &[code], ValueType::I32);
+        let (stay, leave) = (self.new_block(), self.new_block());
+        let locals = self.builder.read_all(self.block);
+        self.terminate(Terminator::Branch { cond: none, then: Edge::to(stay), otherwise: Edge::to(leave) });
+        self.continue_in(leave);
+        self.builder.function.blocks[leave.index()].cold = true;
+        self.terminate(Terminator::TailCall { callee: Callee::Osr(code), args: locals });
+        self.continue_in(stay);
     }
 
     fn begin_if(&mut self, params: usize, results: &[ValueType]) {

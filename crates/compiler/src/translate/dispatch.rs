@@ -17,6 +17,10 @@ impl Translator<'_> {
             }
             Operator::LocalGet { local_index } => {
                 let value = self.builder.read(local_index, self.block);
+                let value = match self.non_null.get(&local_index) {
+                    Some(&ty) => self.refine(value, ty),
+                    None => value,
+                };
                 self.push(value);
             }
             Operator::LocalSet { local_index } => {

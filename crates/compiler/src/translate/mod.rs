@@ -14,12 +14,13 @@ mod ssa;
 mod state;
 mod table;
 
+use rustc_hash::FxHashMap;
 use wasmparser::{FuncValidator, FuncValidatorAllocations, FunctionBody, Operator, ValidatorResources, WasmFeatures};
 
 use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Block, Function};
-use crate::module::{FuncIndex, FunctionSource, ModuleInfo, TypeMap, refuse_simd};
+use crate::module::{FuncIndex, FunctionSource, ModuleInfo, RefType, TypeMap, ValueType, refuse_simd};
 use crate::passes;
 use ssa::{Builder, Limits};
 use state::{Handlers, Translator};
@@ -38,19 +39,33 @@ pub fn translate_function(
     allocations: &mut Allocations,
 ) -> Result<Function, CompileError> {
     let mut validator = source.validator(&mut allocations.0);
-    let function = translate(info, source.index, &source.body, source.validation.features, Some(&mut validator))?;
+    let features = source.validation.features;
+    let function = translate(info, source.index, &source.body, features, Part::Whole, Some(&mut validator))?;
     allocations.0 = validator.into_allocations();
     Ok(function)
 }
 
-/// As [`translate_function`], of a body that has been validated.
+/// What is made of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// All of it.
+    Whole,
+    /// The same, with a way out at each loop to code that goes on there. Loops must not have parameters, nor anything
+    /// on the operand stack below them.
+    Replaceable,
+    /// What comes after the header of the loop at this offset in the module file, with all locals as parameters.
+    Loop(u32),
+}
+
+/// As [`translate_function`], of a body that has been validated, or part of it.
 pub(crate) fn translate_valid_function(
     info: &ModuleInfo,
     index: FuncIndex,
     body: &FunctionBody<'_>,
     features: WasmFeatures,
+    part: Part,
 ) -> Result<Function, CompileError> {
-    translate(info, index, body, features, None)
+    translate(info, index, body, features, part, None)
 }
 
 fn translate(
@@ -58,6 +73,7 @@ fn translate(
     index: FuncIndex,
     body: &FunctionBody<'_>,
     features: WasmFeatures,
+    part: Part,
     mut validator: Option<&mut FuncValidator<ValidatorResources>>,
 ) -> Result<Function, CompileError> {
     let range = body.range();
@@ -68,6 +84,8 @@ fn translate(
     let function = Function::new(index, ty, range.start as u32);
     let mut translator = Translator {
         info,
+        part,
+        non_null: FxHashMap::default(),
         types: TypeMap { canonical: &info.canonical_types },
         builder: Builder::new(function, &signature.params, Limits::new()),
         stack: Vec::new(),
@@ -86,7 +104,11 @@ fn translate(
         if let Some(validator) = &mut validator {
             validator.define_locals(offset, count, ty).map_err(invalid)?;
         }
-        translator.builder.add_locals(count, translator.types.value(ty, offset as usize)?);
+        translator.add_locals(count, translator.types.value(ty, offset as usize)?);
+    }
+    if let Part::Loop(offset) = part {
+        translator.builder.function.osr = Some(offset);
+        translator.block = translator.builder.enter_elsewhere();
     }
     let mut operators = wasmparser::OperatorsReader::new(reader);
     translator.begin(&signature.results);
@@ -105,11 +127,27 @@ fn translate(
     }
     operators.finish().map_err(invalid)?;
     let mut function = translator.builder.finish();
+    if function.blocks[function.entry.index()].terminator.is_none() {
+        let message = "no loop begins where one is to be entered".to_string();
+        return Err(CompileError::CodeGeneration { function: index.0, message });
+    }
     passes::settle(&mut function);
     Ok(function)
 }
 
 impl Translator<'_> {
+    fn add_locals(&mut self, count: u32, ty: ValueType) {
+        let ty = match ty {
+            ValueType::Ref(ty) if !ty.nullable && self.part != Part::Whole => {
+                let first = self.builder.local_count();
+                self.non_null.extend((first..first + count).map(|local| (local, ty)));
+                ValueType::Ref(RefType::nullable(ty.heap))
+            }
+            ty => ty,
+        };
+        self.builder.add_locals(count, ty);
+    }
+
     fn operator(&mut self, operator: &Operator<'_>) -> Result<(), CompileError> {
         refuse_simd(operator, self.offset)?;
         if self.reachable { self.dispatch(operator) } else { self.skip(operator) }

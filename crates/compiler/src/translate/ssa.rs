@@ -66,6 +66,32 @@ impl Builder {
         Builder { function, limits, local_types: params.to_vec(), blocks, definitions, defaults: Vec::new() }
     }
 
+    /// Lets the body begin in a block of its own, which nothing leads to yet, and gives the entry every local as a
+    /// parameter.
+    pub(super) fn enter_elsewhere(&mut self) -> Block {
+        let entry = self.function.entry;
+        for (local, &ty) in self.local_types.iter().enumerate().skip(self.function.blocks[entry.index()].params.len()) {
+            let value = self.function.add_param(entry, ty);
+            self.definitions.insert((entry, local as u32), value);
+        }
+        let start = self.add_block();
+        // So that no local has its initial value there, which belongs into the entry.
+        for (local, &value) in self.function.blocks[entry.index()].params.iter().enumerate() {
+            self.definitions.insert((start, local as u32), value);
+        }
+        self.seal(start);
+        start
+    }
+
+    /// Every local's value at the current end of a block.
+    pub(super) fn read_all(&mut self, block: Block) -> SmallVec<[Value; 4]> {
+        (0..self.local_types.len() as u32).map(|local| self.read(local, block)).collect()
+    }
+
+    pub(super) fn local_count(&self) -> u32 {
+        self.local_types.len() as u32
+    }
+
     /// Declares `count` more locals.
     pub(super) fn add_locals(&mut self, count: u32, ty: ValueType) {
         self.local_types.extend(std::iter::repeat_n(ty, count as usize));

@@ -1,8 +1,10 @@
 //! The state of a translation, and what every part of it asks.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use wasmparser::Catch;
 
+use super::Part;
 use super::ssa::Builder;
 use crate::CompileError;
 use crate::mir::{Block, Constant, Edge, Inst, Op, Terminator, Value};
@@ -51,7 +53,11 @@ pub(super) struct Landing {
 /// The state of a translation.
 pub(super) struct Translator<'a> {
     pub(super) info: &'a ModuleInfo,
+    pub(super) part: Part,
     pub(super) types: TypeMap<'a>,
+    /// The types of locals that cannot be null and have no initial value, where all locals are asked for at loops: they
+    /// are kept with types that can be null.
+    pub(super) non_null: FxHashMap<u32, RefType>,
     pub(super) builder: Builder,
     pub(super) stack: Vec<Value>,
     pub(super) control: Vec<Frame>,

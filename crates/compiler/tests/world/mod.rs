@@ -240,6 +240,7 @@ impl Instance {
                 types: write_types(&module, context),
                 builtins: builtins.as_ptr(),
                 cold_cells: [0; COLD_CELLS],
+                loops_left: 0,
             });
         }
         let is_traced = |value: ValueType| {

@@ -1,6 +1,8 @@
 //! Raising, trapping, polling.
 
+use legato_compiler::abi::ContextHead;
 use legato_compiler::artifact::TrapCode;
+use legato_compiler::module::FuncIndex;
 
 use crate::builtins::run;
 use crate::vm::{PollOutcome, activation};
@@ -32,6 +34,19 @@ pub(super) unsafe extern "C" fn poll(context: *mut u8) -> i64 {
                 store.heap.poll(&mut store.state);
                 Ok(0)
             }
+        })
+    }
+}
+
+/// `Builtin::OsrEntry`.
+pub(super) unsafe extern "C" fn osr_entry(context: *mut u8, function: u32, offset: u32) -> i64 {
+    // SAFETY: a builtin; the head of its context is this thread's while its code runs.
+    unsafe {
+        run(context, |store, instance| {
+            let image = store.state.instances[instance as usize].module.image();
+            let (code, iterations) = image.loop_entry(FuncIndex(function), offset);
+            (*context.cast::<ContextHead>()).loops_left = iterations;
+            Ok(code as i64)
         })
     }
 }

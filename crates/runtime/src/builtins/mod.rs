@@ -54,6 +54,7 @@ const fn address(builtin: Builtin) -> *const u8 {
         Builtin::Trap => control::trap as *const u8,
         Builtin::ThrowRef => exceptions::throw_ref as *const u8,
         Builtin::Poll => control::poll as *const u8,
+        Builtin::OsrEntry => control::osr_entry as *const u8,
         Builtin::FlushStoreBuffer => gc::flush_store_buffer as *const u8,
         Builtin::RecordOverwritten => gc::flush_overwritten as *const u8,
         Builtin::AllocateStruct => gc::allocate_struct as *const u8,

@@ -105,6 +105,7 @@ impl StoreOpaque {
             types: self.heap.types().base(),
             builtins: builtins::table(),
             cold_cells: [0; COLD_CELLS],
+            loops_left: 0,
         }
     }
 

@@ -13,6 +13,7 @@ mod linking;
 mod many;
 mod modules;
 mod moving;
+mod osr;
 mod replicas;
 mod slices;
 mod snapshots;

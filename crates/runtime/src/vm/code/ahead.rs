@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use super::lazy::Lazy;
+use super::lazy::{Lazy, LoopKey};
 
 /// At most so many threads.
 const MOST_THREADS: usize = 3;
@@ -16,10 +16,22 @@ const MOST_GUESSES: usize = 1024;
 /// The compiler's stack, in bytes.
 const STACK: usize = 4 << 20;
 
-/// Something to compile: a function of a module, by its number among the defined ones.
-type Job = (Weak<Lazy>, u32);
+/// Something to compile, by the number of a function among the defined ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Task {
+    /// A function, before it is called.
+    Prepare(u32),
+    /// A function, anew.
+    Improve(u32),
+    /// What goes on in a loop.
+    Loop(LoopKey),
+}
+
+type Job = (Weak<Lazy>, Task);
 
 struct Queue {
+    /// Loops that a program is in.
+    loops: VecDeque<Job>,
     /// To be compiled ahead, with all optimisations: what takes a caller longest.
     slow: VecDeque<Job>,
     /// To be compiled anew.
@@ -30,8 +42,25 @@ struct Queue {
     idle: usize,
 }
 
-static QUEUE: Mutex<Queue> =
-    Mutex::new(Queue { slow: VecDeque::new(), often: VecDeque::new(), quick: VecDeque::new(), threads: 0, idle: 0 });
+impl Queue {
+    /// What is to be done first.
+    fn next(&mut self) -> Option<Job> {
+        [&mut self.loops, &mut self.slow, &mut self.often, &mut self.quick].into_iter().find_map(VecDeque::pop_front)
+    }
+
+    fn is_empty(&self) -> bool {
+        [&self.loops, &self.slow, &self.often, &self.quick].into_iter().all(VecDeque::is_empty)
+    }
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue {
+    loops: VecDeque::new(),
+    slow: VecDeque::new(),
+    often: VecDeque::new(),
+    quick: VecDeque::new(),
+    threads: 0,
+    idle: 0,
+});
 static FILLED: Condvar = Condvar::new();
 
 fn lock() -> MutexGuard<'static, Queue> {
@@ -51,24 +80,28 @@ pub(super) fn guess(lazy: &Weak<Lazy>, slow: &[u32], quick: &[u32]) {
         return;
     }
     let mut queue = lock();
-    add(&mut queue.slow, lazy, slow);
-    add(&mut queue.quick, lazy, quick);
+    prepare(&mut queue.slow, lazy, slow);
+    prepare(&mut queue.quick, lazy, quick);
     wake(queue);
 }
 
-fn add(queue: &mut VecDeque<Job>, lazy: &Weak<Lazy>, functions: &[u32]) {
+fn prepare(queue: &mut VecDeque<Job>, lazy: &Weak<Lazy>, functions: &[u32]) {
     // What was found last is likely to be called first.
-    functions.iter().rev().for_each(|&function| queue.push_front((Weak::clone(lazy), function)));
+    functions.iter().rev().for_each(|&function| queue.push_front((Weak::clone(lazy), Task::Prepare(function))));
     queue.truncate(MOST_GUESSES);
 }
 
-/// Has a function compiled anew that is called often; returns whether some thread will.
-pub(super) fn improve(lazy: &Weak<Lazy>, function: u32) -> bool {
+/// Has something compiled that is needed often; returns whether some thread will. Loops come first: a program is in them.
+pub(super) fn add(lazy: &Weak<Lazy>, task: Task) -> bool {
     if most_threads() == 0 {
         return false;
     }
     let mut queue = lock();
-    queue.often.push_back((Weak::clone(lazy), function));
+    let job = (Weak::clone(lazy), task);
+    match task {
+        Task::Loop(_) => queue.loops.push_back(job),
+        Task::Prepare(_) | Task::Improve(_) => queue.often.push_back(job),
+    }
     wake(queue)
 }
 
@@ -96,22 +129,15 @@ fn wake(mut queue: MutexGuard<'_, Queue>) -> bool {
 fn work() {
     let mut queue = lock();
     loop {
-        if let Some((lazy, function)) = queue.slow.pop_front() {
+        if let Some((lazy, task)) = queue.next() {
             drop(queue);
-            run(&lazy, |lazy| lazy.prepare(function as usize));
-        } else if let Some((lazy, function)) = queue.often.pop_front() {
-            drop(queue);
-            run(&lazy, |lazy| lazy.improve(function as usize));
-        } else if let Some((lazy, function)) = queue.quick.pop_front() {
-            drop(queue);
-            run(&lazy, |lazy| lazy.prepare(function as usize));
+            run(&lazy, |lazy| lazy.perform(task));
         } else {
             queue.idle += 1;
             let (woken, waited) = FILLED.wait_timeout(queue, PATIENCE).unwrap_or_else(PoisonError::into_inner);
             queue = woken;
             queue.idle -= 1;
-            let is_empty = queue.slow.is_empty() && queue.often.is_empty() && queue.quick.is_empty();
-            if waited.timed_out() && is_empty {
+            if waited.timed_out() && queue.is_empty() {
                 queue.threads -= 1;
                 return;
             }

@@ -7,34 +7,38 @@
 //! refers to a function by its beginning is therefore right for ever: function references, exports, calls in code that
 //! was compiled before. No code is ever changed.
 //!
-//! A function without loops is compiled quickly at first. Its beginning then counts the calls, and when there have been
-//! [`CALLS`] of them, it is compiled anew, with all optimisations. [Other threads](super::ahead) do that, and compile
-//! what a function that has been called for the first time calls itself.
+//! A function is compiled quickly at first. Its beginning then counts the calls, and when there have been [`CALLS`] of
+//! them, it is compiled anew, with all optimisations. Its loops count as well, and are replaced while they run
+//! ([`loops`]). [Other threads](super::ahead) compile anew, and what a function that has been called for the first time
+//! calls itself.
 //!
 //! Code that an earlier process has kept is put in place at once ([`place`]).
 //!
 //! Several threads may call a function first: one compiles, the others wait for it. Nothing is collected meanwhile,
 //! since compiling is no safepoint.
 
+mod loops;
 mod place;
+mod publish;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use legato_compiler::artifact::{CodeRange, CompiledFunction};
-use legato_compiler::emit::{FunctionCode, Symbol};
+use legato_compiler::emit::Symbol;
 use legato_compiler::module::{ExportKind, FuncIndex};
 use legato_compiler::{OnDemand, Tier};
 use rustc_hash::FxHashMap;
 
-use super::ahead;
+use self::loops::Loops;
+pub(super) use self::loops::{LoopKey, most_loops};
+use super::ahead::{self, Task};
 use super::kept::{Found, KeptCode};
-use super::parts::{Part, Parts};
+use super::parts::Parts;
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
-use crate::vm::perf_map::{PerfMap, builtin_name, function_name};
+use crate::vm::perf_map::PerfMap;
 use crate::vm::{Error, Unwind, activation, arch, signals};
 
 /// Address space for code, in bytes: so much, and so much for each byte of the module.
@@ -83,6 +87,8 @@ pub enum CompileCause {
     Ahead,
     /// It has been called often.
     Often,
+    /// It has been for long in this loop, given by its offset in the module file: this code goes on there.
+    Loop(u32),
 }
 
 /// Told of each function that has been compiled, by the thread that did it.
@@ -115,6 +121,7 @@ struct State {
     functions: Vec<Progress>,
     /// Trampolines that have been compiled.
     trampolines: FxHashMap<Symbol, u32>,
+    loops: Loops,
 }
 
 #[derive(Clone)]
@@ -169,7 +176,12 @@ impl Lazy {
             map.note([(start, beginnings.len() as u32, "legato beginnings".to_owned())]);
         }
         let functions = vec![Progress::New; count];
-        let state = Mutex::new(State { end: beginnings.len(), functions, trampolines: FxHashMap::default() });
+        let state = Mutex::new(State {
+            end: beginnings.len(),
+            functions,
+            trampolines: FxHashMap::default(),
+            loops: Loops::default(),
+        });
         let finished = Condvar::new();
         let lazy = Arc::new_cyclic(|me| {
             let me = Weak::clone(me);
@@ -273,7 +285,7 @@ impl Lazy {
                         state.functions[defined] = Progress::Improving(offset);
                         self.words(defined).entry.store(self.address(offset), Release);
                         drop(state);
-                        if !self.compiler.is_parallel() || !ahead::improve(&self.me, defined as u32) {
+                        if !self.hand_over(Task::Improve(defined as u32)) {
                             with_stack(|| {
                                 self.improve(defined);
                                 Ok(())
@@ -311,8 +323,22 @@ impl Lazy {
         ahead::guess(&self.me, &slow, &quick);
     }
 
+    /// Has another thread do something that is needed often; returns whether one will.
+    fn hand_over(&self, task: Task) -> bool {
+        self.compiler.is_parallel() && ahead::add(&self.me, task)
+    }
+
+    /// Does what was asked for.
+    pub(super) fn perform(&self, task: Task) {
+        match task {
+            Task::Prepare(defined) => self.prepare(defined as usize),
+            Task::Improve(defined) => self.improve(defined as usize),
+            Task::Loop(key) => self.compile_loop(key),
+        }
+    }
+
     /// Compiles a function ahead, if nobody has begun to.
-    pub(super) fn prepare(&self, defined: usize) {
+    fn prepare(&self, defined: usize) {
         // Whoever calls it learns why it could not be compiled.
         let _ = self.compile(defined, CompileCause::Ahead);
     }
@@ -352,7 +378,7 @@ impl Lazy {
     }
 
     /// Compiles a function anew that was compiled quickly.
-    pub(super) fn improve(&self, defined: usize) {
+    fn improve(&self, defined: usize) {
         // If that fails, it stays as it is.
         if let Ok((offset, _)) = self.compile_in(defined, Tier::Optimized, CompileCause::Often) {
             let mut state = self.lock();
@@ -367,77 +393,9 @@ impl Lazy {
         let start = Instant::now();
         let function = self.compiler.info().imported_functions + defined as u32;
         let found = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
-        let offset = self.publish(Symbol::Function(function), found.tier, &found.code)?;
+        let offset = self.publish(Symbol::Function(function), found.tier, &found.code, true)?;
         self.tell(function, start, &found, cause);
         Ok((offset, found))
-    }
-
-    /// Tells the observer of a function that has been compiled, or found, since then.
-    fn tell(&self, function: u32, start: Instant, found: &Found, cause: CompileCause) {
-        let Some(observer) = &self.observers.observer else { return };
-        let names = &self.compiler.info().names.functions;
-        let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
-        let (time, bytes, quickly) = (start.elapsed(), found.code.length(), found.tier == Tier::Quick);
-        observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
-    }
-
-    /// Names the code for a profiler, where that is asked for.
-    fn map(&self, symbol: Symbol, offset: u32, bytes: usize) {
-        if let Some(map) = self.observers.perf_map {
-            let name = match symbol {
-                Symbol::Function(index) => function_name(self.compiler.info(), index),
-                Symbol::Builtin(number) | Symbol::Cold(number) => builtin_name(number),
-            };
-            map.note([(self.address(offset), bytes as u32, name)]);
-        }
-    }
-
-    /// Puts compiled code in place; returns its offset.
-    fn publish(&self, symbol: Symbol, tier: Tier, code: &FunctionCode) -> anyhow::Result<u32> {
-        for called in code.symbols() {
-            if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
-                let trampoline = self.kept.code(called, Tier::Optimized, &self.compiler)?.code;
-                self.publish(called, Tier::Optimized, &trampoline)?;
-            }
-        }
-        let mut state = self.lock();
-        if let Some(&offset) = state.trampolines.get(&symbol) {
-            // Another thread was faster.
-            return Ok(offset);
-        }
-        let start = state.end.next_multiple_of(code.alignment() as usize);
-        let end = start + code.length();
-        anyhow::ensure!(end < self.code_bytes(), "the module's code passes {} MiB", self.code_bytes() >> 20);
-        let imported = self.compiler.info().imported_functions;
-        let (bytes, tables) = code.place(start as u32, |target| match target {
-            // Calls of itself count, too.
-            _ if target == symbol && tier == Tier::Optimized => start as u32,
-            Symbol::Function(index) => {
-                let defined = (index - imported) as usize;
-                match state.functions[defined] {
-                    Progress::Done(offset) => offset,
-                    _ => self.beginning(defined),
-                }
-            }
-            trampoline => state.trampolines[&trampoline],
-        })?;
-        self.memory.write(start, &bytes)?;
-        arch::synchronize_code(self.code().wrapping_add(start), bytes.len());
-        self.map(symbol, start as u32, bytes.len());
-        let functions = match symbol {
-            Symbol::Function(index) => {
-                let range = CodeRange { start: start as u32, length: bytes.len() as u32 };
-                vec![CompiledFunction { range, index, source: code.source() }]
-            }
-            _ => {
-                state.trampolines.insert(symbol, start as u32);
-                Vec::new()
-            }
-        };
-        self.parts.add(Part { start: start as u32, end: end as u32, functions, tables });
-        // No piece touches the next: a return address behind the last instruction is this one's.
-        state.end = end + 1;
-        Ok(start as u32)
     }
 }
 

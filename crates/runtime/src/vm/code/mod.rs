@@ -15,10 +15,10 @@ use legato_compiler::{CompileError, OnDemand};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::kept::KeptCode;
-use self::lazy::Lazy;
 pub(crate) use self::lazy::Observers;
 pub(crate) use self::lazy::first_called;
 pub use self::lazy::{CompileCause, CompileObserver, Compiled};
+use self::lazy::{Lazy, most_loops};
 use self::parts::{Part, Parts};
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
@@ -82,8 +82,9 @@ impl CodeImage {
         signals::install()?;
         let module = compiler.declarations();
         let sources: Vec<u32> = compiler.sources().collect();
-        // Each function twice, and two trampolines for each builtin.
-        let parts = Arc::new(Parts::new(2 * sources.len() + 2 * module.builtins.len()));
+        // Each function twice, loops, and two trampolines for each builtin.
+        let count = 2 * sources.len() + most_loops(sources.len()) + 2 * module.builtins.len();
+        let parts = Arc::new(Parts::new(count));
         let lazy = Lazy::new(compiler, observers, kept, Arc::clone(&parts))?;
         Ok(CodeImage::register(Memory::Lazy(lazy), module, parts, sources))
     }
@@ -106,6 +107,18 @@ impl CodeImage {
         match &self.memory {
             Memory::Whole(..) => None,
             Memory::Lazy(lazy) => lazy.kept.contents(lazy.compiler()),
+        }
+    }
+
+    /// The address of optimised code that goes on in a loop of quick code, given by its function and its offset in the
+    /// module file; 0 where there is none, or not yet. Also: after how many iterations a loop is to ask again.
+    pub(crate) fn loop_entry(&self, function: FuncIndex, offset: u32) -> (usize, i32) {
+        match &self.memory {
+            Memory::Whole(..) => (0, i32::MAX),
+            Memory::Lazy(lazy) => {
+                let defined = function.0 - self.module.info.imported_functions;
+                (lazy.loop_entry((defined, offset)), lazy.iterations())
+            }
         }
     }
 

@@ -1,0 +1,90 @@
+//! Code that has just been compiled, put in place and told of.
+
+use std::time::Instant;
+
+use legato_compiler::Tier;
+use legato_compiler::artifact::{CodeRange, CompiledFunction};
+use legato_compiler::emit::{FunctionCode, Symbol};
+
+use super::{CompileCause, Compiled, Lazy, Progress};
+use crate::vm::arch;
+use crate::vm::code::kept::Found;
+use crate::vm::code::parts::Part;
+use crate::vm::perf_map::{builtin_name, function_name};
+
+impl Lazy {
+    /// Tells the observer of a function that has been compiled, or found, since then.
+    pub(super) fn tell(&self, function: u32, start: Instant, found: &Found, cause: CompileCause) {
+        let Some(observer) = &self.observers.observer else { return };
+        let names = &self.compiler.info().names.functions;
+        let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
+        let (time, bytes, quickly) = (start.elapsed(), found.code.length(), found.tier == Tier::Quick);
+        observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
+    }
+
+    /// Names the code for a profiler, where that is asked for.
+    pub(super) fn map(&self, symbol: Symbol, offset: u32, bytes: usize) {
+        if let Some(map) = self.observers.perf_map {
+            let name = match symbol {
+                Symbol::Function(index) => function_name(self.compiler.info(), index),
+                Symbol::Builtin(number) | Symbol::Cold(number) => builtin_name(number),
+            };
+            map.note([(self.address(offset), bytes as u32, name)]);
+        }
+    }
+
+    /// Puts compiled code in place; returns its offset. `is_called`: it is entered at its start by whoever calls the
+    /// symbol.
+    pub(super) fn publish(
+        &self,
+        symbol: Symbol,
+        tier: Tier,
+        code: &FunctionCode,
+        is_called: bool,
+    ) -> anyhow::Result<u32> {
+        for called in code.symbols() {
+            if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
+                let trampoline = self.kept.code(called, Tier::Optimized, &self.compiler)?.code;
+                self.publish(called, Tier::Optimized, &trampoline, true)?;
+            }
+        }
+        let mut state = self.lock();
+        if let Some(&offset) = state.trampolines.get(&symbol) {
+            // Another thread was faster.
+            return Ok(offset);
+        }
+        let start = state.end.next_multiple_of(code.alignment() as usize);
+        let end = start + code.length();
+        anyhow::ensure!(end < self.code_bytes(), "the module's code passes {} MiB", self.code_bytes() >> 20);
+        let imported = self.compiler.info().imported_functions;
+        let (bytes, tables) = code.place(start as u32, |target| match target {
+            // Calls of itself count, too.
+            _ if is_called && target == symbol && tier == Tier::Optimized => start as u32,
+            Symbol::Function(index) => {
+                let defined = (index - imported) as usize;
+                match state.functions[defined] {
+                    Progress::Done(offset) => offset,
+                    _ => self.beginning(defined),
+                }
+            }
+            trampoline => state.trampolines[&trampoline],
+        })?;
+        self.memory.write(start, &bytes)?;
+        arch::synchronize_code(self.code().wrapping_add(start), bytes.len());
+        self.map(symbol, start as u32, bytes.len());
+        let functions = match symbol {
+            Symbol::Function(index) => {
+                let range = CodeRange { start: start as u32, length: bytes.len() as u32 };
+                vec![CompiledFunction { range, index, source: code.source() }]
+            }
+            _ => {
+                state.trampolines.insert(symbol, start as u32);
+                Vec::new()
+            }
+        };
+        self.parts.add(Part { start: start as u32, end: end as u32, functions, tables });
+        // No piece touches the next: a return address behind the last instruction is this one's.
+        state.end = end + 1;
+        Ok(start as u32)
+    }
+}
