@@ -2,9 +2,11 @@
 
 mod control;
 mod overwritten;
+mod roots;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use legato::{
     AnyRef, Caller, CollectionKind, Collector, Config, Engine, Func, GcEvent, GcObserver, Instance, Module, Result,
@@ -16,6 +18,8 @@ use legato_test_matrix::{Row, pairs};
 /// Types and functions of every program here.
 const COMMON: &str = r#"
   (import "h" "cycles" (func $cycles (result i64)))
+  ;; Goes on with the cycle under way for some units.
+  (import "h" "step" (func $step))
   (import "h" "host" (func $host (param i32 anyref)))
   (type $v (struct (field $n i32)))
   (type $node (struct (field $value (ref null $v)) (field $next (ref null $node))))
@@ -36,7 +40,16 @@ const COMMON: &str = r#"
     (local.set $before (call $cycles))
     (loop $more
       (drop (call $new (i32.const -1)))
-      (br_if $more (i64.eq (call $cycles) (local.get $before)))))"#;
+      (if (i64.eq (call $cycles) (local.get $before)) (then (call $step)))
+      (br_if $more (i64.eq (call $cycles) (local.get $before)))))
+  ;; Overwrites the cells of dead objects: in generational heaps, what is allocated is promoted to them. Otherwise an
+  ;; object that a cycle has lost would live again in the next one, which would find it as it was.
+  (global $others (mut (ref null $node)) (ref.null $node))
+  (func $reuse (export "reuse") (local $count i32)
+    (loop $more
+      (global.set $others (struct.new $node (call $new (i32.const -1)) (global.get $others)))
+      (br_if $more (i32.lt_u (local.tee $count (i32.add (local.get $count) (i32.const 1))) (i32.const 300))))
+    (global.set $others (ref.null $node)))"#;
 
 /// Counts the cycles that have ended.
 struct Cycles(Arc<AtomicI64>);
@@ -47,14 +60,16 @@ impl GcObserver for Cycles {
     }
 }
 
-/// Heaps that collect in slices of one unit at each allocation, and longer ones on schedule, in all pairs of some axes.
+/// Heaps that collect in slices of one unit at each allocation, in all pairs of some axes. Other slices come by work:
+/// one by the clock would mark the whole of these small heaps at once.
 fn in_slices(axes: &[&str]) -> Vec<Row> {
     let is_in_slices = |row: &Row| match row.heap().collector {
         Collector::Realtime(_) => true,
         Collector::Generational(params) => matches!(params.full, Full::Incremental(_)),
         _ => false,
     };
-    pairs(&[&["collector", "full"], axes].concat(), &["stress=1,min=256K"]).into_iter().filter(is_in_slices).collect()
+    let rows = pairs(&[&["collector", "full"], axes].concat(), &["stress=1,min=256K,schedule=work"]);
+    rows.into_iter().filter(is_in_slices).collect()
 }
 
 /// The heaps for what does not depend on the layout of arrays.
@@ -78,8 +93,10 @@ impl Program {
     fn new(store: Store<()>, module: &Module, cycles: &Arc<AtomicI64>, host: Host) -> Result<Program> {
         let (mut store, cycles) = (store, cycles.clone());
         let count = Func::wrap(&mut store, move || cycles.load(Ordering::Relaxed));
+        // The time is over by the first look at the clock, which comes after a fixed number of units.
+        let step = Func::wrap(&mut store, |mut caller: Caller<'_, ()>| _ = caller.collect_some(Duration::ZERO));
         let host = Func::wrap(&mut store, host);
-        let instance = Instance::new(&mut store, module, &[count.into(), host.into()])?;
+        let instance = Instance::new(&mut store, module, &[count.into(), step.into(), host.into()])?;
         Ok(Program { store, instance })
     }
 
@@ -139,8 +156,10 @@ impl Program {
     /// Checks that the list, once all cycles that were under way are over, holds so many values, the last one `first`.
     fn check_list(&mut self, first: i32, count: i32) -> Result<()> {
         self.align()?;
+        // Right behind the cycle: the next one would mark again what has been lost and not overwritten.
+        self.store.verify_heap()?;
         self.align()?;
-        self.churn(1000)?;
+        self.func::<(), ()>("reuse")?.call(&mut self.store, ())?;
         let held = self.func::<i32, i32>("held")?.call(&mut self.store, first)?;
         assert_eq!(held, count);
         self.store.verify_heap()?;
