@@ -130,8 +130,8 @@ pub struct EngineArgs {
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = heap_option, long_help = heap_help())]
     pub heap: Vec<(String, String)>,
 
-    /// Address space for each linear memory; below 6G memories are checked and moved instead: for many memories, or
-    /// under `ulimit -v` [default: 6G and a little, all that 32-bit code can address]
+    /// Address space for each linear memory; below 6G memories are checked and moved instead: for many memories
+    /// [default: 6G and a little, all that 32-bit code can address; under `ulimit -v` what there is room for]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_reservation: Option<usize>,
 

@@ -33,8 +33,64 @@ const MEMORY: &str = r#"
 
 /// Runs the command where it may have 4 GB of addresses.
 fn limited(lab: &Lab, args: &[&str]) -> Outcome {
-    let script = r#"ulimit -v 4000000 && exec "$0" "$@""#;
+    limited_to(4_000_000, lab, args)
+}
+
+/// Runs the command where it may have so many KiB of addresses.
+fn limited_to(kib: u64, lab: &Lab, args: &[&str]) -> Outcome {
+    let script = format!(r#"ulimit -v {kib} && exec "$0" "$@""#);
     lab.start(lab.command("sh").arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_legato")).args(args)).end("")
+}
+
+#[test]
+fn programs_run_under_a_limit_without_any_option() {
+    let lab = Lab::new();
+    lab.file("objects.wat", OBJECTS);
+    lab.file("memory.wat", MEMORY);
+    // With KiB, and the heap's largest maximum in KiB.
+    for (kib, most) in [(80_000_000, 1 << 20), (40_000_000, 1 << 20), (10_000_000, 1 << 20), (2_000_000, 250_000)] {
+        for compilation in ["lazy", "eager"] {
+            let options = ["run", "--gc-log=log", "--compilation", compilation, "--invoke"];
+            let run = |function, file| limited_to(kib, &lab, &[&options[..], &[function, file]].concat());
+            let ran = run("run", "objects.wat");
+            assert_eq!((ran.status, ran.out.as_str()), (0, "1\n"), "{kib}: {ran:?}");
+            let log = std::fs::read_to_string(lab.path().join("log")).unwrap();
+            let first = log.lines().next().unwrap();
+            let maximum = first.strip_prefix("gc heap: max ").and_then(|rest| rest.split_once("K (memory limit: "));
+            let (maximum, limit) = maximum.unwrap_or_else(|| panic!("{first}"));
+            assert!((20_000..=most).contains(&maximum.parse().unwrap()), "{kib}: {first}");
+            // Where memory is scarcer than addresses, that is what is named.
+            assert!(limit == format!("address space {kib}K)") || maximum.parse::<u64>().unwrap() < most, "{first}");
+            let ran = run("run", "memory.wat");
+            assert_eq!((ran.status, ran.out.as_str()), (0, "11\n"), "{kib}: {ran:?}");
+            let trapped = run("beyond", "memory.wat");
+            assert_eq!(trapped.status, 134, "{kib}: {trapped:?}");
+            assert!(trapped.err.contains("out of bounds memory access"), "{trapped:?}");
+        }
+    }
+    for arrays in ["zrays", "arraylets", "mapped"] {
+        let heap = format!("arrays={arrays}");
+        let ran = limited(&lab, &["run", "--heap", &heap, "--invoke", "run", "objects.wat"]);
+        assert_eq!((ran.status, ran.out.as_str()), (0, "1\n"), "{heap}: {ran:?}");
+    }
+    let refused = limited_to(40_000, &lab, &["run", "--invoke", "run", "objects.wat"]);
+    assert_ne!(refused.status, 0);
+    assert!(refused.err.starts_with("legato: error: ") && refused.err.lines().count() == 1, "{refused:?}");
+}
+
+#[test]
+fn a_cache_keeps_code_for_memories_of_either_kind() {
+    let lab = Lab::new();
+    lab.file("memory.wat", MEMORY);
+    let args = ["run", "--cache", "cache", "--compilation", "eager", "--invoke"];
+    for function in ["run", "beyond", "run", "beyond"] {
+        let args = [&args[..], &[function, "memory.wat"]].concat();
+        let outcomes = [lab.legato(&args), limited(&lab, &args)];
+        for outcome in outcomes {
+            let status = if function == "run" { 0 } else { 134 };
+            assert_eq!(outcome.status, status, "{outcome:?}");
+        }
+    }
 }
 
 #[test]
@@ -48,7 +104,9 @@ fn a_heap_with_a_small_maximum_runs_where_address_space_is_limited() {
             assert_eq!((ran.status, ran.out.as_str()), (0, "1\n"), "{heap}: {ran:?}");
         }
     }
-    for heap in ["max=2G", "max=64M,arrays=zrays"] {
+    let ran = limited(&lab, &["run", "--heap", "max=64M,arrays=zrays", "--invoke", "run", "objects.wat"]);
+    assert_eq!((ran.status, ran.out.as_str()), (0, "1\n"), "{ran:?}");
+    for heap in ["max=2G", "max=2G,arrays=zrays"] {
         let ran = limited(&lab, &["run", "--heap", heap, "--invoke", "run", "objects.wat"]);
         assert_ne!(ran.status, 0, "{ran:?}");
         assert!(ran.err.contains("bytes of address space for a heap") && ran.err.contains("max=1G"), "{ran:?}");
@@ -60,7 +118,8 @@ fn a_heap_with_a_small_maximum_runs_where_address_space_is_limited() {
 fn a_memory_with_a_small_reservation_runs_there_too() {
     let lab = Lab::new();
     lab.file("memory.wat", MEMORY);
-    let refused = limited(&lab, &["run", "--heap", "max=16M", "--invoke", "run", "memory.wat"]);
+    let large = ["run", "--heap=max=16M", "--memory-reservation=7G", "--invoke", "run", "memory.wat"];
+    let refused = limited(&lab, &large);
     assert_ne!(refused.status, 0);
     assert!(refused.err.contains("--memory-reservation"), "{refused:?}");
     for compilation in ["lazy", "eager"] {
@@ -92,6 +151,15 @@ fn code_that_does_not_check_memories_gets_none_with_a_small_reservation() {
     for options in [&[][..], &["--memory-reservation", "0"]] {
         assert_eq!(run(options, "checked").out, "11\n");
     }
+    let run = |file: &str| limited(&lab, &["run", "--precompiled", "--invoke", "run", file]);
+    let refused = run("unchecked");
+    assert_ne!(refused.status, 0);
+    assert!(refused.err.contains("address space is limited (ulimit -v)"), "{refused:?}");
+    assert_eq!(run("checked").out, "11\n");
+    // Without memories there is nothing to check.
+    lab.file("objects.wat", OBJECTS);
+    assert_eq!(lab.legato(&["compile", "objects.wat", "-o", "objects"]).status, 0);
+    assert_eq!(run("objects").out, "1\n");
 }
 
 #[test]

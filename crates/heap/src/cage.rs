@@ -1,9 +1,9 @@
 //! The cage: the address space that a 32-bit reference can reach, between two guards.
 //!
 //! A reference is an unsigned 32-bit offset from the cage's base, so that compiled code reaches
-//! `base + reference + displacement`. How much is reserved follows from the heap's maximum alone; compiled code is the
-//! same. See [`Extent`]: a *whole* cage has 4 GiB, and guards chosen so that an access stays inside the reservation for
-//! *any* 32-bit reference, a corrupted one too:
+//! `base + reference + displacement`. How much is reserved follows from the heap's maximum, and where address space is
+//! limited also from what is left of it; compiled code is the same. See [`Extent`]: a *whole* cage has 4 GiB, and
+//! guards chosen so that an access stays inside the reservation for *any* 32-bit reference, a corrupted one too:
 //!
 //! * above, 2 GiB for the displacement of a field (a positive 32-bit one), and 64 GiB for an element's: an index of 32
 //!   bits, compared with a length of 32 bits, times the largest element of 16 bytes;
@@ -19,61 +19,19 @@
 //! The memory is private. Where native views map leaves a second time, blocks of leaves are those of a file:
 //! [`shared`].
 
+mod extent;
 mod shared;
 
 use crate::error::HeapError;
 pub(crate) use crate::geometry::CAGE_BYTES;
-use crate::geometry::marks_below;
 use crate::os::Reservation;
 use crate::os::sharing::MemoryFile;
+pub(crate) use extent::{Extent, MOST_FITTED};
 use shared::SharedBlocks;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes at the start of the cage that are never accessible.
 pub(crate) const NULL_GUARD_BYTES: u32 = 64 << 10;
-/// Guards of a whole cage.
-const GUARD_BELOW: usize = 2 << 30;
-const GUARD_ABOVE: usize = (64 << 30) + (2 << 30);
-/// The guard above a smaller one: what vector instructions and wrong small offsets might reach.
-const SMALL_GUARD_ABOVE: usize = 1 << 20;
-/// The largest maximum of a heap whose cage is smaller.
-const MOST_FITTED: u64 = 1 << 30;
-/// The most addresses beyond three times the maximum: so much may be lost between large objects.
-const MOST_SPARE: u64 = 1 << 30;
-/// The largest maximum of a heap whose side tables and first blocks are one mapping.
-const MOST_JOINED: u64 = 64 << 20;
-/// What [`Extent::fitting`] rounds to.
-const GRAIN: u64 = 1 << 20;
-
-/// How much address space a cage has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Extent {
-    /// What references can lead to: 4 GiB, or fewer.
-    bytes: u64,
-    below: usize,
-    above: usize,
-    /// Whether all side tables are accessible at once, in one mapping with the first blocks: the system lets a process
-    /// have some 65,000 mappings, and thousands of heaps are to share them.
-    joined: bool,
-}
-
-impl Extent {
-    /// 4 GiB, and guards for any reference.
-    pub(crate) const WHOLE: Extent =
-        Extent { bytes: CAGE_BYTES, below: GUARD_BELOW, above: GUARD_ABOVE, joined: false };
-
-    /// What a heap of at most `maximum` bytes needs, whose objects have no more addresses than memory. More than the
-    /// maximum, since gaps between large objects can be too short for the next one.
-    pub(crate) fn fitting(maximum: u64) -> Extent {
-        if maximum > MOST_FITTED {
-            return Extent::WHOLE;
-        }
-        let spare = (3 * maximum).min(MOST_SPARE);
-        let bytes = (u64::from(NULL_GUARD_BYTES) + maximum + spare).next_multiple_of(GRAIN);
-        let below = (marks_below(1, bytes) as u64).next_multiple_of(GRAIN) as usize;
-        Extent { bytes, below, above: SMALL_GUARD_ABOVE, joined: maximum <= MOST_JOINED }
-    }
-}
 
 /// The reserved range, with what is needed to read and write in it by offset.
 #[derive(Debug)]
@@ -90,7 +48,7 @@ impl Cage {
     /// # Errors
     /// [`HeapError::AddressSpace`] where address space is lacking.
     pub(crate) fn new(extent: Extent) -> Result<Cage, HeapError> {
-        let bytes = extent.below + extent.bytes as usize + extent.above;
+        let bytes = extent.total() as usize;
         let reservation = match Reservation::new(bytes, "address space for a heap's cage") {
             Err(HeapError::System { bytes, source, .. }) => {
                 return Err(HeapError::AddressSpace { bytes, most_fitted: MOST_FITTED >> 30, source });

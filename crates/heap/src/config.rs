@@ -11,12 +11,12 @@ pub use given::Given;
 
 use crate::arrays::{Arrays, SpineMode};
 use crate::blocks::{BLOCK_BYTES, MAX_HEAP_BYTES, ZERO_LEAF};
-use crate::cage::{Extent, NULL_GUARD_BYTES};
+use crate::cage::{Extent, MOST_FITTED, NULL_GUARD_BYTES};
 use crate::collector::Collector;
 use crate::collector::generational::params::{GenerationalParams, Nursery};
 use crate::collector::schedule::Defragment;
 use crate::error::HeapError;
-use crate::os::limits::{self, MachineLimit};
+use crate::os::limits::{self, AddressSpace, MachineLimit};
 use crate::plan::{AccessPlan, ArrayPlan, BarrierPlan, CountingPlan, MutatorContext, SpinePlan};
 use crate::references::References;
 use crate::references::handle_policies::HandleParams;
@@ -46,7 +46,8 @@ pub struct HeapConfig {
     /// The most memory that objects, handles and immortal records may take, in bytes. Exhaustion is an
     /// [`AllocationError`](crate::AllocationError). `None` is what the machine has for this process, looked up when the
     /// heap is made: 2 GiB, or 7/8 of the lowest limit of its memory groups or of physical memory, less what the
-    /// process has already.
+    /// process has already. Where address space is limited, a heap that does not leave enough of it takes half of what
+    /// is left, and has at most 1 GiB.
     pub max_bytes: Option<u64>,
     /// No collection starts by itself below this size, in bytes; a smaller `max_bytes` takes its place.
     pub min_bytes: u64,
@@ -236,18 +237,43 @@ impl HeapConfig {
         self.max_bytes.unwrap_or(ceiling::MOST_BYTES).min(MAX_HEAP_BYTES)
     }
 
-    /// How much address space the cage has. Arrays of other layouts may have addresses without memory.
-    pub(crate) fn extent(&self) -> Extent {
-        match (self.arrays, self.native_views) {
-            (Arrays::Contiguous, NativeViews::Copy) => Extent::fitting(self.maximum()),
+    /// Whether objects may have addresses without memory: arrays of some layouts have.
+    fn is_roomy(&self) -> bool {
+        !matches!((self.arrays, self.native_views), (Arrays::Contiguous, NativeViews::Copy))
+    }
+
+    /// How much address space the cage has, in a process whose address space has this limit.
+    pub(crate) fn extent(&self, space: Option<AddressSpace>) -> Extent {
+        let maximum = self.maximum();
+        match ceiling::share(space) {
+            _ if !self.is_roomy() => Extent::fitting(maximum),
+            Some(share) if maximum <= MOST_FITTED => Extent::roomy(maximum, share),
             _ => Extent::WHOLE,
         }
     }
 
     /// The same with a maximum, and the machine's limit where it comes from that.
     pub(crate) fn with_maximum(&self) -> (HeapConfig, Option<MachineLimit>) {
-        let limit = if self.max_bytes.is_none() { limits::lowest() } else { None };
-        let maximum = self.max_bytes.unwrap_or_else(|| ceiling::maximum(limit.as_ref(), limits::resident()));
+        if self.max_bytes.is_some() {
+            return (self.clone(), None);
+        }
+        self.with_maximum_of(limits::lowest(), limits::resident(), AddressSpace::of_process())
+    }
+
+    /// The same with the maximum that it gets where there is none, in a process that has `resident` bytes of memory,
+    /// under these limits; and the limit that it comes from.
+    fn with_maximum_of(
+        &self,
+        memory: Option<MachineLimit>,
+        resident: u64,
+        space: Option<AddressSpace>,
+    ) -> (HeapConfig, Option<MachineLimit>) {
+        let most = ceiling::maximum(memory.as_ref(), resident);
+        let within = |space: AddressSpace| {
+            let maximum = ceiling::within(most, ceiling::share(Some(space))?, self.is_roomy());
+            (maximum < most).then(|| (maximum, Some(space.limit())))
+        };
+        let (maximum, limit) = space.and_then(within).unwrap_or((most, memory));
         (HeapConfig { max_bytes: Some(maximum), ..self.clone() }, limit)
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
 use crate::observer::{CountedArrays, GcObserver, HeapStats, Phase, PhaseTimes};
-use crate::os::limits::MachineLimit;
+use crate::os::limits::{AddressSpace, MachineLimit};
 use crate::pacing::Pacer;
 use crate::plan::HeaderWord;
 use crate::reference::Reference;
@@ -116,7 +116,7 @@ impl<M: ReferenceModel> Core<M> {
     /// The parts of an empty heap. The configuration is valid.
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Core<M>, HeapError> {
         let spines = config.spines();
-        let mut pool = BlockPool::new(config.maximum(), config.extent())?;
+        let mut pool = BlockPool::new(config.maximum(), config.extent(AddressSpace::of_process()))?;
         let leaves = LeafSpace::new(spines.map_or(LEAST_LEAF_LOG2, |mode| mode.layout.leaf_log2));
         if spines.is_some() {
             let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);

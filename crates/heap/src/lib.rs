@@ -84,7 +84,7 @@ pub use observer::{
     ArrayStats, Cause, CollectionKind, CountedArrays, CycleTotals, GcEvent, GcObserver, GcSlice, GcStop, HeapStats,
     Phase, PhaseTimes, StopKind,
 };
-pub use os::limits::MachineLimit;
+pub use os::limits::{AddressSpace, MachineLimit};
 pub use plan::{AccessPlan, MutatorContext};
 pub use pressure::{MissingSource, Moment, Pressure, PressureSource, Signal};
 pub use reference::Reference;

@@ -28,7 +28,8 @@ impl fmt::Display for PressureReading {
 pub struct MachineNotes {
     /// The heap's maximum in bytes: what was set, or what was found.
     pub maximum_bytes: u64,
-    /// The lowest limit that the machine has for the process's memory, if it was looked for (`max=auto`) and found.
+    /// The lowest limit that the machine has for the process's memory, or its address space where that makes for a
+    /// lower maximum, if it was looked for (`max=auto`) and found.
     pub limit: Option<MachineLimit>,
     /// The source of memory pressure that is asked, and those that stand in for it, in their order; `None` where the
     /// rule for the heap's size asks nobody.

@@ -7,12 +7,17 @@
 use crate::error::HeapError;
 use crate::layout::{HEADER_BYTES, StorageKind, StructLayout};
 use crate::os::Reservation;
+use crate::os::limits::AddressSpace;
 use crate::types::{MIN_DISPLAY, TypeId, TypeInfo, TypeKind, TypeRecord, TypeShape};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Address space for records: some 3.5 million types of ordinary depth.
 const RESERVED_BYTES: usize = 256 << 20;
+/// Where address space is limited, at most one part in so many of what is left, but never less than the second
+/// constant.
+const RESERVED_PART: u64 = 16;
+const LEAST_RESERVED_BYTES: usize = 1 << 20;
 /// Records are committed in steps of this many bytes.
 const COMMIT_STEP: u32 = 256 << 10;
 /// The first record's offset; 0 is no type.
@@ -52,6 +57,13 @@ pub struct TypeTable {
     published: AtomicU32,
 }
 
+/// Bytes of address space for records, under this limit.
+fn reserved(space: Option<AddressSpace>) -> usize {
+    let Some(space) = space else { return RESERVED_BYTES };
+    let bytes = (space.left() / RESERVED_PART).min(RESERVED_BYTES as u64) as usize;
+    (bytes - bytes % LEAST_RESERVED_BYTES).max(LEAST_RESERVED_BYTES)
+}
+
 impl TypeTable {
     /// The built-in type of host values.
     pub const EXTERNAL: TypeId = TypeId(FIRST);
@@ -62,7 +74,7 @@ impl TypeTable {
     /// [`HeapError::System`] where the system refuses address space.
     pub fn new() -> Result<Arc<TypeTable>, HeapError> {
         let table = TypeTable {
-            memory: Reservation::new(RESERVED_BYTES, "address space for the type table")?,
+            memory: Reservation::new(reserved(AddressSpace::of_process()), "address space for the type table")?,
             chunks: [const { OnceLock::new() }; 16],
             end: Mutex::new(End { offset: FIRST, committed: 0, count: 0 }),
             published: AtomicU32::new(FIRST),
@@ -101,12 +113,12 @@ impl TypeTable {
         let display_length = depth + 1;
         let bytes = TypeRecord::DISPLAY_OFFSET + 4 * display_length.max(MIN_DISPLAY).next_multiple_of(2);
         let (chunk, index) = chunk_of(end.count);
-        if chunk >= self.chunks.len() || end.offset as usize + bytes as usize > RESERVED_BYTES {
+        if chunk >= self.chunks.len() || end.offset as usize + bytes as usize > self.memory.bytes() {
             return Err(HeapError::TypeTableFull(end.count));
         }
         if end.offset + bytes > end.committed {
             let step = (end.offset + bytes - end.committed).next_multiple_of(COMMIT_STEP);
-            let step = step.min(RESERVED_BYTES as u32 - end.committed);
+            let step = step.min(self.memory.bytes() as u32 - end.committed);
             self.memory.commit(end.committed as usize, step as usize)?;
             end.committed += step;
         }
@@ -373,6 +385,16 @@ mod tests {
         let array = TypeInfo { shape: TypeShape::Array(StorageKind::I32), supertype: Some(base) };
         assert!(table.register(array).is_err());
         assert!(!table.contains(TypeId(0)) && table.contains(TypeTable::EXTERNAL));
+    }
+
+    #[test]
+    fn a_table_takes_a_small_part_of_a_limited_address_space() {
+        let left = |left: u64| reserved(Some(AddressSpace { limit_bytes: left + 7, used_bytes: 7 }));
+        assert_eq!(
+            (reserved(None), left(u64::MAX - 7), left(4 << 30)),
+            (RESERVED_BYTES, RESERVED_BYTES, RESERVED_BYTES)
+        );
+        assert_eq!((left((1 << 30) - 1), left(0)), (63 << 20, 1 << 20));
     }
 
     #[test]

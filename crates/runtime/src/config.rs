@@ -173,8 +173,11 @@ impl Config {
     /// Address space that every linear memory reserves, in bytes: by default 6 GiB, all that code can address, so that
     /// no access to a 32-bit memory has to be checked. With less, a memory reserves so much at first, or less where its
     /// maximum is smaller, and moves when it outgrows that; each access is compared with its length, which costs time.
-    /// For thousands of memories in one process, or where address space is limited (`ulimit -v`). Code is compiled for
-    /// one of both: a module that was precompiled without checks is refused by an engine with less.
+    /// For thousands of memories in one process. Code is compiled for one of both: a module with memories that was
+    /// precompiled without checks is refused by an engine with less.
+    ///
+    /// Where address space is limited (`ulimit -v`) and less than 24 GiB of it are left when the engine is made, the
+    /// default is less too: a memory reserves at most 1 GiB, or an eighth of what is left when it is made.
     pub fn memory_reservation(&mut self, bytes: u64) -> &mut Config {
         self.memory_reservation = MemoryReservation::of(bytes);
         self
@@ -211,14 +214,20 @@ impl Config {
         self
     }
 
-    pub(crate) fn compile_options(&self) -> CompileOptions {
+    /// What the compiler is told, where memories get this reservation.
+    pub(crate) fn compile_options_with(&self, memories: MemoryReservation) -> CompileOptions {
         CompileOptions {
             plan: self.heap.access_plan(),
             features: self.features,
-            checked_memories: self.memory_reservation.is_checked(),
+            checked_memories: memories.is_checked(),
             optimize: self.optimize,
             parallel: self.parallel,
             verify: self.verify_compiler,
         }
+    }
+    /// What the compiler is told, where address space is not limited.
+    #[cfg(test)]
+    pub(crate) fn compile_options(&self) -> CompileOptions {
+        self.compile_options_with(self.memory_reservation)
     }
 }

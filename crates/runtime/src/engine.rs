@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use anyhow::{Context, Result};
 use legato_compiler::CompileOptions;
 use legato_compiler::artifact::MachineSignature;
-use legato_heap::HeapConfig;
+use legato_heap::{AddressSpace, HeapConfig};
 use rustc_hash::FxHashMap;
 
 use crate::cache::Cache;
 use crate::types::TypeRegistry;
-use crate::vm::{CodeImage, PerfMap};
+use crate::vm::{CodeImage, MemoryReservation, PerfMap};
 use crate::{Config, ProfilingStrategy};
 
 /// A configuration, the types of all its modules, and the compiler. Cheap to clone: clones are one engine.
@@ -34,6 +34,8 @@ pub struct Engine {
 struct EngineInner {
     config: Config,
     options: CompileOptions,
+    /// What every linear memory reserves.
+    memory_reservation: MemoryReservation,
     types: TypeRegistry,
     perf_map: Option<&'static PerfMap>,
     /// Images that carry trampolines for a signature. They live as long as their modules and stores.
@@ -49,9 +51,11 @@ impl Engine {
     pub fn new(config: &Config) -> Result<Engine> {
         config.heap.validate()?;
         config.check_language()?;
+        let memory_reservation = config.memory_reservation.within(AddressSpace::of_process());
         let inner = EngineInner {
             config: config.clone(),
-            options: config.compile_options(),
+            options: config.compile_options_with(memory_reservation),
+            memory_reservation,
             types: TypeRegistry::new()?,
             perf_map: match config.profiler {
                 ProfilingStrategy::None => None,
@@ -83,6 +87,11 @@ impl Engine {
 
     pub(crate) fn options(&self) -> &CompileOptions {
         &self.inner.options
+    }
+
+    /// What every linear memory reserves: what was configured, or what address space allows.
+    pub(crate) fn memory_reservation(&self) -> MemoryReservation {
+        self.inner.memory_reservation
     }
 
     /// The cache that modules are compiled through. Where the compiler's work is to be checked, it has to work.

@@ -103,10 +103,18 @@ pub(crate) fn for_engine(engine: &Engine, module: CompiledModule) -> Result<Comp
         "the module was precompiled for another heap: compile it again with the same --heap keys collector, references, \
          barrier, zeroing, count-accesses, arrays and the parameters of arrays"
     );
+    let fits = module.info.checked_memories || !engine.options().checked_memories || module.info.memories.is_empty();
+    if engine.memory_reservation().is_set() {
+        ensure!(
+            fits,
+            "the module was precompiled for memories with a large reservation: compile it again with the same \
+             --memory-reservation"
+        );
+    }
     ensure!(
-        module.info.checked_memories || !engine.options().checked_memories,
-        "the module was precompiled for memories with a large reservation: compile it again with the same \
-         --memory-reservation"
+        fits,
+        "the module was precompiled for memories with a large reservation, and address space is limited (ulimit -v): \
+         compile it again with --memory-reservation 1G, or run it with --memory-reservation 7G if there is room"
     );
     ensure!(module.context == module.info.context_layout(), "the module was precompiled for another context layout");
     Ok(module)

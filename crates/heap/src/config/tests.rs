@@ -262,3 +262,45 @@ fn wrong_configurations_are_explained() {
         assert!(sentence.starts_with("invalid heap configuration: ") && sentence.contains(says), "{sentence}");
     }
 }
+
+#[test]
+fn a_maximum_that_nobody_has_set_fits_the_address_space() {
+    const GIB: u64 = 1 << 30;
+    let memory = |bytes| Some(MachineLimit { bytes, source: "memory".to_string() });
+    let space = |left| Some(AddressSpace { limit_bytes: left + GIB, used_bytes: GIB });
+    let layouts: [&[(&str, &str)]; 6] = [
+        &[],
+        &[("collector", "realtime"), ("references", "brooks")],
+        &[("arrays", "zrays")],
+        &[("arrays", "arraylets")],
+        &[("arrays", "mapped")],
+        &[("arrays", "arraylets"), ("leaf", "64K"), ("native-views", "double-map")],
+    ];
+    for layout in layouts {
+        let config = set(layout);
+        let found = |bytes, left| {
+            let (config, limit) = config.with_maximum_of(memory(bytes), 0, space(left));
+            (config, limit.unwrap().source)
+        };
+        for left in [GIB / 8, GIB / 2, 2 * GIB, 9 * GIB, 40 * GIB, 95 * GIB] {
+            let (config, source) = found(16 * GIB, left);
+            config.validate().unwrap();
+            assert_eq!(source, "address space", "{layout:?} {left}");
+            assert!(config.maximum() >= left.min(2 * GIB) / 16 && config.maximum() <= GIB, "{layout:?} {left}");
+            assert!(config.extent(space(left)).total() <= left / 2, "{layout:?} {left}");
+        }
+        let (free, source) = found(16 * GIB, 96 * GIB);
+        assert_eq!((free.maximum(), source.as_str()), (2 * GIB, "memory"));
+        assert_eq!((free.extent(space(96 * GIB)), free.extent(None)), (Extent::WHOLE, Extent::WHOLE));
+        // Memory is scarcer than addresses.
+        let (scarce, source) = found(GIB / 8, 40 * GIB);
+        assert_eq!((scarce.maximum(), source.as_str()), (7 * GIB / 64, "memory"));
+        assert!(scarce.extent(space(40 * GIB)).total() <= 20 * GIB);
+        // What somebody has set stays.
+        let set = HeapConfig { max_bytes: Some(3 * GIB), ..config.clone() };
+        assert_eq!(set.with_maximum().0.max_bytes, Some(3 * GIB));
+        assert_eq!(set.extent(space(2 * GIB)), Extent::WHOLE);
+    }
+    let (_, limit) = HeapConfig::default().with_maximum_of(memory(16 * GIB), 0, space(GIB));
+    assert_eq!(limit.unwrap().to_string(), "address space 2097152K");
+}

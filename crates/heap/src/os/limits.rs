@@ -9,13 +9,46 @@ use std::path::Path;
 pub struct MachineLimit {
     /// How much, in bytes.
     pub bytes: u64,
-    /// What says so: a file of a memory group, or physical memory.
+    /// What says so: a file of a memory group, physical memory, or address space.
     pub source: String,
 }
 
 impl fmt::Display for MachineLimit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} {}K", self.source, self.bytes >> 10)
+    }
+}
+
+/// A limit on the addresses that the process may have mapped or reserved, whether there is memory behind them or not
+/// (`RLIMIT_AS`, `ulimit -v`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddressSpace {
+    /// The limit in bytes.
+    pub limit_bytes: u64,
+    /// What the process has already, in bytes; 0 where the system does not tell (only Linux does).
+    pub used_bytes: u64,
+}
+
+impl AddressSpace {
+    /// As it is now; `None` where there is no limit.
+    pub fn of_process() -> Option<AddressSpace> {
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: writes to `limit` alone; where it fails, that stays as it is.
+        unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+        (limit.rlim_cur != libc::RLIM_INFINITY).then(|| {
+            let used = read_file(Path::new("/proc/self/statm")).and_then(|text| parse_pages(&text, MAPPED));
+            AddressSpace { limit_bytes: limit.rlim_cur, used_bytes: used.unwrap_or(0) }
+        })
+    }
+
+    /// Bytes that can still be mapped, in one piece or several.
+    pub fn left(&self) -> u64 {
+        self.limit_bytes.saturating_sub(self.used_bytes)
+    }
+
+    /// The limit, as others are told.
+    pub(crate) fn limit(&self) -> MachineLimit {
+        MachineLimit { bytes: self.limit_bytes, source: "address space".to_string() }
     }
 }
 
@@ -33,12 +66,16 @@ fn physical_memory() -> Option<u64> {
 
 /// Bytes of memory that the process has now, whatever for; 0 where the system does not tell (only Linux does).
 pub(crate) fn resident() -> u64 {
-    read_file(Path::new("/proc/self/statm")).and_then(|text| parse_resident(&text)).unwrap_or(0)
+    read_file(Path::new("/proc/self/statm")).and_then(|text| parse_pages(&text, RESIDENT)).unwrap_or(0)
 }
 
-/// The second field of `/proc/self/statm`, which counts pages.
-fn parse_resident(statm: &str) -> Option<u64> {
-    Some(statm.split_whitespace().nth(1)?.parse::<u64>().ok()? * u64::from(super::page_bytes()))
+/// Fields of `/proc/self/statm`, which count pages: with any mapping, with memory.
+const MAPPED: usize = 0;
+const RESIDENT: usize = 1;
+
+/// A field of `/proc/self/statm`, in bytes.
+fn parse_pages(statm: &str, field: usize) -> Option<u64> {
+    Some(statm.split_whitespace().nth(field)?.parse::<u64>().ok()? * u64::from(super::page_bytes()))
 }
 
 /// The lowest of the limits of the process's groups and their ancestors, and of physical memory.
@@ -140,7 +177,9 @@ mod tests {
     fn the_system_answers() {
         assert!(super::lowest().is_some_and(|limit| limit.bytes > 0));
         assert!(resident() > 0 || cfg!(not(target_os = "linux")));
-        assert_eq!(parse_resident("100 3 1 1 0 1 0"), Some(3 * u64::from(crate::os::page_bytes())));
-        assert_eq!(parse_resident("100"), None);
+        let page = u64::from(crate::os::page_bytes());
+        assert_eq!(parse_pages("100 3 1 1 0 1 0", RESIDENT), Some(3 * page));
+        assert_eq!(parse_pages("100 3 1 1 0 1 0", MAPPED), Some(100 * page));
+        assert_eq!(parse_pages("100", RESIDENT), None);
     }
 }

@@ -150,7 +150,7 @@ impl StoreOpaque {
     ) -> Result<u32> {
         let bytes = |pages: u64| usize::try_from((pages as u128) << ty.page_size_log2).unwrap_or(usize::MAX);
         self.check_new_memory(bytes(ty.minimum), ty.maximum.map(bytes))?;
-        let storage = LinearMemory::new(ty, self.engine.config().memory_reservation)
+        let storage = LinearMemory::new(ty, self.engine.memory_reservation())
             .inspect_err(|_| self.memory_grow_failed(0, bytes(ty.minimum)))?;
         // SAFETY: the caller gives a valid head.
         unsafe { *head = storage.head() };

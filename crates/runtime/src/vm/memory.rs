@@ -5,6 +5,7 @@
 
 use legato_compiler::abi::MemoryHead;
 use legato_compiler::module::{MemoryPlan, MemoryType, STATIC_MEMORY_RESERVATION};
+use legato_heap::AddressSpace;
 
 use crate::vm::Error;
 use crate::vm::os::Mapping;
@@ -13,22 +14,53 @@ use crate::vm::os::Mapping;
 /// addresses: memory is taken as the memory grows.
 const DYNAMIC_RESERVATION: u64 = 1 << 30;
 
+/// Where address space is limited and nobody has said what memories reserve: they are static where this many of them
+/// find room, of what is left when the engine is made.
+const STATIC_MEMORIES: u64 = 4;
+/// There, too, a dynamic memory reserves at most one part in so many of what is left when it is made.
+const DYNAMIC_PART: u64 = 8;
+
 /// What is reserved for every memory at first, in bytes, where its maximum allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemoryReservation(u64);
+pub struct MemoryReservation {
+    bytes: u64,
+    /// Whether somebody has asked for exactly that.
+    is_set: bool,
+}
 
 impl MemoryReservation {
     /// All the addresses that unchecked code can form.
-    pub const DEFAULT: MemoryReservation = MemoryReservation(STATIC_MEMORY_RESERVATION);
+    pub const DEFAULT: MemoryReservation = MemoryReservation { bytes: STATIC_MEMORY_RESERVATION, is_set: false };
 
     /// So many bytes.
     pub fn of(bytes: u64) -> MemoryReservation {
-        MemoryReservation(bytes.min(STATIC_MEMORY_RESERVATION))
+        MemoryReservation { bytes: bytes.min(STATIC_MEMORY_RESERVATION), is_set: true }
+    }
+
+    /// This one if somebody has asked for it, otherwise the default in a process whose address space has this limit.
+    pub fn within(self, space: Option<AddressSpace>) -> MemoryReservation {
+        match space {
+            Some(space) if !self.is_set && space.left() / STATIC_MEMORIES < STATIC_MEMORY_RESERVATION => {
+                MemoryReservation { bytes: DYNAMIC_RESERVATION, is_set: false }
+            }
+            _ => self,
+        }
     }
 
     /// Whether every access has to be checked.
     pub fn is_checked(self) -> bool {
-        self.0 < STATIC_MEMORY_RESERVATION
+        self.bytes < STATIC_MEMORY_RESERVATION
+    }
+
+    /// Whether somebody has asked for it.
+    pub fn is_set(self) -> bool {
+        self.is_set
+    }
+
+    /// What a dynamic memory reserves at first, where its type allows, in bytes.
+    fn of_dynamic(self, space: Option<AddressSpace>) -> u64 {
+        let most = self.bytes.min(DYNAMIC_RESERVATION);
+        space.filter(|_| !self.is_set).map_or(most, |space| most.min(space.left() / DYNAMIC_PART))
     }
 }
 
@@ -58,7 +90,7 @@ impl LinearMemory {
             MemoryPlan::Static => STATIC_MEMORY_RESERVATION,
             MemoryPlan::Dynamic => {
                 let maximum = page_product(&ty, max_pages(&ty)).unwrap_or(u64::MAX);
-                maximum.min(reserved.0.min(DYNAMIC_RESERVATION)).max(minimum)
+                maximum.min(reserved.of_dynamic(AddressSpace::of_process())).max(minimum)
             }
         };
         let mapping = Mapping::reserve(reservation as usize).map_err(|error| match plan {
@@ -256,5 +288,23 @@ mod tests {
         assert_eq!((memory.grow(8), memory.grow(1)), (Some(1), None));
         assert_eq!((memory.data()[3], memory.bytes()), (3, 9 * PAGE));
         assert!(MemoryReservation::of(6 << 30).is_checked() && !MemoryReservation::of(7 << 30).is_checked());
+    }
+
+    #[test]
+    fn what_nobody_has_set_fits_the_address_space() {
+        let (default, mib) = (MemoryReservation::DEFAULT, 1 << 20);
+        let space = |left| Some(AddressSpace { limit_bytes: left + mib, used_bytes: mib });
+        assert_eq!((default.within(None), default.within(space(25 << 30))), (default, default));
+        for left in [23 << 30, 100 * mib, 0] {
+            let less = default.within(space(left));
+            assert!(less.is_checked() && !less.is_set());
+            assert_eq!(less.of_dynamic(space(left)), (left / 8).min(DYNAMIC_RESERVATION));
+            assert_eq!((less.of_dynamic(None), default.of_dynamic(None)), (DYNAMIC_RESERVATION, DYNAMIC_RESERVATION));
+            for bytes in [0, 3 * mib, 7 << 30] {
+                let set = MemoryReservation::of(bytes);
+                assert_eq!(set.within(space(left)), set);
+                assert_eq!(set.of_dynamic(space(left)), bytes.min(DYNAMIC_RESERVATION));
+            }
+        }
     }
 }

@@ -36,16 +36,11 @@ pub(super) use self::loops::{LoopKey, most_loops};
 use super::ahead::{self, Task};
 use super::kept::{Found, KeptCode};
 use super::parts::Parts;
+use super::room::code_bytes;
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
 use crate::vm::perf_map::PerfMap;
 use crate::vm::{Error, Unwind, activation, arch, signals};
-
-/// Address space for code, in bytes: so much, and so much for each byte of the module.
-const CODE_BYTES: usize = 64 << 20;
-const CODE_BYTES_PER_BYTE: usize = 64;
-/// Calls reach no farther, with some to spare.
-const MAX_CODE_BYTES: usize = 2047 << 20;
 
 /// So many exported functions are compiled ahead.
 const MOST_EXPORTS: usize = 8;
@@ -167,8 +162,7 @@ impl Lazy {
     ) -> Result<Arc<Lazy>, Error> {
         let count = compiler.sources().len();
         let data_bytes = (size_of::<TableHead>() + count * size_of::<Words>()).next_multiple_of(page_bytes());
-        let code_bytes = compiler.module_bytes().saturating_mul(CODE_BYTES_PER_BYTE).saturating_add(CODE_BYTES);
-        let memory = GrowingCode::reserve(data_bytes, code_bytes.min(MAX_CODE_BYTES - data_bytes))?;
+        let memory = GrowingCode::reserve(data_bytes, code_bytes(compiler.module_bytes(), count, data_bytes))?;
         let (table, start) = (memory.data() as usize, memory.code() as usize);
         let beginnings = arch::beginnings(start, table, table + size_of::<TableHead>(), count);
         memory.write(0, &beginnings)?;

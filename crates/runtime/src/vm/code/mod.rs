@@ -4,6 +4,7 @@ mod ahead;
 mod kept;
 mod lazy;
 mod parts;
+mod room;
 
 use std::sync::Arc;
 
