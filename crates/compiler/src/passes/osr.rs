@@ -32,8 +32,8 @@ struct Exit {
     offset: u32,
 }
 
-/// Has each loop pass on what is live there, and nothing else. Returns, for each loop that can be reached, its offset in
-/// the module file and its locals.
+/// Has each loop pass on what is live there, and nothing else. Returns, for each loop that can be reached, its offset
+/// in the module file and its locals.
 pub(crate) fn prune_exits(function: &mut Function) -> Vec<(u32, Vec<Local>)> {
     let mut flow = Flow::default();
     let cfg = flow.cfg(function);
