@@ -39,8 +39,8 @@ pub(super) struct Scanned {
 pub(super) enum Loops {
     None,
     Replaceable,
-    /// Some loop has parameters, or something on the operand stack below it; or there are too many locals, at all loops,
-    /// or bytes.
+    /// Some loop has parameters, or something on the operand stack below it; or there are too many bytes, or locals at
+    /// all loops.
     Fixed,
 }
 
