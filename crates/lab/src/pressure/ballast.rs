@@ -9,6 +9,14 @@ use std::time::Duration;
 
 /// Bytes that are taken at a time.
 const CHUNK: usize = 1 << 20;
+/// How long the next ones wait where they are locked: a disk has to write as many bytes for them, and where that is too
+/// slow the kernel kills somebody.
+const BETWEEN: Duration = Duration::from_millis(10);
+
+/// Seconds that it takes to lock so many bytes, if the disk is fast enough.
+pub(super) fn seconds(bytes: u64) -> f64 {
+    bytes as f64 / CHUNK as f64 * BETWEEN.as_secs_f64()
+}
 
 /// What the process is to do.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -38,6 +46,9 @@ pub fn hold(options: &Options) -> anyhow::Result<()> {
         // SAFETY: the range is memory of ours; locking it changes nothing of it.
         let refused = options.lock && unsafe { libc::mlock(chunk.as_ptr().cast(), chunk.len()) } != 0;
         ensure!(!refused, "memory cannot be locked: {}", std::io::Error::last_os_error());
+        if options.lock {
+            std::thread::sleep(BETWEEN);
+        }
     }
     let mut output = std::io::stdout().lock();
     writeln!(output, "held")?;

@@ -26,6 +26,9 @@ pub(super) fn names(options: &Options) -> &'static [&'static str] {
 /// Makes the process that runs a program with these arguments, in a heap of so many bytes at most.
 type Make = Box<dyn Fn(u64, &[String]) -> anyhow::Result<Command>>;
 
+/// Makes an engine ready for a program; the folder is for files.
+type Maker = fn(&Options, &Program, &Built, &Path) -> anyhow::Result<Peer>;
+
 /// An engine that can run one program.
 pub(super) struct Peer {
     make: Make,
@@ -56,7 +59,7 @@ pub(super) fn all(
     maximum: u64,
     folder: &Path,
 ) -> Vec<anyhow::Result<Peer>> {
-    let makers: [fn(&Options, &Program, &Built, &Path) -> anyhow::Result<Peer>; 2] = [v8, jvm];
+    let makers: [Maker; 2] = [v8, jvm];
     let peers = names(options).iter().zip(makers);
     peers.map(|(_, make)| make(options, program, built, folder)?.check(maximum, program, built)).collect()
 }

@@ -35,8 +35,8 @@ pub(super) fn measure(bench: &Bench<'_>, report: &mut Report) {
         ("killed by the kernel", Unit::Count),
     ];
     let caption = format!(
-        "throughput of all processes, over that of the best static split: fixed, at {SPLITS:?} of each one's part of the \
-         group. The group has {} of the maximum that heaps have else, for each process",
+        "throughput of all processes, over that of the best static split: fixed, at {SPLITS:?} of each one's part \
+         of the group. The group has {} of the maximum that heaps have else, for each process",
         bench.options.share
     );
     let columns = columns.into_iter().map(|(name, unit)| (name.to_string(), unit)).collect();

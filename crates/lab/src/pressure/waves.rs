@@ -3,7 +3,7 @@
 //! The program (`examples/wat/cache.wat`) does the same step all the time and allocates as much in each, so its
 //! collections tell its throughput (see `progress`).
 
-use super::ballast::Ballast;
+use super::ballast::{self, Ballast};
 use super::group::Limit;
 use super::progress::{Back, Progress, Wave};
 use super::runs::{Outcome, Running};
@@ -28,9 +28,10 @@ const PART: f64 = 0.9;
 const MOST: f64 = 20.0;
 /// Throughput is looked at in parts of a wave.
 const WINDOWS: f64 = 5.0;
-/// How long the program runs in all, over the length of a wave: there is one before, and one between and after. The
-/// rest is for filling the cache, and for memory that is slow to get.
-const LENGTH: f64 = 2.0 * WAVES as f64 + 5.0;
+/// How long the program runs before the first wave, over the length of a wave: heaps that begin small have grown then.
+const FIRST: f64 = 3.0;
+/// How long it runs in all: with a wave's length between waves and after them, and a little more.
+const LENGTH: f64 = FIRST + 2.0 * WAVES as f64 + 1.0;
 
 /// What a rule's runs have shown; a wave each, but for the throughput before.
 #[derive(Default)]
@@ -40,6 +41,8 @@ struct Shown {
     after: Vec<f64>,
     back: Vec<Back>,
     faults: Vec<f64>,
+    /// Runs in which the kernel killed somebody, also when they were repeated.
+    killed: f64,
 }
 
 /// Adds what the rules make of waves of pressure.
@@ -54,17 +57,17 @@ pub(super) fn measure(bench: &Bench<'_>, report: &mut Report) -> anyhow::Result<
         ("time until back", Unit::Seconds),
         ("waves not back", Unit::Count),
         ("major faults", Unit::Count),
+        ("runs killed", Unit::Count),
     ];
     let built = pauses::program(&bench.options.examples)?;
     let entries = if bench.options.smallest { FEW_ENTRIES } else { ENTRIES };
-    let length = bench.options.wave * LENGTH;
     let line = |seconds: f64| ["cache", entries, "0", "0", &format!("{}", seconds.ceil())].map(String::from).to_vec();
     // By itself it takes in a few seconds what it ever takes.
     let mut subject = bench.subject_of("cache", &built, "cache", line(bench.options.wave.min(5.0)))?;
-    subject.arguments = line(length);
     let maximum = bench.maximum(&subject, bench.options.maximum);
     let group = (maximum as f64 * GROUP) as u64;
     let ballast = group.saturating_sub(bench.left(&subject));
+    subject.arguments = line(bench.options.wave * LENGTH + WAVES as f64 * ballast::seconds(ballast));
     let caption = format!(
         "a cache in which {} MB live, heaps of at most {} MB in a group of {}, {WAVES} times for {} s another process \
          locks {} MB of it; throughput is what the program allocates, and back at {PART} of that before, over the next \
@@ -84,8 +87,15 @@ pub(super) fn measure(bench: &Bench<'_>, report: &mut Report) -> anyhow::Result<
             let Ok(so_far) = &mut shown[at] else { continue };
             eprintln!("pressure: waves, run {} of {} ...", round + 1, RULES[at].name);
             let run = || run(bench, &subject, RULES[at], group, ballast);
-            let done = bench.retries.run(|(_, kills)| *kills, run).and_then(|(run, _)| run);
-            if let Err(error) = done.and_then(|(run, waves)| so_far.add(&run, &waves, bench.options.wave)) {
+            let done = bench.retries.run(|(_, kills)| *kills, run).and_then(|(run, kills)| {
+                if kills > 0 {
+                    so_far.killed += 1.0;
+                    return Ok(());
+                }
+                let (run, waves) = run?;
+                so_far.add(&run, &waves, bench.options.wave)
+            });
+            if let Err(error) = done {
                 shown[at] = Err(error);
             }
         }
@@ -124,8 +134,7 @@ fn run(
     let run = || {
         let running = Running::start(&command, &group)?;
         let mut times = Vec::new();
-        // The cache is filled in the first half of one.
-        pause(1.5);
+        pause(FIRST);
         for _ in 0..WAVES {
             let begin = monotonic();
             let held = Ballast::take(ballast, !bench.options.smallest, &group, patience)?;
@@ -174,7 +183,21 @@ impl Shown {
         let (all, seconds) = (of(|back| back.collections as f64), of(|back| back.seconds));
         let late = vec![self.back.iter().filter(|back| back.is_late).count() as f64];
         let waves = vec![self.back.len() as f64];
-        Row::new(name, vec![self.before, self.pressed, self.after, waves, full, all, seconds, late, self.faults])
+        Row::new(
+            name,
+            vec![
+                self.before,
+                self.pressed,
+                self.after,
+                waves,
+                full,
+                all,
+                seconds,
+                late,
+                self.faults,
+                vec![self.killed],
+            ],
+        )
     }
 }
 
