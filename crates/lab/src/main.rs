@@ -47,6 +47,9 @@ enum Command {
     /// target is missed or something could not be measured, with 2 where the machine does not let it. Needs a release
     /// build.
     Pressure(pressure::Options),
+    /// Takes memory and gives it back, for `pressure`.
+    #[command(hide = true)]
+    Ballast(pressure::ballast::Options),
     /// One run of a compiled module, for the commands that compare.
     #[command(hide = true)]
     Worker(contestants::worker::Options),
@@ -158,6 +161,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
             }
             Ok(report.all_met())
         }
+        Command::Ballast(options) => pressure::ballast::hold(&options).map(|()| true),
         Command::Worker(options) => contestants::worker::serve(&options).map(|()| true),
         #[cfg(feature = "peers")]
         Command::Fuzz(options) => fuzz::run(&options),

@@ -36,6 +36,15 @@ fn user_time() -> Duration {
     duration(usage.ru_utime)
 }
 
+/// The system's monotonic clock in seconds, the same in all processes.
+pub fn monotonic() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a `timespec` of ours.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    assert_eq!(result, 0, "every system has this clock");
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
 }

@@ -32,8 +32,17 @@ fn folders() -> [tempfile::TempDir; 2] {
 
 fn lab(examples: &Path, groups: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_legato-lab"));
-    command.args(["pressure", "--json", "--runs", "2", "--smallest", "--swap-size", "0", "--examples"]).arg(examples);
+    command.args(["pressure", "--json", "--smallest", "--legato-only", "--swap-size", "0", "--examples"]).arg(examples);
+    if !options.contains(&"--runs") {
+        command.args(["--runs", "2"]);
+    }
     command.arg("--group").arg(groups).args(options).output().unwrap()
+}
+
+/// Whether a process runs: one that has ended, but that nobody has waited for, does not.
+fn runs(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next()).is_some_and(|state| !"ZX".contains(state))
 }
 
 fn report(output: &Output) -> Value {
@@ -115,4 +124,77 @@ fn what_has_not_been_built_is_a_row_with_its_reason() {
     let output = lab(examples.path(), groups.path(), &["--filter", "kotlin/trees"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("build kotlin/trees"), "{output:?}");
+}
+
+#[test]
+fn memory_is_taken_and_given_back_in_waves() {
+    let [_, groups] = folders();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let report = report(&lab(&examples, groups.path(), &["--waves", "--wave", "0.3", "--runs", "1"]));
+    let rules = rows(&report, "waves of pressure");
+    assert_eq!(rules.len(), 5);
+    for (rule, runs) in &rules {
+        let waves = runs[3][0] as usize;
+        assert!((1..=3).contains(&waves) && runs[0][0] > 0.0, "{rule}: {runs:?}");
+        assert_eq!([runs[1].len(), runs[2].len(), runs[4].len()], [waves; 3], "{rule}");
+    }
+    // The program by itself, and for each rule one group with it and three times another process.
+    let folders = std::fs::read_dir(groups.path()).unwrap().map(|entry| entry.unwrap().path());
+    let limits = folders.filter(|folder| folder.join("memory.max").exists() && folder.join("cgroup.procs").exists());
+    assert_eq!(limits.count(), 5);
+}
+
+#[test]
+fn several_processes_share_a_group() {
+    let [examples, groups] = folders();
+    let report = report(&lab(examples.path(), groups.path(), &["--filter", "lru", "--processes", "2,3"]));
+    let rows = rows(&report, "processes in one group");
+    let titles: Vec<&str> = rows.iter().map(|(title, _)| title.as_str()).collect();
+    assert_eq!(titles, ["kotlin/lru, 2 processes", "kotlin/lru, 3 processes"]);
+    for (title, runs) in &rows {
+        let lengths: Vec<usize> = runs.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [1, 1, 2, 2, 2, 1], "{title}");
+        assert!(runs.iter().flatten().all(|&figure| figure >= 0.0), "{title}: {runs:?}");
+    }
+    let share = |at: usize| rows[at].1[0][0];
+    assert!((share(1) / share(0) - 1.5).abs() < 0.01, "{} over {}", share(1), share(0));
+}
+
+#[test]
+fn a_signal_ends_what_runs_in_groups() {
+    /// Prints its line, and given arguments does not end.
+    const ENDLESS: &str = r#"(module
+      (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "args_sizes_get" (func $sizes (param i32 i32) (result i32)))
+      (memory (export "memory") 1)
+      (data (i32.const 0) "\08\00\00\00\05\00\00\00done\n")
+      (func (export "_start")
+        (drop (call $sizes (i32.const 32) (i32.const 36)))
+        (loop $for_ever (br_if $for_ever (i32.gt_u (i32.load (i32.const 32)) (i32.const 1))))
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 64)))))"#;
+    let [examples, groups] = folders();
+    std::fs::write(examples.path().join("out/kotlin/lru.wasm"), wat::parse_str(ENDLESS).unwrap()).unwrap();
+    for (signal, status) in [("-TERM", 143), ("-INT", 130)] {
+        let files = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_legato-lab"));
+        command.args(["pressure", "--swap-size", "0", "--patience", "600", "--legato-only", "--filter", "lru"]);
+        command.arg("--examples").arg(examples.path()).arg("--group").arg(groups.path());
+        let mut lab = command.env("TMPDIR", files.path()).spawn().unwrap();
+        // The first group was made to see whether groups can be made.
+        let procs = groups.path().join(format!("legato-lab-{}-1/cgroup.procs", lab.id()));
+        let process = loop {
+            assert!(lab.try_wait().unwrap().is_none(), "it ended by itself");
+            match std::fs::read_to_string(&procs) {
+                Ok(process) if process.ends_with('\n') => break process.trim().to_string(),
+                _ => std::thread::sleep(std::time::Duration::from_millis(10)),
+            }
+        };
+        assert!(runs(&process));
+        assert!(Command::new("kill").args([signal, &lab.id().to_string()]).status().unwrap().success());
+        assert_eq!(lab.wait().unwrap().code(), Some(status));
+        while runs(&process) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert_eq!(std::fs::read_dir(files.path()).unwrap().count(), 0, "files are left");
+    }
 }

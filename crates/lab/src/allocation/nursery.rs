@@ -331,6 +331,7 @@ mod tests {
             peak_resident: Some(peak),
             pauses: pauses.iter().map(pause).collect(),
             live: Some(50_000),
+            entered: None,
         }
     }
 

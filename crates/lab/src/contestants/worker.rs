@@ -6,7 +6,7 @@
 #[cfg(feature = "peers")]
 use crate::engines::Wasmtime;
 use crate::engines::{Engine, Legato, Run};
-use crate::measure::Time;
+use crate::measure::{Time, monotonic};
 use anyhow::Context;
 use legato::{GcEvent, GcObserver};
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,8 @@ pub struct Sample {
     pub pauses: Vec<Pause>,
     /// Bytes that live at most, by the collections; `None` if the engine does not tell.
     pub live: Option<u64>,
+    /// When the program was entered, in seconds of [`monotonic`]; `None` if the process does not tell.
+    pub entered: Option<f64>,
 }
 
 /// The times of one run.
@@ -125,6 +127,7 @@ pub fn serve(options: &Options) -> anyhow::Result<()> {
         }
     };
     let Run { instantiation, run, output } = run;
+    let entered = monotonic() - run.wall;
     let found = std::mem::take(&mut *collections.0.lock().unwrap_or_else(PoisonError::into_inner));
     let sample = Sample {
         compilation: None,
@@ -133,6 +136,7 @@ pub fn serve(options: &Options) -> anyhow::Result<()> {
         peak_resident: peak_resident(),
         live: live(&found),
         pauses: found.iter().map(|event| pause(event, &instantiation)).collect(),
+        entered: Some(entered),
     };
     println!("{}", serde_json::to_string(&sample)?);
     Ok(())
@@ -156,6 +160,7 @@ fn serve_twice(options: &Options, compile: Compile) -> anyhow::Result<()> {
         peak_resident: peak_resident(),
         pauses: Vec::new(),
         live: None,
+        entered: None,
     };
     println!("{}", serde_json::to_string(&sample)?);
     Ok(())

@@ -136,7 +136,7 @@ impl Options {
 }
 
 /// The program's module, and what it prints without arguments.
-fn program(examples: &Path) -> anyhow::Result<Built> {
+pub(crate) fn program(examples: &Path) -> anyhow::Result<Built> {
     let file = examples.join("wat/cache.wat");
     let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let expected = file.with_extension("expected");

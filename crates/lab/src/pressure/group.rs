@@ -1,5 +1,6 @@
 //! Memory groups (cgroups) of the kernel's first and second interface, made for one run each.
 
+use super::interrupt;
 use anyhow::{Context, bail};
 use std::cell::Cell;
 use std::fs;
@@ -48,6 +49,11 @@ pub(super) enum Limit {
 }
 
 impl Groups {
+    /// The folder that they are made in.
+    pub(super) fn parent(&self) -> &Path {
+        &self.parent
+    }
+
     /// Groups in this folder, or else where the system has them.
     ///
     /// # Errors
@@ -77,7 +83,8 @@ impl Groups {
     /// If the kernel does not let us.
     pub(super) fn make(&self, limit: Limit) -> anyhow::Result<Group> {
         let number = self.made.replace(self.made.get() + 1);
-        let folder = self.parent.join(format!("legato-lab-{}-{number}", std::process::id()));
+        let folder = self.parent.join(format!("{}{number}", prefix()));
+        let _making = interrupt::making();
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let group = Group { folder, version: self.version };
         let (memory, swap) = match self.version {
@@ -94,6 +101,38 @@ impl Groups {
         }
         Ok(group)
     }
+}
+
+/// How the names of this process's groups begin.
+fn prefix() -> String {
+    format!("legato-lab-{}-", std::process::id())
+}
+
+/// Kills whatever runs in groups that this process has made in a folder, and removes these groups.
+pub(super) fn end_all(parent: &Path) {
+    for _ in 0..PATIENCE {
+        let Ok(entries) = fs::read_dir(parent) else { return };
+        let is_own = |folder: &PathBuf| {
+            folder.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix()))
+        };
+        let mut is_busy = false;
+        for folder in entries.flatten().map(|entry| entry.path()).filter(is_own) {
+            let processes = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            for process in processes.lines().filter_map(|line| line.trim().parse::<libc::pid_t>().ok()) {
+                // 0 and negative numbers stand for more than one process.
+                if process > 0 {
+                    // SAFETY: a call without memory. The process is in a group of ours, so one that we have started.
+                    unsafe { libc::kill(process, libc::SIGKILL) };
+                }
+            }
+            is_busy |= fs::remove_dir(&folder).is_err_and(|error| error.kind() == ErrorKind::ResourceBusy);
+        }
+        if !is_busy {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    eprintln!("memory groups {}* in {} could not be removed", prefix(), parent.display());
 }
 
 /// The interface of a folder that can hold memory groups.
@@ -121,6 +160,7 @@ impl Group {
         let mut inside = Command::new("sh");
         inside.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.folder.join("cgroup.procs"));
         inside.arg(command.get_program()).args(command.get_args());
+        inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         inside
     }
 
@@ -206,11 +246,27 @@ pub(super) mod tests {
         let (_folder, groups) = fake(true);
         let group = groups.make(Limit::None).unwrap();
         let mut command = Command::new("sh");
-        command.args(["-c", "echo $$ \"$1\"", "x", "a  b"]);
+        command.args(["-c", "echo $$ \"$1$LAB\"", "x", "a  b"]).env("LAB", " c");
         let output = group.holding(&command).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         let joined = group.read("cgroup.procs").unwrap();
-        assert_eq!(said, format!("{} a  b\n", joined.trim()));
+        assert_eq!(said, format!("{} a  b c\n", joined.trim()));
+    }
+
+    #[test]
+    fn groups_of_this_process_are_removed_with_what_runs_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, foreign] = [format!("{}7", prefix()), "legato-lab-0-7".into()].map(|name| folder.path().join(name));
+        for folder in [&own, &foreign] {
+            fs::create_dir(folder).unwrap();
+        }
+        end_all(folder.path());
+        assert!(!own.exists() && foreign.exists());
+        fs::create_dir(&own).unwrap();
+        let mut running = Command::new("sleep").arg("1000").spawn().unwrap();
+        fs::write(own.join("cgroup.procs"), format!("{}\n", running.id())).unwrap();
+        end_all(folder.path());
+        assert!(!running.wait().unwrap().success());
     }
 
     #[test]

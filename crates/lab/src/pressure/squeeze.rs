@@ -2,13 +2,16 @@
 
 use super::group::Limit;
 use super::paper;
+use super::peers::{self, Peer};
 use super::runs::Outcome;
 use super::subject::{BASE, BOTH, Bench, FIXED, PAPER, RULES, Rule, Subject};
 use crate::contestants::agree;
 use crate::contestants::worker::Sample;
 use crate::measure;
+use crate::programs::Program;
 use crate::stats;
-use crate::tables::{Report, Row, Table, Unit, Verdict};
+use crate::tables::{Report, Row, Table, Unit, Verdict, reason};
+use std::process::Command;
 
 /// Isla Vista under pressure, over the baseline without it (the paper's is 2).
 const MOST_PRESSED: f64 = 1.3;
@@ -27,8 +30,8 @@ struct Squeezed {
 
 /// Adds what the rules make of pressure to the report.
 pub(super) fn measure(bench: &Bench<'_>, report: &mut Report) {
-    let name = |rule: &Rule| rule.name.to_string();
-    let over_base = || RULES.iter().map(|rule| (name(rule), Unit::Ratio));
+    let names = names(bench);
+    let over_base = || names.iter().map(|name| (name.to_string(), Unit::Ratio));
     let share = bench.options.share;
     let alone = [("takes", Unit::Megabytes), ("lives", Unit::Megabytes), ("gc-ratio, free", Unit::Seconds)];
     let columns = alone.map(|(name, unit)| (name.to_string(), unit)).into_iter().chain(over_base()).collect();
@@ -56,7 +59,14 @@ pub(super) fn measure(bench: &Bench<'_>, report: &mut Report) {
             report.notes.push(why);
             continue;
         }
-        match squeeze(bench, &subject).and_then(|runs| rows(&subject, &runs)) {
+        let peers = match peers_of(bench, program, &subject, report) {
+            Ok(peers) => peers,
+            Err(error) => {
+                pressed.rows.push(Row::failed(program.title(), &error));
+                continue;
+            }
+        };
+        match squeeze(bench, &subject, &peers).and_then(|runs| rows(&names, &subject, &runs)) {
             Ok(rows) => {
                 pressed.rows.push(rows.pressed);
                 free.rows.push(rows.free);
@@ -73,17 +83,45 @@ pub(super) fn measure(bench: &Bench<'_>, report: &mut Report) {
     report.tables.extend([pressed, free, trade, paper::table_2()]);
 }
 
-/// Runs of one program under each rule, with and without pressure, in turns.
-fn squeeze(bench: &Bench<'_>, subject: &Subject) -> anyhow::Result<Squeezed> {
-    let maximum = Some(bench.maximum(subject, bench.options.maximum));
-    let mut all: Vec<Vec<Outcome>> = RULES.iter().chain(&RULES).map(|_| Vec::new()).collect();
+/// Whatever runs a program, by its column: the rules, then other engines.
+fn names(bench: &Bench<'_>) -> Vec<&'static str> {
+    RULES.iter().map(|rule| rule.name).chain(peers::names(bench.options).iter().copied()).collect()
+}
+
+/// The other engines, in the order of their columns; `None` of one that does not run the program, with a note.
+fn peers_of(
+    bench: &Bench<'_>,
+    program: &Program,
+    subject: &Subject,
+    report: &mut Report,
+) -> anyhow::Result<Vec<Option<Peer>>> {
+    let maximum = bench.maximum(subject, bench.options.maximum);
+    let built = program.read(&bench.options.examples, false)?;
+    let all = peers::all(bench.options, program, &built, maximum, &bench.files(&subject.title)?);
+    let named = peers::names(bench.options).iter().zip(all);
+    let known = named.map(|(name, peer)| {
+        peer.map_err(|error| report.notes.push(format!("{}, {name}: {}", subject.title, reason(&error)))).ok()
+    });
+    Ok(known.collect())
+}
+
+/// Runs of one program under each rule and in each engine, with and without pressure, in turns. An engine that does not
+/// run it has none.
+fn squeeze(bench: &Bench<'_>, subject: &Subject, peers: &[Option<Peer>]) -> anyhow::Result<Squeezed> {
+    let maximum = bench.maximum(subject, bench.options.maximum);
+    let rules = RULES.iter().map(|rule| bench.command(subject, *rule, Some(maximum)).map(Some));
+    let others =
+        peers.iter().map(|peer| peer.as_ref().map(|peer| peer.command(maximum, &subject.arguments)).transpose());
+    let commands = rules.chain(others).collect::<anyhow::Result<Vec<Option<Command>>>>()?;
+    let mut all: Vec<Vec<Outcome>> = commands.iter().chain(&commands).map(|_| Vec::new()).collect();
     for round in 0..bench.options.runs {
         for at in measure::turn(round, all.len()) {
-            let limit = if at < RULES.len() { Limit::None } else { bench.squeezed(subject) };
-            all[at].push(bench.run(subject, RULES[at % RULES.len()], maximum, limit)?);
+            let limit = if at < commands.len() { Limit::None } else { bench.squeezed(subject) };
+            let Some(command) = &commands[at % commands.len()] else { continue };
+            all[at].push(bench.observe(command, limit)?);
         }
     }
-    let pressed = all.split_off(RULES.len());
+    let pressed = all.split_off(commands.len());
     let runs = Squeezed { free: all, pressed };
     agree(runs.free.iter().chain(&runs.pressed).flatten().filter_map(Outcome::sample))?;
     Ok(runs)
@@ -99,15 +137,15 @@ struct Rows {
     notes: Vec<String>,
 }
 
-fn rows(subject: &Subject, runs: &Squeezed) -> anyhow::Result<Rows> {
+fn rows(names: &[&str], subject: &Subject, runs: &Squeezed) -> anyhow::Result<Rows> {
     let title = &subject.title;
     let base = seconds(&runs.free[0])?;
     let mut failures = Vec::new();
     let mut over_base = |how: &str, runs: &[Vec<Outcome>]| {
-        let ratios = RULES.iter().zip(runs).map(|(rule, runs)| match seconds(runs) {
+        let ratios = names.iter().zip(runs).map(|(name, runs)| match seconds(runs) {
             Ok(times) => times.iter().zip(&base).map(|(time, base)| time / base).collect(),
             Err(error) => {
-                failures.push(format!("{}, {how}: {error:#}", rule.name));
+                failures.push(format!("{name}, {how}: {error:#}"));
                 Vec::new()
             }
         });
@@ -118,13 +156,14 @@ fn rows(subject: &Subject, runs: &Squeezed) -> anyhow::Result<Rows> {
     let alone = [vec![subject.own as f64], vec![subject.live as f64], base.clone()];
     let mut pressed = Row::new(title, alone.into_iter().chain(pressed).collect());
     pressed.error = (!failures.is_empty()).then(|| failures.join("; "));
-    let trade = RULES.iter().zip(&runs.pressed).map(|(rule, runs)| trade(title, *rule, runs)).collect();
+    let ran = || names.iter().copied().zip(&runs.pressed).filter(|(_, runs)| !runs.is_empty());
+    let trade = ran().map(|(name, runs)| trade(title, name, runs)).collect();
     let faults = runs.pressed.iter().map(|runs| stats::median(&faults(runs))).collect();
-    let late = |(rule, runs): (&Rule, &Vec<Outcome>)| {
+    let late = |(name, runs): (&str, &Vec<Outcome>)| {
         let late = runs.iter().filter(|run| run.is_late()).count();
-        (late > 0).then(|| format!("{title}, {}: {late} of {} runs were ended by --patience", rule.name, runs.len()))
+        (late > 0).then(|| format!("{title}, {name}: {late} of {} runs were ended by --patience", runs.len()))
     };
-    let notes = RULES.iter().zip(&runs.pressed).filter_map(late).collect();
+    let notes = ran().filter_map(late).collect();
     Ok(Rows { pressed, free: Row::new(title, free), trade, faults, notes })
 }
 
@@ -136,19 +175,20 @@ fn faults(runs: &[Outcome]) -> Vec<f64> {
     runs.iter().map(|run| run.major_faults as f64).collect()
 }
 
-/// A rule's row of table 2. Runs that were ended tell of no collection.
-fn trade(title: &str, rule: Rule, runs: &[Outcome]) -> Row {
+/// A row of table 2 for a rule or an engine. Runs that were ended tell of no collection.
+fn trade(title: &str, name: &str, runs: &[Outcome]) -> Row {
     let samples: Vec<&Sample> = runs.iter().filter_map(Outcome::sample).collect();
     let of = |nursery: bool| {
         let pauses = |sample: &&Sample| {
-            let pauses = sample.pauses.iter().filter(|pause| (pause.kind == "nursery") == nursery);
+            let pauses =
+                sample.pauses.iter().filter(|pause| ["nursery", "minor"].contains(&pause.kind.as_str()) == nursery);
             pauses.fold((0.0, 0.0), |(count, time), pause| (count + 1.0, time + pause.seconds))
         };
         let (counts, times): (Vec<f64>, Vec<f64>) = samples.iter().map(pauses).unzip();
         [counts, times]
     };
     let figures = of(true).into_iter().chain(of(false)).chain([faults(runs)]).collect();
-    Row::new(format!("{title}, {}", rule.name), figures)
+    Row::new(format!("{title}, {name}"), figures)
 }
 
 /// Where a rule stands among the others.

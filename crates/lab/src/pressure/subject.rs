@@ -2,11 +2,12 @@
 
 use super::Options;
 use super::group::{Groups, Limit};
-use super::runs::{End, Outcome};
+use super::runs::{End, Outcome, Retries};
 use crate::contestants::{Contestant, Prepared};
-use crate::programs::Program;
+use crate::programs::{Built, Program};
 use anyhow::Context;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A rule for the heap's size, with its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,7 @@ const LEAST: u64 = 64 << 20;
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) groups: &'a Groups,
+    pub(super) retries: Retries,
     folder: &'a Path,
 }
 
@@ -52,7 +54,8 @@ pub(super) struct Bench<'a> {
 pub(super) struct Subject {
     pub(super) title: String,
     prepared: Prepared,
-    arguments: Vec<String>,
+    /// The command line, its name first.
+    pub(super) arguments: Vec<String>,
     /// The most memory that it takes by itself under the baseline, process and all, in bytes.
     pub(super) own: u64,
     /// The most that its heap finds live, in bytes.
@@ -62,7 +65,7 @@ pub(super) struct Subject {
 impl<'a> Bench<'a> {
     /// `folder` is for files.
     pub(super) fn new(options: &'a Options, groups: &'a Groups, folder: &'a Path) -> Bench<'a> {
-        Bench { options, groups, folder }
+        Bench { options, groups, retries: Retries::default(), folder }
     }
 
     /// A heap under a rule, with a maximum in bytes if there is to be one.
@@ -78,14 +81,27 @@ impl<'a> Bench<'a> {
     /// If it does not compile, fails, or prints something else.
     pub(super) fn subject(&self, program: &Program) -> anyhow::Result<Subject> {
         let built = program.read(&self.options.examples, false)?;
-        let folder = self.folder.join(program.language).join(program.name);
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        let contestant = self.contestant(BASE, None)?;
-        let prepared = contestant.prepare(&built.wasm, &folder)?;
-        contestant.check(&prepared, &built, &program.command_line([]))?;
         let arguments = if self.options.smallest { &[] } else { program.arguments };
         let arguments = program.command_line(arguments.iter().copied());
-        let mut subject = Subject { title: program.title(), prepared, arguments, own: 0, live: 0 };
+        self.subject_of(&program.title(), &built, program.name, arguments)
+    }
+
+    /// The same of any program: its module, its name on the command line, and a command line.
+    ///
+    /// # Errors
+    /// As [`subject`](Self::subject).
+    pub(super) fn subject_of(
+        &self,
+        title: &str,
+        built: &Built,
+        name: &str,
+        arguments: Vec<String>,
+    ) -> anyhow::Result<Subject> {
+        let folder = self.files(title)?;
+        let contestant = self.contestant(BASE, None)?;
+        let prepared = contestant.prepare(&built.wasm, &folder)?;
+        contestant.check(&prepared, built, &[name.to_string()])?;
+        let mut subject = Subject { title: title.to_string(), prepared, arguments, own: 0, live: 0 };
         let outcome = self.run(&subject, BASE, None, Limit::None)?;
         outcome.seconds()?;
         let End::Finished(sample) = &outcome.end else { anyhow::bail!("takes too long: see --patience") };
@@ -104,8 +120,13 @@ impl<'a> Bench<'a> {
 
     /// The memory of a group in which a program is short of it: a share of what it takes where it is let.
     pub(super) fn squeezed(&self, subject: &Subject) -> Limit {
+        Limit::Memory(self.left(subject))
+    }
+
+    /// That memory, in bytes.
+    pub(super) fn left(&self, subject: &Subject) -> u64 {
         let takes = self.maximum(subject, self.options.maximum);
-        Limit::Memory((takes as f64 * self.options.share) as u64)
+        (takes as f64 * self.options.share) as u64
     }
 
     /// So many times what a program takes by itself, in bytes, for a maximum.
@@ -125,7 +146,34 @@ impl<'a> Bench<'a> {
         maximum: Option<u64>,
         limit: Limit,
     ) -> anyhow::Result<Outcome> {
-        let command = self.contestant(rule, maximum)?.command(&subject.prepared, &subject.arguments, true, 1)?;
-        Outcome::of(&command, &self.groups.make(limit)?, self.options.patience())
+        self.observe(&self.command(subject, rule, maximum)?, limit)
+    }
+
+    /// Runs a worker, of whichever engine, in a group of its own: twice if the kernel kills it although there is swap.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(super) fn observe(&self, command: &Command, limit: Limit) -> anyhow::Result<Outcome> {
+        let once = || Outcome::of(command, &self.groups.make(limit)?, self.options.patience());
+        let has_swap = matches!(limit, Limit::Memory(_));
+        if has_swap { self.retries.run(|outcome| outcome.kills, once) } else { once() }
+    }
+
+    /// The process that runs a program under a rule.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(super) fn command(&self, subject: &Subject, rule: Rule, maximum: Option<u64>) -> anyhow::Result<Command> {
+        self.contestant(rule, maximum)?.command(&subject.prepared, &subject.arguments, true, 1)
+    }
+
+    /// A folder for files that have to do with a program.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(super) fn files(&self, title: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.folder.join(title);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        Ok(folder)
     }
 }

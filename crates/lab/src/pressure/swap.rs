@@ -1,5 +1,6 @@
 //! A swap file of our own.
 
+use super::interrupt;
 use anyhow::{Context, ensure};
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,7 +12,6 @@ use std::process::Command;
 #[derive(Debug)]
 pub(super) struct SwapFile {
     file: PathBuf,
-    is_on: bool,
 }
 
 impl SwapFile {
@@ -20,7 +20,9 @@ impl SwapFile {
     /// # Errors
     /// If there is no place for it, or the kernel does not take it: from others than root, for instance.
     pub(super) fn new(folder: &Path, mib: u64) -> anyhow::Result<SwapFile> {
-        let mut swap = SwapFile { file: folder.join(format!("legato-lab-swap-{}", std::process::id())), is_on: false };
+        let swap = SwapFile { file: place(folder) };
+        // Given back before the file is removed, where something fails.
+        let _making = interrupt::making();
         write(&swap.file, mib).with_context(|| format!("cannot write the swap file {}", swap.file.display()))?;
         for step in ["mkswap", "swapon"] {
             let done = Command::new(step).arg(&swap.file).output();
@@ -29,9 +31,30 @@ impl SwapFile {
             let said = said.lines().last().unwrap_or_default();
             ensure!(done.status.success(), "there is no swap for the experiment (as root there could be): {said}");
         }
-        swap.is_on = true;
         Ok(swap)
     }
+}
+
+/// Where the swap file of this process is, if it has one.
+pub(super) fn place(folder: &Path) -> PathBuf {
+    folder.join(format!("legato-lab-swap-{}", std::process::id()))
+}
+
+/// Has the kernel swap to a file no more, and removes it. One that is not swapped to is removed alone.
+pub(super) fn end(file: &Path) {
+    let is_on = || {
+        // The kernel's list has blanks in names as numbers: names of ours have none, but folders may.
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.contains(&name))
+    };
+    if is_on() {
+        let _ = Command::new("swapoff").arg(file).status();
+    }
+    if is_on() {
+        eprintln!("the kernel still swaps to {}: end that with swapoff, and remove it", file.display());
+        return;
+    }
+    let _ = fs::remove_file(file);
 }
 
 /// Swap files have no holes.
@@ -44,11 +67,8 @@ fn write(path: &Path, mib: u64) -> std::io::Result<()> {
 
 impl Drop for SwapFile {
     fn drop(&mut self) {
-        if self.is_on && !Command::new("swapoff").arg(&self.file).status().is_ok_and(|status| status.success()) {
-            eprintln!("the kernel still swaps to {}: end that with swapoff, and remove it", self.file.display());
-            return;
-        }
-        let _ = fs::remove_file(&self.file);
+        let _making = interrupt::making();
+        end(&self.file);
     }
 }
 
@@ -66,6 +86,15 @@ mod tests {
         assert_eq!((found.len(), found.mode() & 0o777), (2 << 20, 0o600));
         assert!(found.blocks() * 512 >= 2 << 20, "no holes");
         assert!(write(&path, 1).is_err(), "a file that is there is nobody else's to overwrite");
+    }
+
+    #[test]
+    fn a_file_that_is_not_yet_swapped_to_is_removed_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = place(folder.path());
+        write(&file, 1).unwrap();
+        end(&file);
+        assert!(!file.exists());
     }
 
     #[test]
