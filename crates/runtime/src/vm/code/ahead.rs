@@ -73,6 +73,11 @@ fn most_threads() -> usize {
     *MOST.get_or_init(|| std::thread::available_parallelism().map_or(0, |count| (count.get() - 1).min(MOST_THREADS)))
 }
 
+/// Whether there are such threads on this system.
+pub(super) fn are_there() -> bool {
+    most_threads() > 0
+}
+
 /// Has these functions compiled, should a processor be idle: those that take long to compile before others. The first
 /// of each is the likeliest to be called.
 pub(super) fn guess(lazy: &Weak<Lazy>, slow: &[u32], quick: &[u32]) {

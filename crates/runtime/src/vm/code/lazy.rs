@@ -317,6 +317,11 @@ impl Lazy {
         ahead::guess(&self.me, &slow, &quick);
     }
 
+    /// Whether other threads compile for this module, too.
+    fn has_help(&self) -> bool {
+        self.compiler.is_parallel() && ahead::are_there()
+    }
+
     /// Has another thread do something that is needed often; returns whether one will.
     fn hand_over(&self, task: Task) -> bool {
         self.compiler.is_parallel() && ahead::add(&self.me, task)

@@ -80,8 +80,12 @@ impl Lazy {
             return 0;
         }
         asking.requests = 0;
+        let is_called_often = CALLS - self.words(defined as usize).counter.load(Relaxed) > FEW_CALLS;
         let progress = &mut functions[defined as usize];
-        let improve = if let Progress::Quick(quick) = *progress {
+        // Where the program has to wait for it, not for calls that may never come.
+        let improve = if let Progress::Quick(quick) = *progress
+            && (is_called_often || self.has_help())
+        {
             // Its calls need not be counted any more.
             *progress = Progress::Improving(quick);
             self.words(defined as usize).entry.store(self.address(quick), Release);
@@ -89,7 +93,6 @@ impl Lazy {
         } else {
             None
         };
-        let is_called_often = CALLS - self.words(defined as usize).counter.load(Relaxed) > FEW_CALLS;
         let tasks = if improve.is_some() && is_called_often {
             [improve, None]
         } else {
