@@ -67,7 +67,7 @@ pub(crate) fn prune_exits(function: &mut Function) -> Vec<(u32, Vec<Local>)> {
 
 /// The way out that a block decides on, if it is a loop's header.
 fn exit(function: &Function, block: Block) -> Option<Exit> {
-    let &Terminator::Branch { ref then, ref otherwise, .. } = terminator(function, block) else { return None };
+    let Terminator::Branch { then, otherwise, .. } = terminator(function, block) else { return None };
     let Terminator::TailCall { callee: Callee::Osr(code), .. } = *terminator(function, otherwise.block) else {
         return None;
     };

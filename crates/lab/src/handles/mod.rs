@@ -2,6 +2,7 @@
 //!
 //! * `programs`: the examples that live on objects, under each model over Brooks forwarding: time (tables 2 and 3), and
 //!   peak memory.
+//! * `tables`: the paper's tables 2 to 7 in one, over replication, each figure beside the paper's.
 //! * `counters`: cycles, what the collector takes of the time, what it moves (tables 4 to 6), and what handles occupy.
 //! * `fragmentation`: what is left of a heap of which most has been freed at random.
 //!
@@ -12,6 +13,7 @@
 
 mod counters;
 mod fragmentation;
+mod paper;
 mod policies;
 
 use crate::heaps::{self, Comparison, Configuration, Runs};
@@ -33,6 +35,9 @@ pub struct Options {
     /// Cycles, the collector's time, what is moved, what handles occupy.
     #[arg(long)]
     pub counters: bool,
+    /// The paper's tables 2 to 7 in one, over replication, each figure beside the paper's; all runs in one process.
+    #[arg(long)]
+    pub tables: bool,
     /// A heap of which most is freed at random: what compaction gives back.
     #[arg(long)]
     pub fragmentation: bool,
@@ -49,18 +54,24 @@ impl Options {
         Runs { examples: &self.turns.examples, pairs: self.turns.pairs, smallest: self.turns.smallest }
     }
 
+    fn parameters(&self) -> &'static str {
+        if self.paper { PAPER } else { "" }
+    }
+
+    /// A heap with this model.
+    fn model(&self, name: &str) -> Configuration {
+        let own = format!("collector=realtime,references={name},{}", self.parameters());
+        // Nothing can be moved there, however eagerly.
+        let own = if name == References::Direct.name() { own.replace("defragment=eager,", "") } else { own };
+        Configuration::new(name, &own, &self.turns.heap)
+    }
+
     /// The heaps: Brooks forwarding, and every other model.
     fn models(&self) -> Comparison {
-        let parameters = if self.paper { PAPER } else { "" };
         if self.policies {
-            return policies::comparison(parameters, self);
+            return policies::comparison(self.parameters(), self);
         }
-        let heap = |model: &References| {
-            let own = format!("collector=realtime,references={},{parameters}", model.name());
-            // Nothing can be moved there, however eagerly.
-            let own = if *model == References::Direct { own.replace("defragment=eager,", "") } else { own };
-            Configuration::new(model.name(), &own, &self.turns.heap)
-        };
+        let heap = |model: &References| self.model(model.name());
         let (baseline, others) = References::ALL.iter().partition(|&&model| model == References::Brooks);
         let [baseline, others]: [Vec<&References>; 2] = [baseline, others];
         Comparison {
@@ -87,11 +98,14 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     options.turns.check()?;
     let mut report = Report::new(options.turns.pairs);
     let models = options.models();
-    let programs = match options.fragmentation && !options.counters {
+    let programs = match options.fragmentation && !options.counters && !options.tables {
         true => Vec::new(),
         false => options.turns.wanted(PROGRAMS.iter())?,
     };
-    if !options.counters && !options.fragmentation {
+    if options.tables {
+        paper::measure(&programs, options, &mut report);
+    }
+    if !options.counters && !options.fragmentation && !options.tables {
         heaps::compare(&models, &programs, &options.runs(), &mut report)?;
     }
     if options.counters {
@@ -111,6 +125,7 @@ mod tests {
         Options {
             paper,
             counters,
+            tables: false,
             fragmentation,
             policies: false,
             turns: Turns {
