@@ -47,9 +47,23 @@ impl GcObserver for Observer {
     }
 }
 
-/// A row: its name, how it follows from a run, and the paper's geometric means over replication for brooks, uni-sized,
-/// fat and thin handles.
-type Measure = (&'static str, fn(&Figures) -> f64, [f64; 4]);
+/// What is asked of a run.
+type Figure = fn(&Figures) -> f64;
+
+/// A row: its name, what it is of a run, and the paper's geometric means over replication for brooks, uni-sized, fat and
+/// thin handles.
+type Measure = (&'static str, Figure, [f64; 4]);
+
+/// What is demanded of uni-sized handles: its name, what it is of a run, over which model, and the most that it may be.
+type Demand = (&'static str, Figure, usize, f64);
+
+const DEMANDS: [Demand; 5] = [
+    ("uni-handles over brooks: time", |run| run.time, BROOKS, 1.0),
+    ("uni-handles over brooks: cycles", |run| run.cycles, BROOKS, 1.02),
+    ("uni-handles over brooks: bytes moved", |run| run.moved_bytes, BROOKS, 0.05),
+    ("uni-handles over brooks: time of a cycle", |run| run.collector / run.cycles, BROOKS, 1.1),
+    ("uni-handles over direct: time", |run| run.time, DIRECT, 1.05),
+];
 
 const NONE: f64 = f64::NAN;
 
@@ -99,21 +113,14 @@ pub(super) fn measure(programs: &[&Program], options: &Options, report: &mut Rep
     }
     report.tables.push(table);
 
-    let demands: [(&str, fn(&Figures) -> f64, usize, f64); 5] = [
-        ("uni-handles over brooks: time", |run| run.time, BROOKS, 1.0),
-        ("uni-handles over brooks: cycles", |run| run.cycles, BROOKS, 1.02),
-        ("uni-handles over brooks: bytes moved", |run| run.moved_bytes, BROOKS, 0.05),
-        ("uni-handles over brooks: time of a cycle", |run| run.collector / run.cycles, BROOKS, 1.1),
-        ("uni-handles over direct: time", |run| run.time, DIRECT, 1.05),
-    ];
-    for (what, of, over, most) in demands {
+    for (what, of, over, most) in DEMANDS {
         let value = mean(&all, of, UNI, over).median;
         report.verdicts.push(Verdict { what: format!("{what} <= {most}"), value, met: value <= most });
     }
 }
 
 /// One figure of a model over that of another, the geometric mean over all programs where both have some of it.
-fn mean(all: &[Runs], of: fn(&Figures) -> f64, model: usize, over: usize) -> Ratio {
+fn mean(all: &[Runs], of: Figure, model: usize, over: usize) -> Ratio {
     let ratios = |runs: &Runs| -> Vec<f64> {
         let pairs = runs[model].iter().zip(&runs[over]);
         pairs.map(|(own, other)| of(own) / of(other)).filter(|ratio| *ratio > 0.0 && ratio.is_finite()).collect()
