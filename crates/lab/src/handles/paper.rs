@@ -50,11 +50,12 @@ impl GcObserver for Observer {
 /// What is asked of a run.
 type Figure = fn(&Figures) -> f64;
 
-/// A row: its name, what it is of a run, and the paper's geometric means over replication for brooks, uni-sized, fat and
-/// thin handles.
+/// A row: its name, what it is of a run, and the paper's geometric means over replication for brooks, uni-sized, fat
+/// and thin handles.
 type Measure = (&'static str, Figure, [f64; 4]);
 
-/// What is demanded of uni-sized handles: its name, what it is of a run, over which model, and the most that it may be.
+/// What is demanded of uni-sized handles: its name, what it is of a run, over which model, and the most that it may
+/// be.
 type Demand = (&'static str, Figure, usize, f64);
 
 const DEMANDS: [Demand; 5] = [

@@ -268,7 +268,7 @@ fn a_running_loop_is_replaced_by_another_thread() -> Result<()> {
     linker.func_wrap("h", "stop", move |mut caller: Caller<'_, u64>| {
         *caller.data_mut() += 1;
         let late = std::time::Instant::now() > deadline;
-        i32::from(late || (!replaced.lock().unwrap().is_empty() && caller.data() % 100_000 == 0))
+        i32::from(late || (!replaced.lock().unwrap().is_empty() && caller.data().is_multiple_of(100_000)))
     })?;
     let instance = linker.instantiate(&mut store, &Module::new(&engine, text)?)?;
     let run = instance.get_typed_func::<(), i64>(&mut store, "run")?;
