@@ -26,12 +26,9 @@ use crate::error::HeapError;
 pub(crate) use crate::geometry::CAGE_BYTES;
 use crate::os::Reservation;
 use crate::os::sharing::MemoryFile;
-pub(crate) use extent::{Extent, MOST_FITTED};
+pub(crate) use extent::{Extent, MOST_FITTED, NULL_GUARD_BYTES};
 use shared::SharedBlocks;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Bytes at the start of the cage that are never accessible.
-pub(crate) const NULL_GUARD_BYTES: u32 = 64 << 10;
 
 /// The reserved range, with what is needed to read and write in it by offset.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! How much address space a cage has.
 
-use super::NULL_GUARD_BYTES;
 use crate::geometry::{BLOCK_TABLE_BELOW, BYTES_PER_MARK_WORD, CAGE_BYTES, marks_below};
 
+/// Bytes at the start of the cage that are never accessible.
+pub(crate) const NULL_GUARD_BYTES: u32 = 64 << 10;
 /// Guards of a whole cage.
 const GUARD_BELOW: usize = 2 << 30;
 const GUARD_ABOVE: usize = (64 << 30) + (2 << 30);
