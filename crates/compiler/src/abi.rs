@@ -389,7 +389,7 @@ builtins! {
     /// buffer is full then. Never collects.
     RecordOverwritten(I32);
     /// On-stack replacement: module function index, and offset of a loop of it in the module file. The address of
-    /// optimised code that goes on in that loop, with all locals as parameters; 0 where there is none, or not yet.
-    /// Never collects.
+    /// optimised code that goes on in that loop, with the locals that are live there as parameters; 0 where there is
+    /// none, or not yet. Never collects.
     OsrEntry(I32, I32) -> I64 [fails];
 }

@@ -40,7 +40,7 @@ pub struct Function {
     pub insts: Vec<InstData>,
     /// All blocks, including unreachable ones.
     pub blocks: Vec<BlockData>,
-    /// Where execution starts; its parameters are the function's parameters, or all locals where it goes on in a loop.
+    /// Where execution starts; its parameters are the function's parameters, or locals where it goes on in a loop.
     pub entry: Block,
     /// Where it is the part of a function that goes on in a loop ([`Op::OsrEntry`]): the loop's offset in the module
     /// file.

@@ -238,8 +238,8 @@ pub enum Callee {
     Indirect(TableIndex, TypeIndex, Value),
     /// `call_ref`: the type, the reference. Traps on null where the check is needed.
     Reference(TypeIndex, Value, NullCheck),
-    /// The code at this address (`i64`, from [`Op::OsrEntry`]), in tail calls alone: it takes the locals and returns
-    /// what the function returns.
+    /// The code at this address (`i64`, from [`Op::OsrEntry`]), in tail calls alone: it takes locals, and returns what
+    /// the function returns.
     Osr(Value),
 }
 

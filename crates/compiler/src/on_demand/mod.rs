@@ -145,8 +145,8 @@ impl OnDemand {
     }
 
     /// Compiles what comes after the header of a loop of a defined function, with all optimisations: code that takes
-    /// the function's locals and returns what the function returns. The loop is known by its offset in the module file,
-    /// which quick code of the function names.
+    /// the locals that are live there, and returns what the function returns. The loop is known by its offset in the
+    /// module file, which quick code of the function names.
     ///
     /// Errors: the code generator refuses it, or no such loop can be reached.
     pub fn compile_loop(&self, index: FuncIndex, offset: u32) -> Result<FunctionCode, CompileError> {
