@@ -82,7 +82,7 @@ impl CodeGenerator {
         let (number, is_cold) = match symbol {
             Symbol::Builtin(number) => (number, false),
             Symbol::Cold(number) => (number, true),
-            Symbol::Function(_) => unreachable!("a function is no trampoline"),
+            Symbol::Function(_) | Symbol::Loop(..) => unreachable!("{symbol:?} is no trampoline"),
         };
         trampolines::builtin(&self.target, &self.options.plan, Builtin::ALL[number as usize], is_cold)
             .map_err(|message| CompileError::CodeGeneration { function: u32::MAX, message })
@@ -250,7 +250,7 @@ fn link_builtins(target: &Target, plan: &AccessPlan, linker: &mut Linker) -> Res
                 let code = trampolines::builtin(target, plan, Builtin::ALL[number as usize], true)?;
                 linker.add(Some(symbol), code)?;
             }
-            Symbol::Function(_) => {}
+            Symbol::Function(_) | Symbol::Loop(..) => {}
         }
     }
     Ok(ranges)

@@ -27,7 +27,7 @@ pub(crate) struct ModuleEnv<'a> {
     pub verify: bool,
 }
 
-/// What a relocation refers to. Everything lies in the module's own code.
+/// A piece of a module's code. Relocations refer to all but loops.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Symbol {
     /// A defined function, by its index in the module.
@@ -37,6 +37,9 @@ pub enum Symbol {
     /// A trampoline of a [`Builtin`] that preserves all registers and takes nothing but the context: for slow paths
     /// beside hot code.
     Cold(u32),
+    /// What comes after the header of a loop: the index of its function, and its offset in the module file. No code
+    /// calls it.
+    Loop(u32, u32),
 }
 
 impl Symbol {
@@ -45,6 +48,7 @@ impl Symbol {
             Symbol::Function(index) => (0, index),
             Symbol::Builtin(index) => (1, index),
             Symbol::Cold(index) => (2, index),
+            Symbol::Loop(..) => unreachable!("no code calls what comes after a loop's header"),
         };
         ir::UserExternalName { namespace, index }
     }

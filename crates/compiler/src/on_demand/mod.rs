@@ -129,11 +129,15 @@ impl OnDemand {
         &self.functions[(index.0 - self.info().imported_functions) as usize]
     }
 
-    /// Compiles what a symbol stands for: a defined function, or a trampoline that code refers to, which has one tier.
-    /// Errors: the code generator refuses it.
+    /// Compiles what a symbol stands for: a defined function, or a trampoline or loop, which have one tier.
+    ///
+    /// Errors: the code generator refuses it, or no such loop can be reached.
     pub fn compile(&self, symbol: Symbol, tier: Tier) -> Result<FunctionCode, CompileError> {
-        let Symbol::Function(index) = symbol else { return self.generator.compile_builtin(symbol) };
-        let index = FuncIndex(index);
+        let index = match symbol {
+            Symbol::Function(index) => FuncIndex(index),
+            Symbol::Loop(index, offset) => return self.compile_loop(FuncIndex(index), offset),
+            Symbol::Builtin(_) | Symbol::Cold(_) => return self.generator.compile_builtin(symbol),
+        };
         if tier == Tier::Quick {
             return self.generator.compile_quickly(&self.prepare_quickly(index)?);
         }
@@ -147,9 +151,7 @@ impl OnDemand {
     /// Compiles what comes after the header of a loop of a defined function, with all optimisations: code that takes
     /// the locals that are live there, and returns what the function returns. The loop is known by its offset in the
     /// module file, which quick code of the function names.
-    ///
-    /// Errors: the code generator refuses it, or no such loop can be reached.
-    pub fn compile_loop(&self, index: FuncIndex, offset: u32) -> Result<FunctionCode, CompileError> {
+    fn compile_loop(&self, index: FuncIndex, offset: u32) -> Result<FunctionCode, CompileError> {
         let exits = passes::prune_exits(&mut self.translate(index, Part::Replaceable)?);
         let Some((_, locals)) = exits.iter().find(|(found, _)| *found == offset) else {
             let message = "no loop that can be reached begins where one is to be entered".to_string();

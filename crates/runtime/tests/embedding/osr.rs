@@ -2,25 +2,29 @@
 
 use std::sync::{Arc, Mutex};
 
-use legato::{Caller, Compilation, CompileCause, Config, Engine, Instance, Linker, Module, Result, Store, Trap};
+use legato::{Cache, Caller, Compilation, CompileCause, Config, Engine, Instance, Linker, Module, Result, Store, Trap};
 use legato::{Val, WasmBacktrace};
 
-/// The functions that had a loop replaced, one entry for each loop.
-type Replaced = Arc<Mutex<Vec<u32>>>;
+/// The functions that had code for a loop compiled, or found, one entry for each loop: whether it had been kept.
+type Replaced = Arc<Mutex<Vec<(u32, bool)>>>;
 
 /// An engine that compiles functions when they are called, with generated code checked, so that few iterations are
 /// enough. Everything is compiled by the thread that runs the program: what happens is the same each time.
 fn lazy() -> (Engine, Replaced) {
+    observed(Config::new().compiler_verifier(true))
+}
+
+/// An engine that compiles functions when they are called, on the thread that calls them.
+fn observed(config: &mut Config) -> (Engine, Replaced) {
     let replaced = Replaced::default();
     let noted = Arc::clone(&replaced);
-    let mut config = Config::new();
-    config.compilation(Compilation::Lazy).compiler_verifier(true).parallel_compilation(false);
+    config.compilation(Compilation::Lazy).parallel_compilation(false);
     config.compile_observer(Arc::new(move |compiled| {
         if matches!(compiled.cause, CompileCause::Loop(_)) {
-            noted.lock().unwrap().push(compiled.function);
+            noted.lock().unwrap().push((compiled.function, compiled.kept));
         }
     }));
-    (Engine::new(&config).unwrap(), replaced)
+    (Engine::new(config).unwrap(), replaced)
 }
 
 fn eager() -> Engine {
@@ -229,6 +233,45 @@ fn loops_mean_the_same_when_they_are_replaced() -> Result<()> {
     Ok(())
 }
 
+/// A cache keeps the code of loops; another engine puts it in place, and loops go on there without being compiled.
+#[test]
+fn code_of_loops_is_kept() -> Result<()> {
+    // Enough iterations where nothing is checked: the cache is not used where the compiler's work is.
+    let text = r#"(module
+        (type $node (struct (field i32) (field (ref null $node))))
+        (import "h" "gc" (func $gc))
+        (func (export "run") (param $n i32) (param i64 f32 f64) (result i64)
+            (local $i i32) (local $j i32) (local $sum i64) (local $head (ref null $node))
+            (loop $outer
+                (local.set $j (i32.const 0))
+                (loop $inner
+                    (local.set $sum (i64.add (i64.mul (local.get $sum) (i64.const 3)) (i64.extend_i32_s (local.get $n))))
+                    (local.set $j (i32.add (local.get $j) (i32.const 1)))
+                    (br_if $inner (i32.lt_u (local.get $j) (i32.const 3000))))
+                (local.set $head (struct.new $node (local.get $i) (local.get $head)))
+                (if (i32.eqz (i32.rem_u (local.get $i) (i32.const 64))) (then (call $gc)))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br_if $outer (i32.lt_u (local.get $i) (i32.const 200))))
+            (loop $walk
+                (local.set $sum (i64.xor (i64.rotl (local.get $sum) (i64.const 5))
+                    (i64.extend_i32_s (struct.get $node 0 (local.get $head)))))
+                (local.set $head (struct.get $node 1 (local.get $head)))
+                (br_if $walk (i32.eqz (ref.is_null (local.get $head)))))
+            (local.get $sum)))"#;
+    let directory = tempfile::tempdir()?;
+    let cache = Cache::open(directory.path(), Cache::DEFAULT_LIMIT)?;
+    let run = || -> Result<_> {
+        let (engine, replaced) = observed(Config::new().cache(Some(cache.clone())));
+        let outcome = outcome(&engine, text, "run")?;
+        let replaced = std::mem::take(&mut *replaced.lock().unwrap());
+        Ok((outcome, replaced))
+    };
+    let expected = outcome(&eager(), text, "run")?;
+    assert_eq!(run()?, (expected.clone(), vec![(1, false)]));
+    assert_eq!(run()?, (expected, vec![(1, true)]));
+    Ok(())
+}
+
 #[test]
 fn a_trap_in_a_replaced_loop_is_told_with_its_place() -> Result<()> {
     let (engine, replaced) = lazy();
@@ -258,7 +301,7 @@ fn a_running_loop_is_replaced_by_another_thread() -> Result<()> {
     config.compilation(Compilation::Lazy);
     config.compile_observer(Arc::new(move |compiled| {
         if matches!(compiled.cause, CompileCause::Loop(_)) {
-            noted.lock().unwrap().push(compiled.function);
+            noted.lock().unwrap().push((compiled.function, compiled.kept));
         }
     }));
     let engine = Engine::new(&config)?;

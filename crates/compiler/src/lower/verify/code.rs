@@ -70,7 +70,7 @@ fn is_safepoint(env: &ModuleEnv, function: &ir::Function, inst: ir::Inst) -> boo
                 unreachable!("compiled code calls nothing but compiled code and trampolines")
             };
             match Symbol::of(&function.params.user_named_funcs()[*name]) {
-                Symbol::Function(_) => true,
+                Symbol::Function(_) | Symbol::Loop(..) => true,
                 Symbol::Builtin(number) | Symbol::Cold(number) => may_collect(env, Builtin::ALL[number as usize]),
             }
         }

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use legato_compiler::emit::{FunctionCode, Symbol};
 use legato_compiler::{CompileError, CompileOptions, OnDemand, Tier};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_bytes::ByteBuf;
 
-/// What code is kept by. Trampolines are all [`Tier::Optimized`].
+/// What code is kept by. Trampolines and loops are all [`Tier::Optimized`].
 type Key = (Symbol, Tier);
 
 /// Code with its key.
@@ -97,9 +97,13 @@ impl KeptCode {
         }
         let added = compiled.iter().map(|(key, bytes)| (key, bytes));
         let mut all: FxHashMap<_, _> = self.found.iter().chain(added).collect();
-        let optimized: Vec<Symbol> =
-            all.keys().filter(|(_, tier)| *tier == Tier::Optimized).map(|(symbol, _)| *symbol).collect();
-        optimized.iter().for_each(|&symbol| _ = all.remove(&(symbol, Tier::Quick)));
+        // Quick code of functions that have better code is not entered any more, nor are its loops replaced.
+        let is_better = |key: &&Key| matches!(key, (Symbol::Function(_), Tier::Optimized));
+        let better: FxHashSet<Symbol> = all.keys().copied().filter(is_better).map(|(symbol, _)| *symbol).collect();
+        all.retain(|key, _| match key {
+            (Symbol::Loop(function, _), _) => !better.contains(&Symbol::Function(*function)),
+            (symbol, tier) => *tier == Tier::Optimized || !better.contains(symbol),
+        });
         let compiler = match &self.compiler {
             Some(bytes) => Cow::Borrowed(bytes),
             None => Cow::Owned(ByteBuf::from(compiler.to_bytes()?)),

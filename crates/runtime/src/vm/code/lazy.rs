@@ -275,11 +275,11 @@ impl Lazy {
                 Progress::UnderWay => state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Progress::Ready(ready) => return Ok(self.enter(state, defined, &ready)),
                 Progress::Quick(offset) => {
-                    if self.words(defined).counter.load(Relaxed) <= 0 {
-                        state.functions[defined] = Progress::Improving(offset);
-                        self.words(defined).entry.store(self.address(offset), Release);
+                    if self.words(defined).counter.load(Relaxed) <= 0
+                        && let Some(task) = self.begin_to_improve(&mut state, defined)
+                    {
                         drop(state);
-                        if !self.hand_over(Task::Improve(defined as u32)) {
+                        if !self.hand_over(task) {
                             with_stack(|| {
                                 self.improve(defined);
                                 Ok(())
@@ -376,6 +376,14 @@ impl Lazy {
         result
     }
 
+    /// Begins to compile a function anew, unless it has been begun: its calls are not counted any more.
+    fn begin_to_improve(&self, state: &mut State, defined: usize) -> Option<Task> {
+        let Progress::Quick(quick) = state.functions[defined] else { return None };
+        state.functions[defined] = Progress::Improving(quick);
+        self.words(defined).entry.store(self.address(quick), Release);
+        Some(Task::Improve(defined as u32))
+    }
+
     /// Compiles a function anew that was compiled quickly.
     fn improve(&self, defined: usize) {
         // If that fails, it stays as it is.
@@ -392,7 +400,7 @@ impl Lazy {
         let start = Instant::now();
         let function = self.compiler.info().imported_functions + defined as u32;
         let found = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
-        let offset = self.publish(Symbol::Function(function), found.tier, &found.code, true)?;
+        let offset = self.publish(Symbol::Function(function), found.tier, &found.code)?;
         self.tell(function, start, &found, cause);
         Ok((offset, found))
     }

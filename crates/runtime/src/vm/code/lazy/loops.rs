@@ -11,8 +11,7 @@ use legato_compiler::emit::Symbol;
 use legato_compiler::module::FuncIndex;
 use rustc_hash::FxHashMap;
 
-use super::{CALLS, CompileCause, Lazy, Progress, Relaxed, Release, State, Task, with_stack};
-use crate::vm::code::kept::Found;
+use super::{CALLS, CompileCause, Lazy, Relaxed, State, Task, with_stack};
 
 /// Iterations from one request to the next.
 const ITERATIONS: i32 = 500;
@@ -30,7 +29,7 @@ const FEW_CALLS: i32 = 2;
 /// A loop: its function, among the defined ones, and its offset in the module file.
 pub(in super::super) type LoopKey = (u32, u32);
 
-/// Functions whose loops have asked for code.
+/// Functions whose loops have asked for code, or have some that was kept.
 #[derive(Default)]
 pub(super) struct Loops {
     functions: FxHashMap<u32, Function>,
@@ -65,42 +64,7 @@ impl Lazy {
 
     /// The address of the code that goes on in a loop of a function; 0 where it is to stay where it is.
     pub(in super::super) fn loop_entry(&self, key: LoopKey) -> usize {
-        let (defined, offset) = key;
-        let imported = self.compiler.info().imported_functions;
-        let bytes = self.compiler.body_bytes(FuncIndex(imported + defined));
-        let mut state = self.lock();
-        let State { loops, functions, .. } = &mut *state;
-        let asking = loops.functions.entry(defined).or_default();
-        if let Some(found) = asking.entries.get(&offset) {
-            return found.map_or(0, |code| self.address(code));
-        }
-        asking.requests += 1;
-        let enough = if self.compiler.is_verified() { REQUESTS } else { asking.enough(bytes) };
-        if asking.requests < enough || asking.under_way || loops.compiled >= self.most_loops() {
-            return 0;
-        }
-        asking.requests = 0;
-        let is_called_often = CALLS - self.words(defined as usize).counter.load(Relaxed) > FEW_CALLS;
-        let progress = &mut functions[defined as usize];
-        // Where the program has to wait for it, not for calls that may never come.
-        let improve = if let Progress::Quick(quick) = *progress
-            && (is_called_often || self.has_help())
-        {
-            // Its calls need not be counted any more.
-            *progress = Progress::Improving(quick);
-            self.words(defined as usize).entry.store(self.address(quick), Release);
-            Some(Task::Improve(defined))
-        } else {
-            None
-        };
-        let tasks = if improve.is_some() && is_called_often {
-            [improve, None]
-        } else {
-            loops.compiled += 1;
-            asking.under_way = true;
-            [Some(Task::Loop(key)), improve]
-        };
-        drop(state);
+        let tasks = self.asked(&mut self.lock(), key);
         for task in tasks.into_iter().flatten() {
             if !self.hand_over(task) {
                 // Deep in the guest's recursion the compiler gets a stack of its own.
@@ -113,9 +77,45 @@ impl Lazy {
                 }
             }
         }
+        let (defined, offset) = key;
         let state = self.lock();
         let found = state.loops.functions.get(&defined).and_then(|function| *function.entries.get(&offset)?);
         found.map_or(0, |code| self.address(code))
+    }
+
+    /// What is to be compiled since a loop has asked.
+    fn asked(&self, state: &mut State, (defined, offset): LoopKey) -> [Option<Task>; 2] {
+        let index = FuncIndex(self.compiler.info().imported_functions + defined);
+        let asking = state.loops.functions.entry(defined).or_default();
+        asking.requests += 1;
+        let is_verified = self.compiler.is_verified();
+        let enough = if is_verified { REQUESTS } else { asking.enough(self.compiler.body_bytes(index)) };
+        if asking.requests < enough || asking.under_way {
+            return [None; 2];
+        }
+        asking.requests = 0;
+        if asking.entries.contains_key(&offset) {
+            // Each call asks once: there are many, of a function that has not been kept, or not with its loop.
+            return [self.has_help().then(|| self.begin_to_improve(state, defined as usize)).flatten(), None];
+        }
+        if state.loops.compiled >= self.most_loops() {
+            return [None; 2];
+        }
+        let is_called_often = CALLS - self.words(defined as usize).counter.load(Relaxed) > FEW_CALLS;
+        // Where the program has to wait for it, not for calls that may never come.
+        let is_worth_it = is_called_often || self.has_help();
+        let improve = is_worth_it.then(|| self.begin_to_improve(state, defined as usize)).flatten();
+        if improve.is_some() && is_called_often {
+            return [improve, None];
+        }
+        state.loops.compiled += 1;
+        state.loops.functions.entry(defined).or_default().under_way = true;
+        [Some(Task::Loop((defined, offset))), improve]
+    }
+
+    /// Has a loop that asks go on in code that was kept.
+    pub(super) fn go_on(&self, state: &mut State, (defined, offset): LoopKey, start: u32) {
+        state.loops.functions.entry(defined).or_default().entries.insert(offset, Some(start));
     }
 
     /// How many loops get code of their own, at most: there is room for so many pieces.
@@ -128,14 +128,13 @@ impl Lazy {
         let start = Instant::now();
         let (defined, offset) = key;
         let function = self.compiler.info().imported_functions + defined;
-        let compiled = self.compiler.compile_loop(FuncIndex(function), offset).map_err(anyhow::Error::from);
-        let placed = compiled.and_then(|code| {
-            let placed = self.publish(Symbol::Function(function), Tier::Optimized, &code, false)?;
-            Ok((placed, code))
+        let symbol = Symbol::Loop(function, offset);
+        let placed = self.kept.code(symbol, Tier::Optimized, &self.compiler).and_then(|found| {
+            let placed = self.publish(symbol, Tier::Optimized, &found.code)?;
+            Ok((placed, found))
         });
         let entry = match placed {
-            Ok((placed, code)) => {
-                let found = Found { code, tier: Tier::Optimized, kept: false };
+            Ok((placed, found)) => {
                 self.tell(function, start, &found, CompileCause::Loop(offset));
                 Some(placed)
             }

@@ -25,8 +25,8 @@ impl Lazy {
         let mut state = self.lock();
         let count = state.functions.len();
         found.retain(|(symbol, ..)| match symbol {
-            Symbol::Function(index) => defined(*index).is_some_and(|defined| defined < count),
-            _ => true,
+            Symbol::Function(index) | Symbol::Loop(index, _) => defined(*index).is_some_and(|defined| defined < count),
+            Symbol::Builtin(_) | Symbol::Cold(_) => true,
         });
         // Functions come first: what they need may have to be compiled.
         let there: FxHashSet<Symbol> = found.iter().map(|(symbol, ..)| *symbol).collect();
@@ -61,7 +61,7 @@ impl Lazy {
                 (None, Symbol::Function(index)) => self.beginning((index - imported) as usize),
                 (None, trampoline) => unreachable!("{trampoline:?} is among them"),
             })?;
-            if let Symbol::Function(index) = *symbol {
+            if let Symbol::Function(index) | Symbol::Loop(index, _) = *symbol {
                 let range = CodeRange { start, length: code.length() as u32 };
                 functions.push(CompiledFunction { range, index, source: code.source() });
             }
@@ -76,6 +76,10 @@ impl Lazy {
                 Symbol::Function(index) => {
                     self.go_to(&mut state, (index - imported) as usize, start, found.tier);
                     self.tell(index, Instant::now(), found, CompileCause::Ahead);
+                }
+                Symbol::Loop(index, offset) => {
+                    self.go_on(&mut state, (index - imported, offset), start);
+                    self.tell(index, Instant::now(), found, CompileCause::Loop(offset));
                 }
                 trampoline => _ = state.trampolines.insert(trampoline, start),
             }

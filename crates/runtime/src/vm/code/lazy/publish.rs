@@ -27,25 +27,19 @@ impl Lazy {
         if let Some(map) = self.observers.perf_map {
             let name = match symbol {
                 Symbol::Function(index) => function_name(self.compiler.info(), index),
+                Symbol::Loop(index, _) => function_name(self.compiler.info(), index),
                 Symbol::Builtin(number) | Symbol::Cold(number) => builtin_name(number),
             };
             map.note([(self.address(offset), bytes as u32, name)]);
         }
     }
 
-    /// Puts compiled code in place; returns its offset. `is_called`: it is entered at its start by whoever calls the
-    /// symbol.
-    pub(super) fn publish(
-        &self,
-        symbol: Symbol,
-        tier: Tier,
-        code: &FunctionCode,
-        is_called: bool,
-    ) -> anyhow::Result<u32> {
+    /// Puts compiled code in place; returns its offset.
+    pub(super) fn publish(&self, symbol: Symbol, tier: Tier, code: &FunctionCode) -> anyhow::Result<u32> {
         for called in code.symbols() {
             if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
                 let trampoline = self.kept.code(called, Tier::Optimized, &self.compiler)?.code;
-                self.publish(called, Tier::Optimized, &trampoline, true)?;
+                self.publish(called, Tier::Optimized, &trampoline)?;
             }
         }
         let mut state = self.lock();
@@ -59,7 +53,7 @@ impl Lazy {
         let imported = self.compiler.info().imported_functions;
         let (bytes, tables) = code.place(start as u32, |target| match target {
             // Calls of itself count, too.
-            _ if is_called && target == symbol && tier == Tier::Optimized => start as u32,
+            _ if target == symbol && tier == Tier::Optimized => start as u32,
             Symbol::Function(index) => {
                 let defined = (index - imported) as usize;
                 match state.functions[defined] {
@@ -73,11 +67,11 @@ impl Lazy {
         arch::synchronize_code(self.code().wrapping_add(start), bytes.len());
         self.map(symbol, start as u32, bytes.len());
         let functions = match symbol {
-            Symbol::Function(index) => {
+            Symbol::Function(index) | Symbol::Loop(index, _) => {
                 let range = CodeRange { start: start as u32, length: bytes.len() as u32 };
                 vec![CompiledFunction { range, index, source: code.source() }]
             }
-            _ => {
+            Symbol::Builtin(_) | Symbol::Cold(_) => {
                 state.trampolines.insert(symbol, start as u32);
                 Vec::new()
             }
