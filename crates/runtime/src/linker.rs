@@ -273,7 +273,8 @@ impl<T: 'static> Linker<T> {
         Instance::new(store, module, &imports)
     }
 
-    /// Resolves the imports that do not depend on a store, to instantiate the module later.
+    /// Resolves the imports that do not depend on a store, to instantiate the module later, and more than once: what its
+    /// data segments leave in its memories is put together now, for instances to share until they write to it.
     ///
     /// # Errors
     /// "unknown import" where a name is not defined.
@@ -283,6 +284,7 @@ impl<T: 'static> Linker<T> {
             let definition = self.definition(import.module(), import.name());
             imports.push(definition.cloned().ok_or_else(|| unknown(&import))?);
         }
+        module.memory_images().prepare(module.info());
         Ok(InstancePre { module: module.clone(), imports: imports.into(), marker: PhantomData })
     }
 }

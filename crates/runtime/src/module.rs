@@ -13,6 +13,7 @@ use legato_heap::TypeId;
 use rustc_hash::FxHashMap;
 
 use crate::cache::{Cache, Key};
+use crate::instance::MemoryImages;
 use crate::vm::{CodeImage, KeptCode, Observers};
 use crate::{Compilation, Engine, ExportType, ExternType, HeapType, ImportType, serialize};
 
@@ -38,6 +39,7 @@ struct ModuleInner {
     image: Arc<CodeImage>,
     type_ids: Vec<TypeId>,
     exports: FxHashMap<String, ExportKind>,
+    memory_images: MemoryImages,
     /// Where functions are kept that are compiled when they are called, and under which key.
     keeper: Option<(Cache, Key)>,
 }
@@ -174,7 +176,9 @@ impl Module {
         let type_ids = engine.types().register_module(info)?;
         let exports = info.exports.iter().cloned().collect();
         engine.note_trampolines(&image);
-        Ok(Module { inner: Arc::new(ModuleInner { engine: engine.clone(), image, type_ids, exports, keeper }) })
+        let memory_images = MemoryImages::default();
+        let engine = engine.clone();
+        Ok(Module { inner: Arc::new(ModuleInner { engine, image, type_ids, exports, memory_images, keeper }) })
     }
 
     /// The engine that compiled it.
@@ -237,6 +241,11 @@ impl Module {
 
     pub(crate) fn export(&self, name: &str) -> Option<ExportKind> {
         self.inner.exports.get(name).copied()
+    }
+
+    /// What its memories hold first.
+    pub(crate) fn memory_images(&self) -> &MemoryImages {
+        &self.inner.memory_images
     }
 
     pub(crate) fn image(&self) -> &Arc<CodeImage> {

@@ -243,6 +243,22 @@ impl Linking<'_> {
     }
 }
 
+/// Has memories of a new instance show what their segments hold, where the module has images of that. Returns the
+/// numbers of these memories.
+fn show_images(store: &mut StoreOpaque, index: u32, module: &Module) -> Result<Vec<usize>> {
+    let info = module.info();
+    let Some(images) = module.memory_images().for_instance(info) else { return Ok(Vec::new()) };
+    let mut shown = Vec::new();
+    for (number, image) in (info.imported_memories as usize..).zip(images) {
+        let Some(image) = image else { continue };
+        let memory = store.state.instances[index as usize].memories[number];
+        if store.state.memories[memory as usize].storage.show(image)? {
+            shown.push(number);
+        }
+    }
+    Ok(shown)
+}
+
 /// Evaluates globals, tables and segments, in the order that the specification gives.
 fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
     let module = store.state.instances[index as usize].module.clone();
@@ -274,8 +290,13 @@ fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
             segments::drop_elements(store, index, number as u32);
         }
     }
+    let images = show_images(store, index, &module)?;
     for (number, segment) in info.data.iter().enumerate() {
-        if let Some((memory, offset)) = &segment.active {
+        if let Some((memory, _)) = &segment.active
+            && images.contains(&memory.index())
+        {
+            store.state.instances[index as usize].dropped_data[number] = true;
+        } else if let Some((memory, offset)) = &segment.active {
             let offset = const_expr::evaluate(store, index, offset)? as u64;
             let length = segment.bytes.len() as u64;
             segments::memory_init(store, index, *memory, number as u32, offset, 0, Pieces::whole(length))

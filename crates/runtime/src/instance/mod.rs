@@ -1,9 +1,11 @@
 //! Instances.
 
 pub(crate) mod const_expr;
+mod images;
 mod link;
 pub(crate) mod segments;
 
+pub(crate) use images::MemoryImages;
 pub(crate) use link::instantiate;
 
 use anyhow::{Context, Result};

@@ -8,7 +8,7 @@ use legato_compiler::module::{MemoryPlan, MemoryType, STATIC_MEMORY_RESERVATION}
 use legato_heap::AddressSpace;
 
 use crate::vm::Error;
-use crate::vm::os::Mapping;
+use crate::vm::os::{Mapping, SharedContents, page_bytes};
 
 /// The most address space that a dynamic memory reserves at first, where its maximum allows, in bytes. Nothing but
 /// addresses: memory is taken as the memory grows.
@@ -150,6 +150,19 @@ impl LinearMemory {
         Some(former)
     }
 
+    /// Has a memory that nobody has written to hold what it holds first, by the module. Returns whether it does: where
+    /// the system has no mapping left, it holds zeros as before.
+    ///
+    /// # Errors
+    /// If the system refuses memory. The memory is not to be used then.
+    ///
+    /// # Panics
+    /// If the contents lie beyond its length.
+    pub fn show(&mut self, image: &MemoryImage) -> Result<bool, Error> {
+        assert!(image.start <= self.bytes && image.end <= self.bytes, "contents within the memory");
+        self.mapping.show(image.start, &image.contents)
+    }
+
     /// Moves a dynamic memory to a reservation of at least `bytes`, all of them accessible; twice the former one where
     /// possible. On failure it stays what and where it is.
     fn relocate(&mut self, bytes: usize) -> Result<(), Error> {
@@ -169,6 +182,38 @@ impl LinearMemory {
     pub fn data_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `data`, and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.base(), self.bytes) }
+    }
+}
+
+/// What memories hold first: made once, and shown by any number of them, which copy the pages that they write to.
+#[derive(Debug)]
+pub struct MemoryImage {
+    contents: SharedContents,
+    /// The first page's first byte.
+    start: usize,
+    /// The last byte that is not zero lies before.
+    end: usize,
+}
+
+impl MemoryImage {
+    /// The contents that segments leave in a memory of zeros, each an offset and bytes, one after the other. `None`
+    /// where there is not a single byte.
+    ///
+    /// # Errors
+    /// If the system refuses memory.
+    pub fn of<'a>(
+        segments: impl Iterator<Item = (usize, &'a [u8])> + Clone,
+    ) -> Result<Option<MemoryImage>, Error> {
+        let filled = segments.filter(|(_, bytes)| !bytes.is_empty());
+        let first = filled.clone().map(|(offset, _)| offset).min();
+        let end = filled.clone().map(|(offset, bytes)| offset + bytes.len()).max();
+        let (Some(first), Some(end)) = (first, end) else { return Ok(None) };
+        let start = first / page_bytes() * page_bytes();
+        let contents = SharedContents::zeros((end - start).next_multiple_of(page_bytes()))?;
+        for (offset, bytes) in filled {
+            contents.write(offset - start, bytes)?;
+        }
+        Ok(Some(MemoryImage { contents, start, end }))
     }
 }
 
@@ -267,6 +312,42 @@ mod tests {
             assert_eq!(memory.grow(1), Some(memory.pages() - 1));
         }
         assert!((1..1 << 10).contains(&grown));
+    }
+
+    #[test]
+    fn memories_that_show_the_same_do_not_share_what_is_written() {
+        let bytes = vec![5; 3 * PAGE];
+        let segments = [(PAGE + 100, &bytes[..]), (2 * PAGE, b"over"), (0, b"")];
+        let image = MemoryImage::of(segments.into_iter()).unwrap().unwrap();
+        assert!(MemoryImage::of([(7, &b""[..])].into_iter()).unwrap().is_none());
+        let ty = MemoryType { minimum: 5, memory64: true, ..STATIC };
+        let expected = |memory: &LinearMemory| {
+            let mut expected = vec![0; 5 * PAGE];
+            expected[PAGE + 100..4 * PAGE + 100].fill(5);
+            expected[2 * PAGE..2 * PAGE + 4].copy_from_slice(b"over");
+            memory.data()[..5 * PAGE] == expected
+        };
+        let make = || LinearMemory::new(ty, MemoryReservation::DEFAULT).unwrap();
+        let [mut one, mut other] = [(); 2].map(|()| make());
+        assert!(one.show(&image).unwrap() && other.show(&image).unwrap());
+        one.data_mut().fill(1);
+        assert!(expected(&other));
+        // In place, and where it has to move.
+        for pages in [2, DYNAMIC_RESERVATION >> 16] {
+            other.grow(pages).unwrap();
+            assert!(expected(&other) && other.data()[5 * PAGE] == 0);
+        }
+        let last = other.bytes() - 1;
+        other.data_mut()[last] = 1;
+        // A system that refuses: nothing has changed, or there is an error.
+        let mut refused = make();
+        refuse(1);
+        assert!(!refused.show(&image).unwrap());
+        assert!(refused.data().iter().all(|&byte| byte == 0));
+        refuse(2);
+        assert!(refused.show(&image).is_err());
+        refuse(0);
+        assert!(refused.show(&image).unwrap() && expected(&refused));
     }
 
     #[test]

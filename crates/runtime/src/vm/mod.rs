@@ -44,7 +44,7 @@ pub use code::{CodeImage, CompileCause, CompileObserver, Compiled};
 pub(crate) use code::{KeptCode, Observers};
 pub use frames::{BacktraceFrame, Frame};
 pub use interrupt::{InterruptState, PollOutcome};
-pub use memory::{LinearMemory, MemoryReservation};
+pub use memory::{LinearMemory, MemoryImage, MemoryReservation};
 #[cfg(test)]
 pub(crate) use os::refuse;
 pub use perf_map::PerfMap;

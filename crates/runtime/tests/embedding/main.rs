@@ -7,6 +7,7 @@ mod deep;
 mod exceptions;
 mod gc;
 mod host;
+mod images;
 mod lazy;
 mod limits;
 mod linking;

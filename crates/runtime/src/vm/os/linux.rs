@@ -1,8 +1,10 @@
-//! Linux: mappings by `mmap`, moved by `mremap`, growing code by `memfd_create`; stack bounds from the thread library.
+//! Linux: mappings by `mmap`, moved by `mremap`, growing code and shared contents by `memfd_create`; stack bounds from
+//! the thread library.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
@@ -31,6 +33,8 @@ pub(crate) fn page_bytes() -> usize {
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
+    /// Some part shows shared contents.
+    shows: bool,
 }
 
 // SAFETY: a mapping is memory without thread affinity.
@@ -54,7 +58,7 @@ impl Mapping {
             return Err(Error::last_os("reserving address space"));
         }
         let base = NonNull::new(base.cast()).expect("a mapping is not at address 0");
-        Ok(Mapping { base, bytes })
+        Ok(Mapping { base, bytes, shows: false })
     }
 
     /// The first byte.
@@ -90,6 +94,31 @@ impl Mapping {
         if result == 0 { Ok(()) } else { Err(Error::last_os(what)) }
     }
 
+    /// Has the pages from byte `start` on, a whole page, show shared contents, readable and writable. What they held is
+    /// gone; what is written to them is this mapping's alone. Returns whether they do: where the process has as many
+    /// mappings as it may have, nothing changes.
+    ///
+    /// # Errors
+    /// If the system refuses the memory that writing to all of them may take. Then they are inaccessible.
+    ///
+    /// # Panics
+    /// If the contents do not lie within the mapping.
+    pub(crate) fn show(&mut self, start: usize, contents: &SharedContents) -> Result<bool, Error> {
+        assert!(start.is_multiple_of(page_bytes()) && start + contents.bytes <= self.bytes, "a range in the mapping");
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let (address, file) = (self.base().wrapping_add(start).cast(), contents.file.as_raw_fd());
+        // Inaccessible at first: pages that cannot be written count as no memory, so that the system finds nothing to
+        // refuse once it has made room.
+        // SAFETY: the range lies within this mapping, which is ours.
+        let mapped = unsafe { mmap(address, contents.bytes, libc::PROT_NONE, flags, file, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Ok(false);
+        }
+        self.shows = true;
+        self.make_writable(start..start + contents.bytes)?;
+        Ok(true)
+    }
+
     /// Moves to a new reservation of `bytes`, of which the first `accessible` are readable and writable, and begin with
     /// the first `used` of this one, which are so too; the others read as zero. Pages are moved, not copied, where the
     /// system can. On failure nothing has changed.
@@ -102,6 +131,10 @@ impl Mapping {
             *self = larger;
             return Ok(());
         }
+        if self.shows {
+            // The system moves one kind of pages at a time, and may fail halfway.
+            return self.copy_to(larger, used);
+        }
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         // SAFETY: both ranges are ours; the target holds nothing yet.
         let moved = unsafe { mremap(self.base().cast(), used, used, flags, larger.base()) };
@@ -113,7 +146,13 @@ impl Mapping {
         // The system may have made room at the target before it failed. Nothing of ours is there.
         larger.leave_start(used);
         let larger = Mapping::reserve(bytes)?;
-        larger.make_writable(0..accessible)?;
+        larger.make_writable(used..accessible)?;
+        self.copy_to(larger, used)
+    }
+
+    /// Becomes `larger`, with the first `used` bytes, whole pages, of this one.
+    fn copy_to(&mut self, larger: Mapping, used: usize) -> Result<(), Error> {
+        larger.make_writable(0..used)?;
         // SAFETY: both ranges are accessible and belong to different mappings.
         unsafe { ptr::copy_nonoverlapping(self.base(), larger.base(), used) };
         *self = larger;
@@ -154,17 +193,12 @@ impl GrowingCode {
         let code_bytes = code_bytes.next_multiple_of(page_bytes());
         let mapping = Mapping::reserve(data_bytes + code_bytes)?;
         mapping.make_writable(0..data_bytes)?;
-        // SAFETY: the name is a string that ends with 0.
-        let descriptor = unsafe { libc::memfd_create(c"legato-code".as_ptr(), libc::MFD_CLOEXEC) };
-        if descriptor < 0 {
-            return Err(Error::last_os("making a file in memory"));
-        }
-        // SAFETY: the descriptor is new, and nobody else's.
-        let file = unsafe { File::from_raw_fd(descriptor) };
+        let file = file_in_memory(c"legato-code")?;
         let access = libc::PROT_READ | libc::PROT_EXEC;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let start = mapping.base().wrapping_add(data_bytes);
         // SAFETY: the range lies in the mapping, which is ours, and holds nothing yet.
-        let mapped = unsafe { mmap(mapping.base().add(data_bytes).cast(), code_bytes, access, flags, descriptor, 0) };
+        let mapped = unsafe { mmap(start.cast(), code_bytes, access, flags, file.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED {
             return Err(Error::last_os("mapping code"));
         }
@@ -194,6 +228,39 @@ impl GrowingCode {
         assert!(offset + code.len() <= self.code_bytes(), "code within the mapping");
         self.file.write_all_at(code, offset as u64).map_err(|source| Error::System { what: "writing code", source })
     }
+}
+
+/// Contents that any number of mappings show, each with changes of its own: pages are copied when they are written.
+#[derive(Debug)]
+pub(crate) struct SharedContents {
+    file: File,
+    bytes: usize,
+}
+
+impl SharedContents {
+    /// So many zeros, whole pages.
+    pub(crate) fn zeros(bytes: usize) -> Result<SharedContents, Error> {
+        let file = file_in_memory(c"legato-memory")?;
+        file.set_len(bytes as u64).map_err(|source| Error::System { what: "making a file in memory", source })?;
+        Ok(SharedContents { file, bytes })
+    }
+
+    /// Changes them, before anybody shows them.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        let what = "writing to a file in memory";
+        self.file.write_all_at(bytes, offset as u64).map_err(|source| Error::System { what, source })
+    }
+}
+
+/// An empty file that has no name in any directory.
+fn file_in_memory(name: &CStr) -> Result<File, Error> {
+    // SAFETY: the name is a string that ends with 0.
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(Error::last_os("making a file in memory"));
+    }
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
 /// The addresses of the calling thread's stack, lowest first; `None` where the system does not say.
