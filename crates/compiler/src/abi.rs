@@ -320,6 +320,9 @@ builtins! {
     /// Throws an exception (`throw` and `throw_ref`). Takes the `exnref`; null is a trap. Never returns, or resumes at
     /// a handler.
     ThrowRef(I32) [gc];
+    /// Makes an exception and throws it: its payload, which is one reference, and the tag's index in the module. Never
+    /// returns, or resumes at a handler.
+    Throw(I32, I32) [gc];
     /// A poll that found the interrupt word set, or the stack limit passed: may collect, may trap.
     Poll() [fails, cold, gc];
     /// The cold path of the store barrier: empties the store buffer, which is full. Never collects.

@@ -273,8 +273,8 @@ impl<T: 'static> Linker<T> {
         Instance::new(store, module, &imports)
     }
 
-    /// Resolves the imports that do not depend on a store, to instantiate the module later, and more than once: what its
-    /// data segments leave in its memories is put together now, for instances to share until they write to it.
+    /// Resolves the imports that do not depend on a store, to instantiate the module later, and more than once: what
+    /// its data segments leave in its memories is put together now, for instances to share until they write to it.
     ///
     /// # Errors
     /// "unknown import" where a name is not defined.

@@ -35,10 +35,11 @@ pub(super) struct Shape {
     pub(super) filled: bool,
 }
 
-/// How many allocations a function has that might be made inline.
-pub(super) fn count(mir: &mir::Function, order: &[mir::Block]) -> usize {
+/// How many allocations a function has that might be made inline: all but those of exceptions that are thrown at once.
+pub(super) fn count(mir: &mir::Function, order: &[mir::Block], fused_throws: &[bool]) -> usize {
     let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
-    insts.filter(|inst| mir.insts[inst.index()].op.properties().collects == Collects::Allocating).count()
+    let allocates = |inst: &mir::Inst| mir.insts[inst.index()].op.properties().collects == Collects::Allocating;
+    insts.filter(|inst| !fused_throws[inst.index()] && allocates(inst)).count()
 }
 
 impl ModuleEnv<'_> {

@@ -8,12 +8,22 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::{Region, trap};
-use super::env::builtin_signature;
+use super::env::{ModuleEnv, builtin_signature};
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
-use crate::mir::{Extension, HandlerEdge, Value};
+use crate::mir::{Extension, HandlerEdge, Op, Value};
 use crate::module::{StorageType, TagIndex};
 use crate::passes::analysis::SafepointKey;
+use crate::passes::definition;
+
+impl ModuleEnv<'_> {
+    /// Whether the runtime makes exceptions of this tag as it throws them: those of a single reference, which is what
+    /// Java and Kotlin throw. Nearly every function throws some, and nearly never: one call is the least code.
+    pub(super) fn is_thrown_at_once(&self, tag: TagIndex) -> bool {
+        let kinds = self.tag_type(tag).params.iter().map(|&ty| self.info.storage_kind(StorageType::Value(ty)));
+        kinds.eq([StorageKind::Ref])
+    }
+}
 
 impl Lowering<'_, '_> {
     fn payload_kind(&self, tag: TagIndex, field: usize) -> StorageKind {
@@ -80,11 +90,25 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// The tag and the payload of an exception that its throw makes.
+    fn thrown_at_once(&self, exception: Value) -> Option<(TagIndex, Value)> {
+        let inst = definition(self.mir, self.mir.resolve(exception)).filter(|inst| self.fused_throws[inst.index()])?;
+        let made = &self.mir.insts[inst.index()];
+        let Op::ExceptionNew(tag) = made.op else { unreachable!("what a throw makes is an exception") };
+        Some((tag, made.args[0]))
+    }
+
     pub(super) fn throw(&mut self, exception: Value, handlers: &[HandlerEdge], key: SafepointKey) {
-        let exception = self.value(exception);
-        let args = [self.context, exception];
-        let function = self.builtin_ref(Builtin::ThrowRef);
-        debug_assert!(builtin_signature(Builtin::ThrowRef).returns.is_empty());
+        let (builtin, args) = match self.thrown_at_once(exception) {
+            Some((tag, payload)) => {
+                let payload = self.value(payload);
+                let tag = self.b.ins().iconst(types::I32, i64::from(tag.0));
+                (Builtin::Throw, vec![self.context, payload, tag])
+            }
+            None => (Builtin::ThrowRef, vec![self.context, self.value(exception)]),
+        };
+        let function = self.builtin_ref(builtin);
+        debug_assert!(builtin_signature(builtin).returns.is_empty());
         if handlers.is_empty() {
             let call = self.b.ins().call(function, &args);
             self.map_roots(call, key);

@@ -35,7 +35,8 @@ use self::env::{ModuleEnv, code_signature};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op};
 use crate::passes::analysis::{
-    SafepointKey, StripPlan, find_guards, fused_tests, late_globals, merge_checks, plan_roots, plan_strips,
+    SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_globals, merge_checks, plan_roots,
+    plan_strips,
 };
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
@@ -64,11 +65,13 @@ pub(crate) fn lower(
     let heap = &env.heap_facts();
     let cfg = Cfg::new(mir);
     let order = &cfg.order;
-    let inline_allocation = !large && allocation::count(mir, order) <= MOST_INLINE_ALLOCATIONS;
+    let fused_throws = fused_throws(mir, order, |tag| env.is_thrown_at_once(tag));
+    let inline_allocation = !large && allocation::count(mir, order, &fused_throws) <= MOST_INLINE_ALLOCATIONS;
     let checks_stack = poll::needs_stack_check(mir, order);
-    let safepoints = safepoints::find(env, mir, order, inline_allocation);
+    let safepoints = safepoints::find(env, mir, order, inline_allocation, &fused_throws);
     let late_globals = late_globals(mir, env.info, order);
-    let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &late_globals);
+    let made_later: Vec<bool> = late_globals.iter().zip(&fused_throws).map(|(&late, &fused)| late || fused).collect();
+    let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &made_later);
     let strips = if large { StripPlan::default() } else { plan_strips(heap, mir, &cfg, &safepoints) };
     let guards = find_guards(heap, mir, &cfg);
     let checks = merge_checks(heap, mir, &cfg, &strips, &guards);
@@ -98,6 +101,7 @@ pub(crate) fn lower(
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
         fused_tests: fused_tests(mir, order),
+        fused_throws,
         late_globals,
         notes: env.verify.then(Box::default),
     };
@@ -172,7 +176,7 @@ impl Lowering<'_, '_> {
             self.keep_root(param);
         }
         for &inst in &data.insts {
-            if self.fused_tests[inst.index()] || self.late_globals[inst.index()] {
+            if self.fused_tests[inst.index()] || self.fused_throws[inst.index()] || self.late_globals[inst.index()] {
                 continue;
             }
             let inst_data = &self.mir.insts[inst.index()];

@@ -16,9 +16,17 @@ use crate::module::ValueType;
 use crate::passes::analysis::{SafepointKey, Safepoints, Temperature};
 use crate::passes::{constant, constant_length};
 
-/// The safepoints of a function, terminators apart. `inline`: whether it allocates inline.
-pub(super) fn find(env: &ModuleEnv, mir: &mir::Function, order: &[Block], inline: bool) -> Safepoints {
+/// The safepoints of a function, terminators apart. `inline`: whether it allocates inline. Exceptions that are thrown
+/// at once are made by their throws.
+pub(super) fn find(
+    env: &ModuleEnv,
+    mir: &mir::Function,
+    order: &[Block],
+    inline: bool,
+    fused_throws: &[bool],
+) -> Safepoints {
     let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
+    let insts = insts.filter(|inst| !fused_throws[inst.index()]);
     let found = insts.filter_map(|&inst| {
         let data = &mir.insts[inst.index()];
         temperature(env, mir, inline, &data.op, &data.args).map(|temperature| (inst, temperature))

@@ -64,6 +64,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) functions: FxHashMap<Symbol, ir::FuncRef>,
     /// For each MIR instruction whether it is a type test that its block's branch performs (see [`control`]).
     pub(super) fused_tests: Vec<bool>,
+    /// For each MIR instruction whether it makes an exception that its block's throw makes.
+    pub(super) fused_throws: Vec<bool>,
     /// For each MIR instruction whether it reads a global that is read where it is used instead.
     pub(super) late_globals: Vec<bool>,
     /// What the checker wants to know, where it is on.

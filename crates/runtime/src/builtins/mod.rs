@@ -53,6 +53,7 @@ const fn address(builtin: Builtin) -> *const u8 {
         Builtin::Raise => control::raise as *const u8,
         Builtin::Trap => control::trap as *const u8,
         Builtin::ThrowRef => exceptions::throw_ref as *const u8,
+        Builtin::Throw => exceptions::throw as *const u8,
         Builtin::Poll => control::poll as *const u8,
         Builtin::OsrEntry => control::osr_entry as *const u8,
         Builtin::FlushStoreBuffer => gc::flush_store_buffer as *const u8,

@@ -40,9 +40,8 @@ type Fixed<'a> = (usize, usize, &'a [u8]);
 fn images(info: &ModuleInfo) -> Option<Vec<Option<MemoryImage>>> {
     let active = info.data.iter().filter_map(|segment| Some((segment, segment.active.as_ref()?)));
     // All of them: one that traps ends what the others do, and what has been done can be seen elsewhere.
-    let fixed: Vec<Fixed<'_>> = active
-        .map(|(segment, (memory, offset))| fixed(info, segment, *memory, offset))
-        .collect::<Option<_>>()?;
+    let fixed: Vec<Fixed<'_>> =
+        active.map(|(segment, (memory, offset))| fixed(info, segment, *memory, offset)).collect::<Option<_>>()?;
     if fixed.iter().map(|(.., bytes)| bytes.len()).sum::<usize>() < LEAST {
         return None;
     }

@@ -201,9 +201,7 @@ impl MemoryImage {
     ///
     /// # Errors
     /// If the system refuses memory.
-    pub fn of<'a>(
-        segments: impl Iterator<Item = (usize, &'a [u8])> + Clone,
-    ) -> Result<Option<MemoryImage>, Error> {
+    pub fn of<'a>(segments: impl Iterator<Item = (usize, &'a [u8])> + Clone) -> Result<Option<MemoryImage>, Error> {
         let filled = segments.filter(|(_, bytes)| !bytes.is_empty());
         let first = filled.clone().map(|(offset, _)| offset).min();
         let end = filled.clone().map(|(offset, bytes)| offset + bytes.len()).max();

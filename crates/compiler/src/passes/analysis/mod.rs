@@ -2,6 +2,7 @@
 
 mod checks;
 mod fused_tests;
+mod fused_throws;
 mod guards;
 mod late_globals;
 mod roots;
@@ -9,6 +10,7 @@ mod strips;
 
 pub(crate) use checks::{MergedCheck, MergedChecks, merge_checks};
 pub(crate) use fused_tests::fused_tests;
+pub(crate) use fused_throws::fused_throws;
 pub(crate) use guards::{Guard, Guards, find_guards};
 pub(crate) use late_globals::late_globals;
 pub(crate) use roots::{Root, RootPlan, SafepointKey, Safepoints, Temperature, plan_roots};

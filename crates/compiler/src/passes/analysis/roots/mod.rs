@@ -105,7 +105,8 @@ const MAX_COLD_SPILLS: u32 = 4;
 const NONE: u32 = u32::MAX;
 
 /// Finds the roots. `entry_check` says whether there is a safepoint before the entry; `late`: for each instruction
-/// whether its result lives across none, as it is [read later](super::late_globals).
+/// whether its result lives across none, as it is [read later](super::late_globals) or
+/// [made by its throw](super::fused_throws).
 pub(crate) fn plan_roots(
     heap: &HeapFacts,
     mir: &mir::Function,
