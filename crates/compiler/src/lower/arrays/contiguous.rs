@@ -17,9 +17,13 @@ pub(super) fn address(l: &mut Lowering, element: Element) -> (ir::Value, i32) {
 
 /// The same, in the array at this address.
 pub(super) fn address_in(l: &mut Lowering, element: Element, start: ir::Value) -> (ir::Value, i32) {
+    let first = array_elements_offset(element.kind);
+    if let Some(offset) = constant_offset(l, element).and_then(|offset| i32::try_from(offset).ok()) {
+        return (start, offset);
+    }
     let index = l.b.ins().uextend(POINTER, element.index);
     let scaled = l.b.ins().ishl_imm_u(index, i64::from(element.kind.bytes().trailing_zeros()));
-    (l.b.ins().iadd(start, scaled), array_elements_offset(element.kind) as i32)
+    (l.b.ins().iadd(start, scaled), first as i32)
 }
 
 pub(super) fn load(l: &mut Lowering, element: Element, extension: Extension) -> ir::Value {
@@ -37,7 +41,20 @@ pub(super) fn store(l: &mut Lowering, element: Element, store: &Store) {
 /// The cage offset (32 bits) of an element.
 pub(super) fn cage_offset(l: &mut Lowering, element: Element) -> ir::Value {
     let array = l.object_offset(element.array);
+    let first = array_elements_offset(element.kind);
+    if let Some(offset) = constant_offset(l, element) {
+        return l.b.ins().iadd_imm_s(array, i64::from(offset));
+    }
     let scaled = l.b.ins().ishl_imm_u(element.index, i64::from(element.kind.bytes().trailing_zeros()));
     let start = l.b.ins().iadd(array, scaled);
-    l.b.ins().iadd_imm_s(start, i64::from(array_elements_offset(element.kind)))
+    l.b.ins().iadd_imm_s(start, i64::from(first))
+}
+
+/// Bytes from the array's start to an element whose index is a constant, where they can be counted. Code that is compiled quickly is not
+/// simplified later.
+fn constant_offset(l: &Lowering, element: Element) -> Option<u32> {
+    let function = &l.b.func.dfg;
+    let inst = function.value_def(element.index).inst()?;
+    let ir::InstructionData::UnaryImm { opcode: ir::Opcode::Iconst, imm } = function.insts[inst] else { return None };
+    (imm.bits() as u32).checked_mul(element.kind.bytes())?.checked_add(array_elements_offset(element.kind))
 }
