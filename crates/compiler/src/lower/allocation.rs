@@ -35,9 +35,11 @@ pub(super) struct Shape {
     pub(super) filled: bool,
 }
 
-/// How many allocations a function has that might be made inline: all but those of exceptions that are thrown at once.
+/// How many allocations a function has that might be made inline: all but those in cold blocks, and of exceptions that
+/// are thrown at once.
 pub(super) fn count(mir: &mir::Function, order: &[mir::Block], fused_throws: &[bool]) -> usize {
-    let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
+    let blocks = order.iter().map(|block| &mir.blocks[block.index()]);
+    let insts = blocks.filter(|block| !block.cold).flat_map(|block| &block.insts);
     let allocates = |inst: &mir::Inst| mir.insts[inst.index()].op.properties().collects == Collects::Allocating;
     insts.filter(|inst| !fused_throws[inst.index()] && allocates(inst)).count()
 }

@@ -40,6 +40,7 @@ impl Lowering<'_, '_> {
 
     /// Calls a builtin that may collect. Returns its result, if it has one (the call's context otherwise).
     pub(super) fn builtin_safepoint(&mut self, builtin: Builtin, args: &[ir::Value], key: SafepointKey) -> ir::Value {
+        self.spill_roots(key);
         let call = self.call_builtin(builtin, args);
         self.map_roots(call, key);
         self.reload_roots(key);

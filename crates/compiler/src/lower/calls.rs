@@ -83,6 +83,7 @@ impl Lowering<'_, '_> {
 
     pub(super) fn call(&mut self, callee: &Callee, args: &[Value], key: SafepointKey) -> Vec<ir::Value> {
         let (target, args) = self.resolve_call(callee, args);
+        self.spill_roots(key);
         let call = match target {
             Target::Direct(function) => self.b.ins().call(function, &args),
             Target::Indirect(signature, code) => self.b.ins().call_indirect(signature, code, &args),

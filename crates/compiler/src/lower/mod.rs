@@ -66,9 +66,9 @@ pub(crate) fn lower(
     let cfg = Cfg::new(mir);
     let order = &cfg.order;
     let fused_throws = fused_throws(mir, order, |tag| env.is_thrown_at_once(tag));
-    let inline_allocation = !large && allocation::count(mir, order, &fused_throws) <= MOST_INLINE_ALLOCATIONS;
+    let may_allocate_inline = !large && allocation::count(mir, order, &fused_throws) <= MOST_INLINE_ALLOCATIONS;
     let checks_stack = poll::needs_stack_check(mir, order);
-    let safepoints = safepoints::find(env, mir, order, inline_allocation, &fused_throws);
+    let safepoints = safepoints::find(env, mir, order, may_allocate_inline, &fused_throws);
     let late_globals = late_globals(mir, env.info, order);
     let made_later: Vec<bool> = late_globals.iter().zip(&fused_throws).map(|(&late, &fused)| late || fused).collect();
     let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &made_later);
@@ -80,7 +80,8 @@ pub(crate) fn lower(
         env,
         mir,
         b: FunctionBuilder::new(function, builder_context),
-        inline_allocation,
+        inline_allocation: may_allocate_inline,
+        may_allocate_inline,
         context: ir::Value::from_u32(0),
         values: vec![None; mir.values.len()],
         wide: FxHashMap::default(),
@@ -165,6 +166,7 @@ impl Lowering<'_, '_> {
         let created = self.b.func.dfg.num_blocks();
         let first = self.clif_block(block);
         self.b.switch_to_block(first);
+        self.inline_allocation = self.may_allocate_inline && !data.cold;
         self.bases = [None; 3];
         self.fresh.clear();
         self.read_lengths.clear();

@@ -16,8 +16,8 @@ use crate::module::ValueType;
 use crate::passes::analysis::{SafepointKey, Safepoints, Temperature};
 use crate::passes::{constant, constant_length};
 
-/// The safepoints of a function, terminators apart. `inline`: whether it allocates inline. Exceptions that are thrown
-/// at once are made by their throws.
+/// The safepoints of a function, terminators apart. `inline`: whether it allocates inline, outside of cold blocks.
+/// Exceptions that are thrown at once are made by their throws.
 pub(super) fn find(
     env: &ModuleEnv,
     mir: &mir::Function,
@@ -25,11 +25,12 @@ pub(super) fn find(
     inline: bool,
     fused_throws: &[bool],
 ) -> Safepoints {
-    let insts = order.iter().flat_map(|block| &mir.blocks[block.index()].insts);
-    let insts = insts.filter(|inst| !fused_throws[inst.index()]);
-    let found = insts.filter_map(|&inst| {
+    let blocks = order.iter().map(|block| &mir.blocks[block.index()]);
+    let insts = blocks.flat_map(|block| block.insts.iter().map(|&inst| (inst, block.cold)));
+    let found = insts.filter(|(inst, _)| !fused_throws[inst.index()]).filter_map(|(inst, cold)| {
         let data = &mir.insts[inst.index()];
-        temperature(env, mir, inline, &data.op, &data.args).map(|temperature| (inst, temperature))
+        let found = temperature(env, mir, inline && !cold, &data.op, &data.args)?;
+        Some((inst, if cold && found == Temperature::Hot { Temperature::OutOfLine } else { found }))
     });
     found.collect()
 }
@@ -127,7 +128,7 @@ impl Lowering<'_, '_> {
         self.note_slot_store(store, slot, value);
     }
 
-    /// In a cold path, before its call: stores the references that are not yet in their slots.
+    /// Before a call in a cold path, or in a cold block: stores the references that are not yet in their slots.
     pub(super) fn spill_roots(&mut self, key: SafepointKey) {
         self.spill_roots_with(key, |l, value| l.value(value));
     }

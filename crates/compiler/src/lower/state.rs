@@ -27,6 +27,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) b: FunctionBuilder<'b>,
     /// Allocates inline (otherwise by calls, which makes for fewer blocks).
     pub(super) inline_allocation: bool,
+    /// Whether blocks that are not cold allocate inline.
+    pub(super) may_allocate_inline: bool,
     /// The instance context.
     pub(super) context: ir::Value,
     /// For each MIR value its Cranelift value, once lowered.

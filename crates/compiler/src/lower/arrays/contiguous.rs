@@ -50,8 +50,8 @@ pub(super) fn cage_offset(l: &mut Lowering, element: Element) -> ir::Value {
     l.b.ins().iadd_imm_s(start, i64::from(first))
 }
 
-/// Bytes from the array's start to an element whose index is a constant, where they can be counted. Code that is compiled quickly is not
-/// simplified later.
+/// Bytes from the array's start to an element whose index is a constant, where they can be counted. Code that is
+/// compiled quickly is not simplified later.
 fn constant_offset(l: &Lowering, element: Element) -> Option<u32> {
     let function = &l.b.func.dfg;
     let inst = function.value_def(element.index).inst()?;

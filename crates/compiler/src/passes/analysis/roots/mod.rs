@@ -2,12 +2,12 @@
 //!
 //! Every reference that lives across a safepoint gets a 4-byte slot, shared with others that never live at the same
 //! time. It is stored there once, at its definition, or, where it lives across a few cold safepoints only, in those
-//! cold paths themselves, so that the hot path pays nothing.
+//! cold paths and blocks themselves, so that the hot path pays nothing.
 //!
 //! Where references do not change at safepoints, compiled code keeps using its registers; the frame only has to be
 //! readable. Where they do, the collector updates the slot, and behind the safepoint the reference is loaded from it:
-//! at a cold one always, at a hot one if it is used before the next hot one (see [`Reloads`]); otherwise nothing reads
-//! it before it is loaded anew.
+//! in the cold path of an instruction always, elsewhere if it is used before the next such safepoint (see [`Reloads`]);
+//! otherwise nothing reads it before it is loaded anew.
 //!
 //! Liveness explores from each use back to the definition: the time is that of the live-in sets' total size. Slots are
 //! coloured greedily in an order in which definitions precede uses; in SSA form that suffices.
@@ -38,6 +38,8 @@ pub(crate) enum Temperature {
     Hot,
     /// Only on a cold path of its instruction.
     Cold,
+    /// Whenever its instruction is executed, which lies in a cold block.
+    OutOfLine,
 }
 
 /// The operations of a function at which garbage may be collected, with how often: what lowering knows of its heap.
@@ -272,9 +274,11 @@ struct Crossings {
     /// Safepoints with their ranges in `live`.
     safepoints: Vec<(SafepointKey, Temperature, u32, u32)>,
     live: Vec<u32>,
-    /// How many hot and cold safepoints each reference crosses.
+    /// How many hot safepoints, and how many others, each reference crosses.
     hot: Vec<u32>,
     cold: Vec<u32>,
+    /// Which references cross one that is reached whenever its instruction is executed.
+    surely: Vec<bool>,
     /// For each block: references that die within it, with the position of the instruction, in descending order.
     deaths: Vec<Vec<(u32, u32)>>,
 }
@@ -294,6 +298,7 @@ impl Crossings {
             live: Vec::new(),
             hot: vec![0; count],
             cold: vec![0; count],
+            surely: vec![false; count],
             deaths: vec![Vec::new(); mir.blocks.len()],
         };
         let mut live = LiveSet::new(count);
@@ -365,6 +370,7 @@ impl Crossings {
         let counts = if temperature == Temperature::Hot { &mut self.hot } else { &mut self.cold };
         for &number in &live.members {
             counts[number as usize] += 1;
+            self.surely[number as usize] |= temperature != Temperature::Cold;
         }
     }
 
@@ -416,7 +422,7 @@ impl Crossings {
             let first = plan.roots.len() as u32;
             for &number in &self.live[start as usize..end as usize] {
                 // Parameters are stored in the entry block, behind the entry's own safepoint.
-                let spill = key == SafepointKey::Entry || (temperature == Temperature::Cold && !at_definition(number));
+                let spill = key == SafepointKey::Entry || (temperature != Temperature::Hot && !at_definition(number));
                 let value = references.values[number as usize].0;
                 let reload = reloads
                     .as_ref()

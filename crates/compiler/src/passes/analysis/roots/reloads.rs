@@ -5,8 +5,9 @@ use rustc_hash::FxHashSet;
 use super::{Crossings, NONE, References, SafepointKey, Safepoints, Temperature, is_safepoint};
 use crate::mir::{self, Block, Cfg, Value};
 
-/// The references that must be loaded behind each hot safepoint, because they are used there before the next one. Found
-/// by exploring, like liveness, from each use backwards, here up to the definition or the next hot safepoint.
+/// The references that must be loaded behind each safepoint that is no cold path of its instruction, because they are
+/// used there before the next one. Found by exploring, like liveness, from each use backwards, here up to the
+/// definition or the next such safepoint.
 pub(super) struct Reloads {
     pub(super) needed: FxHashSet<(SafepointKey, u32)>,
 }
@@ -22,23 +23,23 @@ impl Reloads {
         crossings: &Crossings,
         safepoints: &Safepoints,
     ) -> Reloads {
-        // Hot safepoints of each block, by position as in `References::values`; the terminator's is last.
-        let mut hot: Vec<Vec<(u32, SafepointKey)>> = vec![Vec::new(); mir.blocks.len()];
+        // Such safepoints of each block, by position as in `References::values`; the terminator's is last.
+        let mut sure: Vec<Vec<(u32, SafepointKey)>> = vec![Vec::new(); mir.blocks.len()];
         // Uses: reference, block, and the position such that safepoints at or before it make the value change.
         let mut uses: Vec<(u32, Block, u32)> = Vec::new();
         for &block in &cfg.order {
             let data = &mir.blocks[block.index()];
             let mut note = |value: Value, position: u32| {
                 let number = references.of(mir, value);
-                if number != NONE && crossings.hot[number as usize] > 0 {
+                if number != NONE && crossings.surely[number as usize] {
                     uses.push((number, block, position));
                 }
             };
             for (position, &inst) in data.insts.iter().enumerate() {
                 let position = position as u32 + 1;
                 let data = &mir.insts[inst.index()];
-                if safepoints.get(&inst) == Some(&Temperature::Hot) {
-                    hot[block.index()].push((position, SafepointKey::Inst(inst)));
+                if let Some(Temperature::Hot | Temperature::OutOfLine) = safepoints.get(&inst) {
+                    sure[block.index()].push((position, SafepointKey::Inst(inst)));
                 }
                 let read = if data.op.properties().fills { position } else { position - 1 };
                 data.args.iter().for_each(|&arg| note(arg, read));
@@ -47,7 +48,7 @@ impl Reloads {
             if let Some(terminator) = &data.terminator {
                 let position = data.insts.len() as u32 + 1;
                 if is_safepoint(Some(terminator)) {
-                    hot[block.index()].push((position, SafepointKey::Terminator(block)));
+                    sure[block.index()].push((position, SafepointKey::Terminator(block)));
                     terminator.for_each_edge(|edge| edge.args.iter().for_each(|&arg| note(arg, END)));
                 }
                 terminator.for_each_use(|value| note(value, position - 1));
@@ -62,8 +63,8 @@ impl Reloads {
             let (_, def_block, defined) = references.values[number as usize];
             work.push((block, position));
             while let Some((block, position)) = work.pop() {
-                let before = hot[block.index()].partition_point(|&(at, _)| at <= position);
-                let nearest = hot[block.index()][..before].last();
+                let before = sure[block.index()].partition_point(|&(at, _)| at <= position);
+                let nearest = sure[block.index()][..before].last();
                 match nearest {
                     Some(&(at, key)) if block != def_block || at > defined => {
                         needed.insert((key, number));
