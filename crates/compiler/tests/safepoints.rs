@@ -30,7 +30,7 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
 /// references, and a reference `$r`.
-const USES: [(&str, &str); 57] = [
+const USES: [(&str, &str); 58] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),
@@ -119,6 +119,10 @@ const USES: [(&str, &str); 57] = [
     (
         "a block that leads to a trap",
         "(if (local.get $i) (then (call $keep (local.get $r)) (local.set $o (struct.new $s (local.get $r) (local.get $i))) (call $keep (local.get $w)) (call $keep (local.get $o)) (call $keep (local.get $r)) (unreachable)))",
+    ),
+    (
+        "a new object in a block that leads to a trap",
+        "(if (local.get $i) (then (local.set $o (struct.new $s (local.get $r) (local.get $i))) (call $keep (local.get $r)) (call $keep (local.get $r)) (call $keep (local.get $o)) (unreachable)))",
     ),
     (
         "a loop",

@@ -12,10 +12,12 @@
 //! Liveness explores from each use back to the definition: the time is that of the live-in sets' total size. Slots are
 //! coloured greedily in an order in which definitions precede uses; in SSA form that suffices.
 
+mod crossings;
 mod reloads;
 
 use rustc_hash::FxHashMap;
 
+use self::crossings::{Crossed, Crossings};
 use self::reloads::Reloads;
 use crate::mir::{self, Block, Cfg, Inst, Op, Terminator, Value};
 use crate::passes::heap::HeapFacts;
@@ -99,10 +101,6 @@ impl RootPlan {
         }
     }
 }
-
-/// A reference that lives across more cold safepoints than this is stored at its definition: stores in many cold paths
-/// would cost more space than one store costs time.
-const MAX_COLD_SPILLS: u32 = 4;
 
 const NONE: u32 = u32::MAX;
 
@@ -227,153 +225,7 @@ impl References {
     }
 }
 
-/// The references alive at one point, with constant-time insertion and removal.
-struct LiveSet {
-    members: Vec<u32>,
-    /// Position of each reference in `members`, or `NONE`.
-    positions: Vec<u32>,
-}
-
-impl LiveSet {
-    fn new(references: usize) -> LiveSet {
-        LiveSet { members: Vec::new(), positions: vec![NONE; references] }
-    }
-
-    /// Returns whether it was absent.
-    fn insert(&mut self, number: u32) -> bool {
-        if number == NONE || self.positions[number as usize] != NONE {
-            return false;
-        }
-        self.positions[number as usize] = self.members.len() as u32;
-        self.members.push(number);
-        true
-    }
-
-    fn remove(&mut self, number: u32) {
-        if number == NONE || self.positions[number as usize] == NONE {
-            return;
-        }
-        let position = self.positions[number as usize];
-        self.members.swap_remove(position as usize);
-        if let Some(&moved) = self.members.get(position as usize) {
-            self.positions[moved as usize] = position;
-        }
-        self.positions[number as usize] = NONE;
-    }
-
-    fn clear(&mut self) {
-        for &number in &self.members {
-            self.positions[number as usize] = NONE;
-        }
-        self.members.clear();
-    }
-}
-
-/// What lives across each safepoint, and where references die.
-struct Crossings {
-    /// Safepoints with their ranges in `live`.
-    safepoints: Vec<(SafepointKey, Temperature, u32, u32)>,
-    live: Vec<u32>,
-    /// How many hot safepoints, and how many others, each reference crosses.
-    hot: Vec<u32>,
-    cold: Vec<u32>,
-    /// Which references cross one that is reached whenever its instruction is executed.
-    surely: Vec<bool>,
-    /// For each block: references that die within it, with the position of the instruction, in descending order.
-    deaths: Vec<Vec<(u32, u32)>>,
-}
-
 impl Crossings {
-    fn find(
-        mir: &mir::Function,
-        order: &[Block],
-        references: &References,
-        live_in: &[Vec<u32>],
-        entry_check: bool,
-        safepoints: &Safepoints,
-    ) -> Crossings {
-        let count = references.values.len();
-        let mut crossings = Crossings {
-            safepoints: Vec::new(),
-            live: Vec::new(),
-            hot: vec![0; count],
-            cold: vec![0; count],
-            surely: vec![false; count],
-            deaths: vec![Vec::new(); mir.blocks.len()],
-        };
-        let mut live = LiveSet::new(count);
-        for &block in order {
-            let data = &mir.blocks[block.index()];
-            live.clear();
-            if let Some(terminator) = &data.terminator {
-                terminator.for_each_edge(|edge| {
-                    for &number in &live_in[edge.block.index()] {
-                        live.insert(number);
-                    }
-                });
-                // Nothing dies "at the terminator" as far as slots go: its uses end with the block.
-                if is_safepoint(Some(terminator)) {
-                    terminator.for_each_edge(|edge| {
-                        for &arg in &edge.args {
-                            live.insert(references.of(mir, arg));
-                        }
-                    });
-                    if let Terminator::Throw { exception, .. } = terminator {
-                        live.insert(references.of(mir, *exception));
-                    }
-                    crossings.record(SafepointKey::Terminator(block), Temperature::Hot, &live);
-                }
-                terminator.for_each_use(|value| {
-                    live.insert(references.of(mir, value));
-                });
-            }
-            for (position, &inst) in data.insts.iter().enumerate().rev() {
-                let data = &mir.insts[inst.index()];
-                if !data.op.properties().copies {
-                    for &result in &data.results {
-                        live.remove(references.of(mir, result));
-                    }
-                }
-                let mut deaths = std::mem::take(&mut crossings.deaths[block.index()]);
-                let mut insert = |live: &mut LiveSet, value: Value| {
-                    let number = references.of(mir, value);
-                    if live.insert(number) {
-                        deaths.push((position as u32, number));
-                    }
-                };
-                let temperature = safepoints.get(&inst).copied();
-                if let Some(temperature) = temperature {
-                    if data.op.properties().fills {
-                        data.args.iter().for_each(|&arg| insert(&mut live, arg));
-                    }
-                    crossings.record(SafepointKey::Inst(inst), temperature, &live);
-                }
-                data.args.iter().for_each(|&arg| insert(&mut live, arg));
-                data.op.for_each_use(|value| insert(&mut live, value));
-                crossings.deaths[block.index()] = deaths;
-            }
-            if block == mir.entry && entry_check {
-                crossings.record(SafepointKey::Entry, Temperature::Cold, &live);
-            }
-        }
-        crossings
-    }
-
-    fn record(&mut self, key: SafepointKey, temperature: Temperature, live: &LiveSet) {
-        if live.members.is_empty() {
-            return;
-        }
-        let start = self.live.len() as u32;
-        self.live.extend_from_slice(&live.members);
-        self.live[start as usize..].sort_unstable();
-        self.safepoints.push((key, temperature, start, self.live.len() as u32));
-        let counts = if temperature == Temperature::Hot { &mut self.hot } else { &mut self.cold };
-        for &number in &live.members {
-            counts[number as usize] += 1;
-            self.surely[number as usize] |= temperature != Temperature::Cold;
-        }
-    }
-
     fn colour(
         self,
         mir: &mir::Function,
@@ -411,18 +263,19 @@ impl Crossings {
             }
         }
 
-        let at_definition = |number: u32| self.hot[number as usize] > 0 || self.cold[number as usize] > MAX_COLD_SPILLS;
         let mut plan = RootPlan { slots: slots.used.len() as u32, ..RootPlan::default() };
         for (number, &(value, ..)) in references.values.iter().enumerate() {
-            if slots.of[number] != NONE && at_definition(number as u32) {
+            if slots.of[number] != NONE && self.at_definition(number as u32) {
                 plan.at_definition.insert(value, slots.of[number]);
             }
         }
-        for &(key, temperature, start, end) in &self.safepoints {
+        for crossed in &self.safepoints {
+            let &Crossed { key, temperature, .. } = crossed;
             let first = plan.roots.len() as u32;
-            for &number in &self.live[start as usize..end as usize] {
+            for entry in crossed.range() {
+                let number = self.live[entry];
                 // Parameters are stored in the entry block, behind the entry's own safepoint.
-                let spill = key == SafepointKey::Entry || (temperature != Temperature::Hot && !at_definition(number));
+                let spill = key == SafepointKey::Entry || (self.spilled[entry] && !self.at_definition(number));
                 let value = references.values[number as usize].0;
                 let reload = reloads
                     .as_ref()

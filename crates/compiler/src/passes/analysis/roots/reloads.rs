@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Crossings, NONE, References, SafepointKey, Safepoints, Temperature, is_safepoint};
+use super::crossings::Crossings;
+use super::{NONE, References, SafepointKey, Safepoints, Temperature, is_safepoint};
 use crate::mir::{self, Block, Cfg, Value};
 
 /// The references that must be loaded behind each safepoint that is no cold path of its instruction, because they are
@@ -53,6 +54,12 @@ impl Reloads {
                 }
                 terminator.for_each_use(|value| note(value, position - 1));
             }
+        }
+        // What is stored at a safepoint is read there.
+        for crossed in &crossings.safepoints {
+            let stored = crossed.range().filter(|&entry| crossings.spilled[entry]).map(|entry| crossings.live[entry]);
+            let read = stored.filter(|&number| crossings.surely[number as usize] && !crossings.at_definition(number));
+            uses.extend(read.map(|number| (number, crossed.block, crossed.position.saturating_sub(1))));
         }
         uses.sort_unstable();
 
