@@ -145,7 +145,7 @@ impl StoreOpaque {
 }
 
 impl crate::store::InstanceData {
-    /// The cage offset of a function's record, where it has one.
+    /// The offset of a function's record, where it has one.
     pub(crate) fn func_ref(&self, index: wasm::FuncIndex) -> Option<u32> {
         let record = self.module.info().functions[index.index()].func_ref?;
         Some(self.func_refs + record * size_of::<legato_compiler::abi::FuncRef>() as u32)

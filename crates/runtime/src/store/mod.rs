@@ -1,6 +1,7 @@
 //! The [`Store`]: a heap, everything that lives with it, and the embedder's data.
 
 mod context;
+mod functions;
 mod host_roots;
 mod limits;
 mod opaque;
@@ -9,6 +10,7 @@ mod state;
 mod weak;
 
 pub use context::{AsContext, AsContextMut, StoreContext, StoreContextMut};
+pub(crate) use functions::FuncTable;
 pub(crate) use host_roots::{HostRoots, OwnedRoot, RootIndex, RootScopeMark};
 pub use limits::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 pub use opaque::StoreOpaque;

@@ -14,7 +14,7 @@ use legato_heap::{AllocationError, Budget, Cause, Done, Heap, Reference, TypeId}
 
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
-use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
+use crate::store::{FuncTable, ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
 use crate::vm::{InterruptState, StoreFrames};
 use crate::{Engine, Trap};
 
@@ -45,6 +45,7 @@ pub struct StoreOpaque {
     pub(crate) engine: Engine,
     pub(crate) interrupt: Arc<InterruptState>,
     pub(crate) heap: Heap,
+    functions: FuncTable,
     pub(crate) state: StoreState,
     pub(crate) weak: WeakRoots,
     pub(crate) limiter: Option<Limiter>,
@@ -66,6 +67,7 @@ impl StoreOpaque {
             engine: engine.clone(),
             interrupt,
             heap,
+            functions: FuncTable::new(),
             state: StoreState::new(words.cast()),
             weak: WeakRoots::default(),
             limiter: None,
@@ -106,7 +108,34 @@ impl StoreOpaque {
             builtins: builtins::table(),
             cold_cells: [0; COLD_CELLS],
             loops_left: 0,
+            func_table: self.functions.base(),
         }
+    }
+
+    /// Adds records of functions; returns the offset of the first. Writes them with [`set_func_ref`]. Where this moves
+    /// the table, compiled code learns of it when it goes on: it has called the runtime or the host.
+    ///
+    /// [`set_func_ref`]: Self::set_func_ref
+    ///
+    /// # Errors
+    /// As for [`FuncTable::add`].
+    pub(crate) fn add_func_refs(&mut self, count: u32) -> Result<u32> {
+        let before = self.functions.base();
+        let first = self.functions.add(count)?;
+        let base = self.functions.base();
+        if base != before {
+            for context in self.state.contexts() {
+                // SAFETY: every instance's context begins with its head and lives as long as the store; nobody borrows
+                // it.
+                unsafe { (*context.cast::<ContextHead>()).func_table = base };
+            }
+        }
+        Ok(first)
+    }
+
+    /// Writes a record that has been added.
+    pub(crate) fn set_func_ref(&mut self, offset: u32, record: FuncRef) {
+        self.functions.set(offset, record);
     }
 
     pub(crate) fn gc(&mut self) {
@@ -200,9 +229,7 @@ impl StoreOpaque {
     /// # Panics
     /// If the offset is null.
     pub(crate) fn func_ref(&self, offset: u32) -> &FuncRef {
-        assert!(offset != 0, "a null function reference has no record");
-        // SAFETY: function references of this store are offsets of immortal records, which never change.
-        unsafe { &*self.heap.cage_base().add(offset as usize).cast::<FuncRef>() }
+        self.functions.get(offset)
     }
 
     /// Whether a reference value belongs to a type (engine space).

@@ -5,6 +5,7 @@ mod calls;
 mod collections;
 mod deep;
 mod exceptions;
+mod functions;
 mod gc;
 mod host;
 mod lazy;
