@@ -43,7 +43,7 @@ pub struct ContextHead {
     pub store: *mut StoreContext,
     /// The heap's mutator context.
     pub mutator: *mut legato_heap::MutatorContext,
-    /// The cage's base address.
+    /// The cage's base address; null where there was no heap yet when the instance was made, which needs none.
     pub cage: *mut u8,
     /// The type table's base address.
     pub types: *const u8,
@@ -98,7 +98,8 @@ pub struct StoreContext {
     /// frames too large for the reserve below the limit compare with it before they take their frame, and trap. 0:
     /// never.
     pub stack_floor: usize,
-    /// The cage's base address: a fault in the inaccessible bytes from there on is the dereference of null.
+    /// The cage's base address: a fault in the inaccessible bytes from there on is the dereference of null. Null until
+    /// the store has a heap.
     pub cage: *const u8,
 }
 

@@ -28,6 +28,9 @@ pub(crate) unsafe fn instantiate(raw: *mut StoreOpaque, module: &Module, imports
     for (import, given) in info.imports.iter().zip(imports) {
         check_import(&store.engine, module.type_ids(), import, given.actual(store)?)?;
     }
+    if info.needs_heap() {
+        store.open_heap()?;
+    }
     // While the instance is made its address is known to none, so a limiter may use the whole store.
     let outer = store.set_address(raw);
     let made = make(store, module, imports).and_then(|index| initialize(store, index).map(|()| index));

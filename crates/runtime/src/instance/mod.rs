@@ -42,8 +42,9 @@ impl Instance {
     /// Instantiates a module. `imports` are in the order of [`Module::imports`]. Runs the start function.
     ///
     /// # Errors
-    /// If the imports do not fit ("incompatible import type"), a limit is passed, or a segment or the start function
-    /// traps.
+    /// If the imports do not fit ("incompatible import type"), a limit is passed, a segment or the start function
+    /// traps, or the module is the store's first that has to do with objects and the system refuses address space for
+    /// the heap.
     ///
     /// # Panics
     /// If an import belongs to another store.

@@ -57,7 +57,7 @@ pub struct StoreOpaque {
 
 impl StoreOpaque {
     pub(crate) fn new(engine: &Engine) -> Result<StoreOpaque> {
-        let heap = Heap::new(engine.heap_config(), engine.types().table().clone())?;
+        let heap = Heap::new_closed(engine.heap_config(), engine.types().table().clone())?;
         let frames = StoreFrames::new(heap.cage_base(), visit_older_frames);
         let words = Box::into_raw(Box::new(Words { frames, store: std::ptr::null_mut() }));
         // SAFETY: the mutator context lives as long as the heap; the interruption is detached before that ends.
@@ -74,6 +74,24 @@ impl StoreOpaque {
             stack_granted: false,
             words,
         })
+    }
+
+    /// Reserves the heap's address space, unless that has been done: before anything that may lead to objects.
+    ///
+    /// Instances that are there already, and code of theirs that is active, keep the cage's former base, null: they
+    /// read no object ([`needs_heap`](wasm::ModuleInfo::needs_heap)), and an access by a null reference faults there
+    /// too.
+    ///
+    /// # Errors
+    /// As for [`Heap::open`].
+    pub(crate) fn open_heap(&mut self) -> Result<()> {
+        if self.heap.is_open() {
+            return Ok(());
+        }
+        self.heap.open()?;
+        // SAFETY: the words live as long as the store, and nobody borrows them.
+        unsafe { (*self.words).frames.context.cage = self.heap.cage_base() };
+        Ok(())
     }
 
     /// Tells where the store lies, for the way back from compiled code. Returns the former address.
@@ -156,10 +174,12 @@ impl StoreOpaque {
     }
 
     pub(crate) fn allocate_struct(&mut self, ty: TypeId) -> Result<Reference> {
+        self.open_heap()?;
         self.heap.allocate_struct(ty, &mut self.state).map_err(allocation_error)
     }
 
     pub(crate) fn allocate_array(&mut self, ty: TypeId, length: u32) -> Result<Reference> {
+        self.open_heap()?;
         self.heap.allocate_array(ty, length, &mut self.state).map_err(allocation_error)
     }
 

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod calls;
+mod closed;
 mod collections;
 mod deep;
 mod exceptions;
