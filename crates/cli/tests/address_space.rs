@@ -115,6 +115,17 @@ fn a_heap_with_a_small_maximum_runs_where_address_space_is_limited() {
 }
 
 #[test]
+fn a_program_without_objects_needs_no_addresses_for_a_heap() {
+    let lab = Lab::new();
+    lab.file("memory.wat", MEMORY);
+    for heap in ["max=2G", "max=4G,arrays=zrays", "max=2G,collector=realtime"] {
+        let options = ["run", "--heap", heap, "--memory-reservation=1M", "--gc-log", "--invoke"];
+        let ran = limited(&lab, &[&options[..], &["run", "memory.wat"]].concat());
+        assert_eq!((ran.status, ran.out.as_str(), ran.err.as_str()), (0, "11\n", ""), "{heap}");
+    }
+}
+
+#[test]
 fn a_memory_with_a_small_reservation_runs_there_too() {
     let lab = Lab::new();
     lab.file("memory.wat", MEMORY);

@@ -113,6 +113,26 @@ fn text_to_read() {
     lab.run(&["--gc-stats=xml"], "(module)", &[]).expect(2, "", &["json", "text"]);
 }
 
+/// Where there are no objects, there is a heap by its settings alone.
+#[test]
+fn a_program_without_objects() {
+    let lab = Lab::new();
+    let text = r#"(module
+        (table 1 funcref) (elem (i32.const 0) $nothing) (memory (export "memory") 1)
+        (func $nothing) (func (export "_start") (call_indirect (i32.const 0))))"#;
+    let watch = ["--gc-stats=json", "--gc-report", "gc.html", "--gc-log", "--heap", "max=64M,min=2M"];
+    let outcome = lab.run(&watch, text, &[]);
+    assert_eq!((outcome.status, outcome.err.lines().count()), (0, 1), "{outcome:?}");
+    let stats = stats(&outcome);
+    let heap = &stats["heap"];
+    assert_eq!((&heap["maximum_bytes"], &heap["limit_bytes"]), (&Value::from(64 << 20), &Value::from(2 << 20)));
+    let zeros = ["used_bytes", "committed_bytes", "immortal_bytes", "live_bytes", "collections", "externals"];
+    assert_eq!(zeros.map(|name| heap[name].as_u64()), [Some(0); 6], "{stats:#}");
+    assert!(!tiles(&lab.path().join("gc.html")).is_empty());
+    let outcome = lab.run(&["--gc-stats=text", "--heap", "min=1M"], text, &[]);
+    outcome.expect(0, "", &["module.wat: ended", "collections  0\n", "heap 0 B"]);
+}
+
 #[test]
 fn told_however_the_program_ends() {
     let lab = Lab::new();

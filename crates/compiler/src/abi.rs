@@ -4,8 +4,8 @@
 //!
 //! * A Wasm function is compiled with Cranelift's `Tail` convention and takes `(context: i64, params...)`; all Wasm
 //!   results are returned as they are. `context` is the callee's instance context (below).
-//! * Every reference (GC, `externref`, `exnref`, `funcref`) is an `i32` in compiled code: an offset into the store's
-//!   cage. 0 is null. Function references point to [`FuncRef`] records in the cage's immortal space.
+//! * Every reference is an `i32` in compiled code, and 0 is null. `funcref` is an offset into the store's table of
+//!   [`FuncRef`] records, all others (GC, `externref`, `exnref`) are offsets into its heap's cage.
 //! * Compiled code preserves frame pointers, so that frames are walked by `[fp]` and `[fp + 8]`.
 //! * *Entry trampoline* (host to Wasm), one for each machine signature, the platform's C convention:
 //!   `extern "C" fn(context: *mut u8, code: *const u8, values: *mut Value, entry: *mut EntryRecord) -> u32`. Loads the
@@ -36,14 +36,14 @@ pub const VALUE_CELL_BYTES: u32 = 16;
 pub struct ContextHead {
     /// [`CONTEXT_MAGIC`] or [`HOST_MAGIC`].
     pub magic: u32,
-    /// Cage offset of the instance's array of [`FuncRef`] records (index: module function index... of those that
-    /// escape).
+    /// Offset of the first of the instance's [`FuncRef`] records, in the order of
+    /// [`Function::func_ref`](crate::module::Function::func_ref).
     pub func_refs: u32,
     /// The store's context.
     pub store: *mut StoreContext,
     /// The heap's mutator context.
     pub mutator: *mut legato_heap::MutatorContext,
-    /// The cage's base address.
+    /// The cage's base address; null where there was no heap yet when the instance was made, which needs none.
     pub cage: *mut u8,
     /// The type table's base address.
     pub types: *const u8,
@@ -54,7 +54,13 @@ pub struct ContextHead {
     /// How many more iterations of loops in quickly compiled code, of all loops together, until one asks for optimised
     /// code ([`Builtin::OsrEntry`]), which sets it anew.
     pub loops_left: i32,
+    /// Address of the store's table of [`FuncRef`] records. It changes when the table grows, which it may while the
+    /// host or the runtime is called. The first record stands for null: its type is [`NO_FUNC_TYPE`].
+    pub func_table: *const FuncRef,
 }
+
+/// The type id of no function.
+pub const NO_FUNC_TYPE: u32 = u32::MAX;
 
 impl ContextHead {
     /// Where the cells of cold calls lie, in bytes.
@@ -73,7 +79,7 @@ pub const HOST_MAGIC: u32 = 0x4c45_484f;
 #[repr(C)]
 #[derive(Debug)]
 pub struct HostContext {
-    /// The common head (`func_refs` unused).
+    /// The common head (`func_refs` and `func_table` unused).
     pub head: ContextHead,
     /// Called by the exit trampoline with this context and the value cells. Returns 0, or 1 to unwind.
     pub call: unsafe extern "C" fn(*mut HostContext, *mut u8) -> u32,
@@ -92,7 +98,8 @@ pub struct StoreContext {
     /// frames too large for the reserve below the limit compare with it before they take their frame, and trap. 0:
     /// never.
     pub stack_floor: usize,
-    /// The cage's base address: a fault in the inaccessible bytes from there on is the dereference of null.
+    /// The cage's base address: a fault in the inaccessible bytes from there on is the dereference of null. Null until
+    /// the store has a heap.
     pub cage: *const u8,
 }
 
@@ -115,7 +122,7 @@ pub struct EntryRecord {
     pub landing: usize,
 }
 
-/// A function reference's record, in the cage's immortal space.
+/// A function reference's record.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FuncRef {

@@ -172,6 +172,26 @@ fn calls() {
     check("calls", &module, &build.returns(&[sum]));
 }
 
+/// Calls through a table of any functions, and of a reference that may be null, twice each.
+#[test]
+fn indirect_calls() {
+    let mut module = module();
+    let ty = module.add_func_type(&[], &[]);
+    let function = nullable(HeapType::Concrete(ty));
+    let element = RefType { nullable: true, heap: HeapType::Func };
+    module.info.tables.push(TableType { table64: false, element, minimum: 1, maximum: None });
+    let mut build = start(&mut module, &[I32, function], &[]);
+    let (index, reference) = (build.param(0), build.param(1));
+    for _ in 0..2 {
+        build.inst(Op::Call(Callee::Indirect(TableIndex(0), ty, index)), &[], &[]);
+    }
+    for _ in 0..2 {
+        build.inst(Op::Call(Callee::Reference(ty, reference, NullCheck::Needed)), &[], &[]);
+    }
+    let plans = [("generational, cards".to_string(), generational(None, false))];
+    check_under("indirect_calls", &module, &build.returns(&[]), plans);
+}
+
 /// `array.new_default` and `array.new` of a length known at run time only.
 /// Immutable globals are read behind the allocation, once for each element, and take no slots; one that is used
 /// otherwise too, and a mutable one, are read before it.

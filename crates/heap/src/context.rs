@@ -30,6 +30,38 @@ impl Context {
         Context(NonNull::from(Box::leak(context)))
     }
 
+    /// Moves to where an earlier context lies, whose address others know. What they have written there stays: the stack
+    /// limit, and requests of polls.
+    pub(crate) fn take_place_of(&mut self, earlier: Context) {
+        let fresh = std::mem::replace(self, earlier);
+        // SAFETY: both live, and the heap has one mutator, which is stopped: other threads touch the two atomic words
+        // alone, and only those of the earlier context.
+        unsafe {
+            let (from, to) = (fresh.0.as_ptr(), self.0.as_ptr());
+            (*to).poll.fetch_or((*from).poll.load(Ordering::Relaxed), Ordering::Relaxed);
+            let MutatorContext {
+                stack_limit: _,
+                poll: _,
+                barrier_state,
+                store_buffer,
+                accesses,
+                handle_run,
+                runs,
+                overwritten,
+                sizes,
+                array_handle_run,
+            } = from.read();
+            (&raw mut (*to).barrier_state).write(barrier_state);
+            (&raw mut (*to).store_buffer).write(store_buffer);
+            (&raw mut (*to).accesses).write(accesses);
+            (&raw mut (*to).handle_run).write(handle_run);
+            (&raw mut (*to).runs).write(runs);
+            (&raw mut (*to).overwritten).write(overwritten);
+            (&raw mut (*to).sizes).write(sizes);
+            (&raw mut (*to).array_handle_run).write(array_handle_run);
+        }
+    }
+
     /// The context's address, constant for the heap's life.
     pub(crate) fn address(&self) -> *mut MutatorContext {
         self.0.as_ptr()

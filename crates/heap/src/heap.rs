@@ -3,6 +3,7 @@
 
 use crate::barrier::NoBarrier;
 use crate::budget::{Budget, Done};
+use crate::closed::Closed;
 use crate::collector::generational::Generational;
 use crate::collector::mark_sweep::MarkSweep;
 use crate::collector::realtime::Realtime;
@@ -50,6 +51,8 @@ macro_rules! heaps {
         /// A heap of one choice of axis values.
         #[allow(clippy::large_enum_variant, reason = "heaps are few, and are moved when they are made")]
         pub(crate) enum Inner {
+            /// No objects yet.
+            Closed(Box<Closed>),
             $($Heap($Type),)+
         }
 
@@ -63,10 +66,17 @@ macro_rules! heaps {
             }
         }
 
-        /// The same expression for each of them.
+        /// The same expression for each of them; for a closed heap another, or a panic.
         macro_rules! dispatch {
             ($self:expr, $heap:ident => $result:expr) => {
                 match $self {
+                    Inner::Closed(_) => panic!("a closed heap has no objects"),
+                    $(Inner::$Heap($heap) => $result,)+
+                }
+            };
+            ($self:expr, $closed:pat => $without:expr, $heap:ident => $result:expr) => {
+                match $self {
+                    Inner::Closed($closed) => $without,
                     $(Inner::$Heap($heap) => $result,)+
                 }
             };
@@ -111,23 +121,23 @@ impl Heap {
 
     /// The configuration that the heap was made with. It has a maximum in any case.
     pub fn config(&self) -> &HeapConfig {
-        dispatch!(&self.0, heap => &heap.core.config)
+        dispatch!(&self.0, closed => &closed.config, heap => &heap.core.config)
     }
 
     /// The type table.
     pub fn types(&self) -> &Arc<TypeTable> {
-        dispatch!(&self.0, heap => &heap.core.types)
+        dispatch!(&self.0, closed => &closed.types, heap => &heap.core.types)
     }
 
-    /// The address of offset 0 of the cage. Constant for the heap's life.
+    /// The address of offset 0 of the cage. Constant for the heap's life, but for opening: null until then.
     pub fn cage_base(&self) -> *mut u8 {
-        dispatch!(&self.0, heap => heap.core.pool.cage.base())
+        dispatch!(&self.0, _ => std::ptr::null_mut(), heap => heap.core.pool.cage.base())
     }
 
     /// The context that compiled code and the heap share. Constant for the heap's life; other threads may access its
     /// atomic words.
     pub fn mutator_context(&self) -> *mut MutatorContext {
-        dispatch!(&self.0, heap => heap.core.context.address())
+        dispatch!(&self.0, closed => closed.context.address(), heap => heap.core.context.address())
     }
 
     /// Allocates a zeroed struct or exception. May collect. Panics where the type is neither.
@@ -195,12 +205,15 @@ impl Heap {
 
     /// The host value behind a reference; `None` where the reference is null, an immediate or another object.
     pub fn external(&self, reference: Reference) -> Option<&(dyn Any + Send + Sync)> {
-        dispatch!(&self.0, heap => Some(heap.core.externals.get(heap.core.external_slot(reference)?)?.as_ref()))
+        dispatch!(&self.0, _ => None, heap => {
+            let slot = heap.core.external_slot(reference)?;
+            Some(heap.core.externals.get(slot)?.as_ref())
+        })
     }
 
     /// As [`external`](Self::external), to be changed.
     pub fn external_mut(&mut self, reference: Reference) -> Option<&mut (dyn Any + Send + Sync)> {
-        dispatch!(&mut self.0, heap => {
+        dispatch!(&mut self.0, _ => None, heap => {
             let slot = heap.core.external_slot(reference)?;
             Some(heap.core.externals.get_mut(slot)?.as_mut())
         })
@@ -208,31 +221,31 @@ impl Heap {
 
     /// Collects now. `cause` is reported as given.
     pub fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
-        dispatch!(&mut self.0, heap => heap.collect(cause, roots))
+        dispatch!(&mut self.0, _ => (), heap => heap.collect(cause, roots))
     }
 
     /// Goes on with the collection under way as far as `budget` allows, where the collector works in slices; begins one
     /// where that is worth it. Returns whether nothing is left to do: at once where the collector stops the program for
     /// whole collections. For embedders that have time to give.
     pub fn collect_some(&mut self, budget: &mut Budget, roots: &mut dyn Roots) -> Done {
-        dispatch!(&mut self.0, heap => heap.collect_some(budget, roots))
+        dispatch!(&mut self.0, _ => Done::Yes, heap => heap.collect_some(budget, roots))
     }
 
     /// Collects now, at once, and gives all memory that is free then back to the system, which the heap otherwise keeps
     /// for what is allocated next. Returns how many bytes of memory the heap has fewer. For embedders that will not
     /// use the heap for a while.
     pub fn trim(&mut self, roots: &mut dyn Roots) -> u64 {
-        dispatch!(&mut self.0, heap => heap.trim(roots))
+        dispatch!(&mut self.0, _ => 0, heap => heap.trim(roots))
     }
 
     /// The heap's share of a safepoint poll: counts it under `stress`, and may collect.
     pub fn poll(&mut self, roots: &mut dyn Roots) {
-        dispatch!(&mut self.0, heap => heap.poll(roots))
+        dispatch!(&mut self.0, closed => closed.context.lower_poll(), heap => heap.poll(roots))
     }
 
     /// Whether two references are the same: both null, one immediate, or to one object.
     pub fn same(&self, left: Reference, right: Reference) -> bool {
-        dispatch!(&self.0, heap => heap.core.same(left, right))
+        dispatch!(&self.0, _ => left == right, heap => heap.core.same(left, right))
     }
 
     /// The reference that an object has now: another one where it has been moved and references are forwarded. What is
@@ -240,14 +253,14 @@ impl Heap {
     /// are. Panics for what is none of the heap's.
     #[inline]
     pub fn current(&self, reference: Reference) -> Reference {
-        dispatch!(&self.0, heap => heap.core.current(reference))
+        dispatch!(&self.0, _ => reference, heap => heap.core.current(reference))
     }
 
     /// Whether objects have been moved to which old references may be left: otherwise [`current`](Self::current)
     /// changes nothing.
     #[inline]
     pub fn has_old_copies(&self) -> bool {
-        dispatch!(&self.0, heap => heap.core.has_stale)
+        dispatch!(&self.0, _ => false, heap => heap.core.has_stale)
     }
 
     /// The exact type of an object.
@@ -341,23 +354,23 @@ impl Heap {
     /// the host.
     #[inline]
     pub fn before_root_store(&mut self, overwritten: impl Iterator<Item = Reference>) {
-        dispatch!(&mut self.0, heap => heap.core.before_root_store(overwritten))
+        dispatch!(&mut self.0, _ => (), heap => heap.core.before_root_store(overwritten))
     }
 
     /// Visits some of the frames that [`Roots::visit_newest_frames`] has left for later, the newest ones first. The
     /// embedder calls it before one of them runs again. Never collects.
     pub fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
-        dispatch!(&mut self.0, heap => heap.visit_older_frames(roots))
+        dispatch!(&mut self.0, _ => (), heap => heap.visit_older_frames(roots))
     }
 
     /// Running totals.
     pub fn stats(&self) -> HeapStats {
-        dispatch!(&self.0, heap => heap.stats())
+        dispatch!(&self.0, closed => closed.stats(), heap => heap.stats())
     }
 
     /// Reports every collection to `observer` from now on.
     pub fn set_observer(&mut self, observer: Box<dyn GcObserver>) {
-        dispatch!(&mut self.0, heap => {
+        dispatch!(&mut self.0, closed => closed.observer = Some(observer), heap => {
             let notes = heap.core.pacer.machine_notes(heap.core.config.maximum(), heap.core.machine_limit.clone());
             heap.core.observer.insert(observer).machine(&notes);
         })
@@ -366,7 +379,7 @@ impl Heap {
     /// Has `source` asked for memory pressure from now on, in place of what the system tells. Makes no difference where
     /// the rule for the heap's size does not ask: all but [`Sizing::IslaVista`](crate::Sizing::IslaVista).
     pub fn set_pressure_source(&mut self, source: Box<dyn PressureSource>) {
-        dispatch!(&mut self.0, heap => heap.core.pacer.set_source(source))
+        dispatch!(&mut self.0, closed => closed.source = Some(source), heap => heap.core.pacer.set_source(source))
     }
 
     /// Walks the whole heap and checks its invariants; with `roots`, checks them too.
@@ -374,7 +387,7 @@ impl Heap {
     /// # Errors
     /// The first broken invariant, described.
     pub fn verify(&self, roots: Option<&mut dyn Roots>) -> Result<(), VerifyError> {
-        dispatch!(&self.0, heap => heap.verify(roots))
+        dispatch!(&self.0, closed => closed.verify(roots), heap => heap.verify(roots))
     }
 }
 

@@ -39,6 +39,7 @@ mod blocks;
 mod budget;
 mod cage;
 mod cards;
+mod closed;
 pub mod collector;
 mod config;
 mod context;

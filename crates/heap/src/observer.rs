@@ -264,7 +264,7 @@ pub struct GcStop {
 
 /// Is told of every collection.
 pub trait GcObserver: Send {
-    /// Called once, when the heap gets the observer. Nothing is done, unless implemented otherwise.
+    /// Called once, when the heap gets the observer, or is opened. Nothing is done, unless implemented otherwise.
     fn machine(&mut self, notes: &MachineNotes) {
         let _ = notes;
     }

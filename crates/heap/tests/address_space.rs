@@ -75,6 +75,25 @@ fn a_heap_fits_the_address_space_that_is_left() {
     }
     leave(8 * MIB);
     let types = TypeTable::new().unwrap();
-    let error = Heap::new(&HeapConfig::default(), types).unwrap_err();
+    let error = Heap::new(&HeapConfig::default(), types.clone()).unwrap_err();
     assert!(matches!(error, HeapError::AddressSpace { .. }), "{error}");
+
+    // A closed heap needs none, and stays closed until there is some. It fits what is left then.
+    leave(3000 * MIB);
+    let bytes = register(&types, TypeShape::Array(StorageKind::I8));
+    let mut heap = Heap::new_closed(&HeapConfig::default(), types).unwrap();
+    let maximum = heap.config().max_bytes.unwrap();
+    let context = heap.mutator_context();
+    leave(8 * MIB);
+    for _ in 0..2 {
+        let error = heap.open().unwrap_err();
+        assert!(matches!(error, HeapError::AddressSpace { .. }), "{error}");
+        assert!(!heap.is_open() && heap.cage_base().is_null());
+    }
+    leave(300 * MIB);
+    heap.open().unwrap();
+    assert!(heap.config().max_bytes.unwrap() < maximum / 2 && heap.mutator_context() == context);
+    let mut roots = Held::nulls(1);
+    roots[0] = filled(&mut heap, bytes, 70_000, 9, &mut roots).unwrap();
+    heap.verify(Some(&mut roots)).unwrap();
 }

@@ -5,7 +5,7 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::env::{POINTER, element_type};
-use crate::abi::{ContextHead, FuncRef};
+use crate::abi::ContextHead;
 use crate::artifact::TrapCode;
 use crate::mir::Extension;
 use crate::module::{TagIndex, TypeIndex};
@@ -27,6 +27,8 @@ pub(crate) enum Region {
     Tables,
     /// Function reference records.
     FuncRefs,
+    /// The address of their table.
+    FuncTable,
     /// The allocation cursors.
     Runs,
     /// The poll word.
@@ -88,8 +90,9 @@ impl Region {
             Region::ColdCells => 19,
             Region::BarrierState => 20,
             Region::Loops => 21,
-            Region::Fields(kind) => 22 + kind as u32,
-            Region::Elements(kind) => 31 + kind as u32,
+            Region::FuncTable => 22,
+            Region::Fields(kind) => 23 + kind as u32,
+            Region::Elements(kind) => 32 + kind as u32,
         }
     }
 
@@ -199,25 +202,20 @@ impl Lowering<'_, '_> {
         self.b.ins().iadd(cage, wide)
     }
 
-    /// A field of a function reference's record, given the reference. `null` is the trap where it is null, if it can
-    /// be.
-    pub(super) fn func_ref_field(
-        &mut self,
-        ty: ir::Type,
-        reference: ir::Value,
-        offset: usize,
-        null: Option<TrapCode>,
-    ) -> ir::Value {
-        let mut access = null;
-        if let Some(code) = null
-            && size_of::<FuncRef>() as u32 > self.env.plan.null_guard_bytes
-        {
-            self.b.ins().trapz(reference, trap(code));
-            access = None;
-        }
-        let address = self.cage_address(reference);
-        let flags = self.flags_trapping(Region::FuncRefs, access);
-        self.b.ins().load(ty, flags, address, offset as i32)
+    /// The address of a function reference's record, until the next call. Null has one too.
+    pub(super) fn func_ref_record(&mut self, reference: ir::Value) -> ir::Value {
+        // Not a constant: the table moves when it grows.
+        let flags = self.flags(Region::FuncTable).with_aligned();
+        let offset = std::mem::offset_of!(ContextHead, func_table) as i32;
+        let table = self.b.ins().load(POINTER, flags, self.context, offset);
+        let wide = self.widen(reference);
+        self.b.ins().iadd(table, wide)
+    }
+
+    /// A field of a function reference's record at `record`.
+    pub(super) fn func_ref_field(&mut self, ty: ir::Type, record: ir::Value, offset: usize) -> ir::Value {
+        let flags = self.flags(Region::FuncRefs).with_aligned();
+        self.b.ins().load(ty, flags, record, offset as i32)
     }
 
     /// Loads a reference, or the offset of an object.

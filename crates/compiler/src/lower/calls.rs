@@ -3,6 +3,7 @@
 use cranelift_codegen::ir::{self, InstBuilder, types};
 
 use super::Lowering;
+use super::access::trap;
 use super::env::{POINTER, Symbol, wasm_signature};
 use crate::abi::{FuncImport, FuncRef};
 use crate::artifact::TrapCode;
@@ -62,22 +63,30 @@ impl Lowering<'_, '_> {
 
     fn table_target(&mut self, table: TableIndex, ty: TypeIndex, index: ir::Value) -> (Target, ir::Value) {
         let reference = self.table_get(table, index);
-        let mut null = Some(TrapCode::IndirectCallToNull);
         let element = self.env.info.tables[table.index()].element;
-        if !element.nullable {
-            null = None;
+        let null = element.nullable.then_some(TrapCode::IndirectCallToNull);
+        if self.env.info.is_heap_subtype(element.heap, HeapType::Concrete(ty)) {
+            return self.reference_target(ty, reference, null);
         }
-        if !self.env.info.is_heap_subtype(element.heap, HeapType::Concrete(ty)) {
-            let id = self.func_ref_field(types::I32, reference, std::mem::offset_of!(FuncRef, type_id), null);
-            null = None;
-            self.check_signature(id, ty);
-        }
-        self.reference_target(ty, reference, null)
+        let record = self.func_ref_record(reference);
+        let id = self.func_ref_field(types::I32, record, std::mem::offset_of!(FuncRef, type_id));
+        // Null fails this too: it has no type.
+        self.check_signature(id, ty, null.map(|null| (reference, null)));
+        self.record_target(ty, record)
     }
 
     fn reference_target(&mut self, ty: TypeIndex, reference: ir::Value, null: Option<TrapCode>) -> (Target, ir::Value) {
-        let code = self.func_ref_field(POINTER, reference, std::mem::offset_of!(FuncRef, code), null);
-        let context = self.func_ref_field(POINTER, reference, std::mem::offset_of!(FuncRef, context), None);
+        if let Some(code) = null {
+            self.b.ins().trapz(reference, trap(code));
+        }
+        let record = self.func_ref_record(reference);
+        self.record_target(ty, record)
+    }
+
+    /// What the function reference's record at `record` says.
+    fn record_target(&mut self, ty: TypeIndex, record: ir::Value) -> (Target, ir::Value) {
+        let code = self.func_ref_field(POINTER, record, std::mem::offset_of!(FuncRef, code));
+        let context = self.func_ref_field(POINTER, record, std::mem::offset_of!(FuncRef, context));
         (Target::Indirect(self.signature(ty), code), context)
     }
 

@@ -227,7 +227,11 @@ impl Lowering<'_, '_> {
     ) {
         let id = match self.env.info.types[ty.index()].composite {
             CompositeType::Func(_) => {
-                self.func_ref_field(types::I32, reference, std::mem::offset_of!(FuncRef, type_id), null_trap)
+                if let Some(code) = null_trap {
+                    self.b.ins().trapz(reference, trap(code));
+                }
+                let record = self.func_ref_record(reference);
+                self.func_ref_field(types::I32, record, std::mem::offset_of!(FuncRef, type_id))
             }
             _ => self.object_type_id(reference, null_trap),
         };
@@ -253,22 +257,28 @@ impl Lowering<'_, '_> {
         self.b.ins().icmp(IntCC::Equal, found, wanted)
     }
 
-    /// Traps with `BadSignature` unless the type `id` is the function type `ty` or a subtype of it.
-    pub(super) fn check_signature(&mut self, id: ir::Value, ty: TypeIndex) {
+    /// Traps with `BadSignature` unless the type `id` of a function is the function type `ty` or a subtype of it. With
+    /// `null`, the function's reference may be null, and that is the trap then.
+    pub(super) fn check_signature(&mut self, id: ir::Value, ty: TypeIndex, null: Option<(ir::Value, TrapCode)>) {
         let wanted = self.type_id(ty);
         let equal = self.b.ins().icmp(IntCC::Equal, id, wanted);
         let target = &self.env.info.types[ty.index()];
         let (is_final, depth) = (target.is_final, target.depth);
+        let bases = self.bases;
+        let different = self.b.create_block();
+        let done = self.b.create_block();
+        self.b.ins().brif(equal, done, &[], different, &[]);
+        self.b.set_cold_block(different);
+        self.b.switch_to_block(different);
+        if let Some((reference, code)) = null {
+            self.b.ins().trapz(reference, trap(code));
+        }
         if is_final {
-            self.b.ins().trapz(equal, trap(TrapCode::BadSignature));
+            self.b.ins().trap(trap(TrapCode::BadSignature));
+            self.b.switch_to_block(done);
+            self.bases = bases;
             return;
         }
-        let bases = self.bases;
-        let subtype = self.b.create_block();
-        let done = self.b.create_block();
-        self.b.ins().brif(equal, done, &[], subtype, &[]);
-        self.b.set_cold_block(subtype);
-        self.b.switch_to_block(subtype);
         if depth >= MIN_DISPLAY {
             let length = self.record_field(id, TypeRecord::DISPLAY_LENGTH_OFFSET);
             let shallow = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, length, i64::from(depth));

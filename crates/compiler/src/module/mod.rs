@@ -3,6 +3,7 @@
 mod const_expr;
 mod convert;
 mod names;
+mod objects;
 mod parse;
 mod simd;
 mod subtyping;

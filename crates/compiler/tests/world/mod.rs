@@ -241,6 +241,7 @@ impl Instance {
                 builtins: builtins.as_ptr(),
                 cold_cells: [0; COLD_CELLS],
                 loops_left: 0,
+                func_table: std::ptr::null(),
             });
         }
         let is_traced = |value: ValueType| {

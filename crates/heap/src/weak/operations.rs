@@ -68,25 +68,25 @@ impl Heap {
     /// The object of a weak reference, which is live then like any that has been read from a live object; `None` where
     /// it has died, or the weak reference has been dropped.
     pub fn get_weak(&mut self, weak: WeakId) -> Option<Reference> {
-        dispatch!(&mut self.0, heap => heap.core.get_weak(weak))
+        dispatch!(&mut self.0, _ => None, heap => heap.core.get_weak(weak))
     }
 
     /// Whether [`get_weak`](Self::get_weak) would give an object, which this does not keep alive.
     pub fn is_weak_alive(&self, weak: WeakId) -> bool {
-        dispatch!(&self.0, heap => {
+        dispatch!(&self.0, _ => false, heap => {
             matches!(heap.core.weak.state(weak), Some(State::Leads { .. })) && !heap.core.is_slot_condemned(weak)
         })
     }
 
     /// Drops a weak reference. Nothing happens where that has been done.
     pub fn drop_weak(&mut self, weak: WeakId) {
-        dispatch!(&mut self.0, heap => heap.core.weak.remove(weak))
+        dispatch!(&mut self.0, _ => (), heap => heap.core.weak.remove(weak))
     }
 
     /// A weak reference whose object has died, each once, in no order; `None` where there is no other. Those that have
     /// been dropped are left out: nothing piles up where nobody asks.
     pub fn take_cleared(&mut self) -> Option<WeakId> {
-        dispatch!(&mut self.0, heap => heap.core.weak.take_cleared())
+        dispatch!(&mut self.0, _ => None, heap => heap.core.weak.take_cleared())
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) type Cells = SmallVec<[ValueCell; 8]>;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Func {
     store: StoreId,
-    /// Cage offset of its record.
+    /// Offset of its record in the store's table.
     offset: u32,
 }
 
@@ -62,7 +62,7 @@ impl Func {
     /// [`StoreContextMut::throw`](crate::StoreContextMut::throw).
     ///
     /// # Panics
-    /// If the type belongs to another engine, or the heap is exhausted.
+    /// If the type belongs to another engine, or no memory is left for one more function.
     pub fn new<T: 'static>(
         mut store: impl AsContextMut<Data = T>,
         ty: FuncType,
@@ -76,7 +76,7 @@ impl Func {
     /// parameter may be a [`Caller`], the result may be a [`Result`].
     ///
     /// # Panics
-    /// If the heap is exhausted.
+    /// If no memory is left for one more function.
     pub fn wrap<T: 'static, Params, Results>(
         mut store: impl AsContextMut<Data = T>,
         func: impl IntoFunc<T, Params, Results>,
@@ -106,14 +106,13 @@ impl Func {
         let type_id = function.ty.id().0;
         let context = HostCallee::make(store, function, None).cast();
         let record = FuncRef { code, context, type_id, reserved: HOST_FUNCTION, data: 0 };
-        let offset = store.heap.allocate_immortal(size_of::<FuncRef>() as u32)?;
-        // SAFETY: the record has just been allocated.
-        unsafe { store.heap.cage_base().add(offset as usize).cast::<FuncRef>().write(record) };
+        let offset = store.add_func_refs(1)?;
+        store.set_func_ref(offset, record);
         store.state.host_functions.insert(key, offset);
         Ok(Func::from_offset(store, offset))
     }
 
-    /// The cage offset of its record.
+    /// The offset of its record.
     pub(crate) fn offset(&self, store: &StoreOpaque) -> Result<u32> {
         store.check_id(self.store, "function")?;
         Ok(self.offset)

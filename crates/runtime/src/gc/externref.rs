@@ -31,10 +31,12 @@ impl ExternRef {
     /// Puts a host value into the heap. It is dropped after its last reference is gone.
     ///
     /// # Errors
-    /// [`Trap::AllocationFailure`] where the heap is exhausted.
+    /// [`Trap::AllocationFailure`] where the heap is exhausted. If this is the store's first object: also where the
+    /// system refuses address space for the heap.
     pub fn new<T: Any + Send + Sync>(mut store: impl AsContextMut, value: T) -> Result<Rooted<ExternRef>> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
+        opaque.open_heap()?;
         let allocated = opaque.heap.allocate_external(Box::new(value), &mut opaque.state);
         let reference =
             allocated.map_err(|error| anyhow::Error::from(Trap::AllocationFailure).context(error.to_string()))?;

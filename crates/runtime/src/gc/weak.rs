@@ -53,7 +53,7 @@ impl<T> WeakRooted<T> {
     fn new(store: &mut StoreOpaque, object: &Rooted<T>) -> Result<WeakRooted<T>> {
         let object = object.reference(store)?;
         // SAFETY: the object is rooted.
-        let handle = unsafe { store.make_weak(object) };
+        let handle = unsafe { store.make_weak(object)? };
         Ok(WeakRooted { handle: Arc::new(handle), marker: PhantomData })
     }
 

@@ -28,6 +28,9 @@ pub(crate) unsafe fn instantiate(raw: *mut StoreOpaque, module: &Module, imports
     for (import, given) in info.imports.iter().zip(imports) {
         check_import(&store.engine, module.type_ids(), import, given.actual(store)?)?;
     }
+    if info.needs_heap() {
+        store.open_heap()?;
+    }
     // While the instance is made its address is known to none, so a limiter may use the whole store.
     let outer = store.set_address(raw);
     let made = make(store, module, imports).and_then(|index| initialize(store, index).map(|()| index));
@@ -72,11 +75,7 @@ fn make(store: &mut StoreOpaque, module: &Module, imports: &[Extern]) -> Result<
     store.check_new_instance()?;
     store.state.keep_image(module.image());
     let index = store.state.instances.len() as u32;
-    let bytes = module.info().func_ref_count as usize * size_of::<FuncRef>();
-    let func_refs = match u32::try_from(bytes)? {
-        0 => 0,
-        bytes => store.heap.allocate_immortal(bytes)?,
-    };
+    let func_refs = store.add_func_refs(module.info().func_ref_count)?;
     let context = ContextMemory::new(module.context_layout().bytes, index);
     let mut linking = Linking { store, module, index, context };
     linking.fill_head(func_refs);
@@ -215,7 +214,6 @@ impl Linking<'_> {
     /// `imported_types` has the type of each function import.
     fn fill_func_refs(&mut self, func_refs: u32, imported_types: &[TypeId]) {
         let (info, layout) = (self.module.info(), self.module.context_layout());
-        let records = self.store.heap.cage_base().wrapping_add(func_refs as usize).cast::<FuncRef>();
         for (index, function) in (0..).map(wasm::FuncIndex).zip(&info.functions) {
             let Some(number) = function.func_ref else { continue };
             let imported = index.0 < info.imported_functions;
@@ -237,8 +235,7 @@ impl Linking<'_> {
                 reserved: if is_host { HOST_FUNCTION } else { 0 },
                 data: 0,
             };
-            // SAFETY: there is room for `func_ref_count` records.
-            unsafe { records.add(number as usize).write(record) };
+            self.store.set_func_ref(func_refs + number * size_of::<FuncRef>() as u32, record);
         }
     }
 }

@@ -44,8 +44,9 @@ impl Instance {
     /// Instantiates a module. `imports` are in the order of [`Module::imports`]. Runs the start function.
     ///
     /// # Errors
-    /// If the imports do not fit ("incompatible import type"), a limit is passed, or a segment or the start function
-    /// traps.
+    /// If the imports do not fit ("incompatible import type"), a limit is passed, a segment or the start function
+    /// traps, or the module is the store's first that has to do with objects and the system refuses address space for
+    /// the heap.
     ///
     /// # Panics
     /// If an import belongs to another store.
@@ -147,7 +148,7 @@ impl StoreOpaque {
 }
 
 impl crate::store::InstanceData {
-    /// The cage offset of a function's record, where it has one.
+    /// The offset of a function's record, where it has one.
     pub(crate) fn func_ref(&self, index: wasm::FuncIndex) -> Option<u32> {
         let record = self.module.info().functions[index.index()].func_ref?;
         Some(self.func_refs + record * size_of::<legato_compiler::abi::FuncRef>() as u32)

@@ -1,6 +1,7 @@
 //! The [`Store`]: a heap, everything that lives with it, and the embedder's data.
 
 mod context;
+mod functions;
 mod host_roots;
 mod limits;
 mod opaque;
@@ -9,6 +10,7 @@ mod state;
 mod weak;
 
 pub use context::{AsContext, AsContextMut, StoreContext, StoreContextMut};
+pub(crate) use functions::FuncTable;
 pub(crate) use host_roots::{HostRoots, OwnedRoot, RootIndex, RootScopeMark};
 pub use limits::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 pub use opaque::StoreOpaque;
@@ -93,18 +95,19 @@ impl<T: Default + 'static> Default for Store<T> {
 }
 
 impl<T: 'static> Store<T> {
-    /// An empty store.
+    /// An empty store. It has no heap yet: address space for one is reserved before the first instance of a module
+    /// that has to do with objects, and before the host's first object, which fail where the system refuses it.
     ///
     /// # Panics
-    /// If the system refuses the heap's address space. See [`try_new`](Self::try_new).
+    /// If the heap's configuration does not fit the machine. See [`try_new`](Self::try_new).
     pub fn new(engine: &Engine, data: T) -> Store<T> {
-        Store::try_new(engine, data).expect("address space for a heap")
+        Store::try_new(engine, data).expect("a heap that fits the machine")
     }
 
-    /// An empty store.
+    /// As [`new`](Self::new).
     ///
     /// # Errors
-    /// If the system refuses the heap's address space.
+    /// If the heap's configuration does not fit the machine.
     pub fn try_new(engine: &Engine, data: T) -> Result<Store<T>> {
         let opaque = StoreOpaque::new(engine)?;
         let inner = Box::into_raw(Box::new(StoreInner { opaque, data: ManuallyDrop::new(data) }));

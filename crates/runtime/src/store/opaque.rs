@@ -14,7 +14,7 @@ use legato_heap::{AllocationError, Budget, Cause, Done, Heap, Reference, TypeId}
 
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
-use crate::store::{ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
+use crate::store::{FuncTable, ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
 use crate::vm::{InterruptState, StoreFrames};
 use crate::{Engine, Trap};
 
@@ -45,6 +45,7 @@ pub struct StoreOpaque {
     pub(crate) engine: Engine,
     pub(crate) interrupt: Arc<InterruptState>,
     pub(crate) heap: Heap,
+    functions: FuncTable,
     pub(crate) state: StoreState,
     pub(crate) weak: WeakRoots,
     pub(crate) limiter: Option<Limiter>,
@@ -56,7 +57,7 @@ pub struct StoreOpaque {
 
 impl StoreOpaque {
     pub(crate) fn new(engine: &Engine) -> Result<StoreOpaque> {
-        let heap = Heap::new(engine.heap_config(), engine.types().table().clone())?;
+        let heap = Heap::new_closed(engine.heap_config(), engine.types().table().clone())?;
         let frames = StoreFrames::new(heap.cage_base(), visit_older_frames);
         let words = Box::into_raw(Box::new(Words { frames, store: std::ptr::null_mut() }));
         // SAFETY: the mutator context lives as long as the heap; the interruption is detached before that ends.
@@ -66,12 +67,31 @@ impl StoreOpaque {
             engine: engine.clone(),
             interrupt,
             heap,
+            functions: FuncTable::new(),
             state: StoreState::new(words.cast()),
             weak: WeakRoots::default(),
             limiter: None,
             stack_granted: false,
             words,
         })
+    }
+
+    /// Reserves the heap's address space, unless that has been done: before anything that may lead to objects.
+    ///
+    /// Instances that are there already, and code of theirs that is active, keep the cage's former base, null: they
+    /// read no object ([`needs_heap`](wasm::ModuleInfo::needs_heap)), and an access by a null reference faults there
+    /// too.
+    ///
+    /// # Errors
+    /// As for [`Heap::open`].
+    pub(crate) fn open_heap(&mut self) -> Result<()> {
+        if self.heap.is_open() {
+            return Ok(());
+        }
+        self.heap.open()?;
+        // SAFETY: the words live as long as the store, and nobody borrows them.
+        unsafe { (*self.words).frames.context.cage = self.heap.cage_base() };
+        Ok(())
     }
 
     /// Tells where the store lies, for the way back from compiled code. Returns the former address.
@@ -106,7 +126,34 @@ impl StoreOpaque {
             builtins: builtins::table(),
             cold_cells: [0; COLD_CELLS],
             loops_left: 0,
+            func_table: self.functions.base(),
         }
+    }
+
+    /// Adds records of functions; returns the offset of the first. Writes them with [`set_func_ref`]. Where this moves
+    /// the table, compiled code learns of it when it goes on: it has called the runtime or the host.
+    ///
+    /// [`set_func_ref`]: Self::set_func_ref
+    ///
+    /// # Errors
+    /// As for [`FuncTable::add`].
+    pub(crate) fn add_func_refs(&mut self, count: u32) -> Result<u32> {
+        let before = self.functions.base();
+        let first = self.functions.add(count)?;
+        let base = self.functions.base();
+        if base != before {
+            for context in self.state.contexts() {
+                // SAFETY: every instance's context begins with its head and lives as long as the store; nobody borrows
+                // it.
+                unsafe { (*context.cast::<ContextHead>()).func_table = base };
+            }
+        }
+        Ok(first)
+    }
+
+    /// Writes a record that has been added.
+    pub(crate) fn set_func_ref(&mut self, offset: u32, record: FuncRef) {
+        self.functions.set(offset, record);
     }
 
     pub(crate) fn gc(&mut self) {
@@ -127,10 +174,12 @@ impl StoreOpaque {
     }
 
     pub(crate) fn allocate_struct(&mut self, ty: TypeId) -> Result<Reference> {
+        self.open_heap()?;
         self.heap.allocate_struct(ty, &mut self.state).map_err(allocation_error)
     }
 
     pub(crate) fn allocate_array(&mut self, ty: TypeId, length: u32) -> Result<Reference> {
+        self.open_heap()?;
         self.heap.allocate_array(ty, length, &mut self.state).map_err(allocation_error)
     }
 
@@ -200,9 +249,7 @@ impl StoreOpaque {
     /// # Panics
     /// If the offset is null.
     pub(crate) fn func_ref(&self, offset: u32) -> &FuncRef {
-        assert!(offset != 0, "a null function reference has no record");
-        // SAFETY: function references of this store are offsets of immortal records, which never change.
-        unsafe { &*self.heap.cage_base().add(offset as usize).cast::<FuncRef>() }
+        self.functions.get(offset)
     }
 
     /// Whether a reference value belongs to a type (engine space).

@@ -70,7 +70,7 @@ pub(crate) struct ElementItems {
 pub(crate) struct InstanceData {
     pub(crate) module: Module,
     pub(crate) context: ContextMemory,
-    /// Cage offset of the first [`FuncRef`](legato_compiler::abi::FuncRef).
+    /// Offset of the first [`FuncRef`](legato_compiler::abi::FuncRef) in the store's table.
     pub(crate) func_refs: u32,
     pub(crate) memories: Vec<u32>,
     pub(crate) tables: Vec<u32>,
@@ -204,6 +204,12 @@ impl StoreState {
     /// The words that trampolines write.
     pub(crate) fn words(&self) -> *mut StoreWords {
         self.words
+    }
+
+    /// The addresses of all contexts of instances.
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = *mut u8> {
+        let made = self.instances.iter().map(|instance| &instance.context);
+        made.chain(&self.abandoned).map(ContextMemory::address)
     }
 
     /// Enters a host function: a scope of roots, in which no exception is pending at first.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use anyhow::Result;
 use legato_heap::{Reference, WeakId};
 use rustc_hash::FxHashMap;
 
@@ -63,13 +64,17 @@ impl fmt::Debug for WeakRoots {
 impl StoreOpaque {
     /// A weak reference to an object.
     ///
+    /// # Errors
+    /// If the object is an immediate, and there is no address space for the heap that it is the first in.
+    ///
     /// # Safety
     /// The object is live.
-    pub(crate) unsafe fn make_weak(&mut self, object: Reference) -> WeakHandle {
+    pub(crate) unsafe fn make_weak(&mut self, object: Reference) -> Result<WeakHandle> {
+        self.open_heap()?;
         self.drop_weak();
         // SAFETY: passed on to the caller.
         let id = unsafe { self.heap.make_weak(object) };
-        WeakHandle { store: self.id, id, dropped: Arc::downgrade(&self.weak.dropped) }
+        Ok(WeakHandle { store: self.id, id, dropped: Arc::downgrade(&self.weak.dropped) })
     }
 
     /// Drops the heap's weak references that no handle stands for any more.

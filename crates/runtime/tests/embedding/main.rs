@@ -2,9 +2,11 @@
 
 mod bulk;
 mod calls;
+mod closed;
 mod collections;
 mod deep;
 mod exceptions;
+mod functions;
 mod gc;
 mod host;
 mod images;

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use legato::{Caller, Config, Engine, FrameInfo, Func, Instance, Linker, Module, Result, Store, Trap, WasmBacktrace};
+use legato::{
+    Caller, Config, Engine, ExternRef, FrameInfo, Func, Instance, Linker, Module, Result, Store, Trap, WasmBacktrace,
+};
 
 use crate::{engine, engines, instance};
 
@@ -332,6 +334,8 @@ fn polls_under_stress_collect_and_still_interrupt() -> Result<()> {
     for heap in crate::heaps() {
         let engine = engine(&heap, "stress=10,stress-polls=on");
         let (mut store, instance) = instance(&engine, (), ENDLESS)?;
+        // Without an object there is nothing to collect.
+        ExternRef::new(&mut store, 0)?;
         let spin = instance.get_typed_func::<(), ()>(&mut store, "empty")?;
         for _ in 0..2 {
             let before = store.heap_stats().collections;

@@ -92,9 +92,11 @@ fn continuation_of(fault: &Fault) -> Option<Continuation> {
     let activation = unsafe { activation::current().as_ref()? };
     let image = registry::find(fault.pc)?;
     let code = image.trap_at(fault.pc).or_else(|| overflows_stack(fault).then_some(TrapCode::StackOverflow))?;
-    // SAFETY: the store lives while its code runs, and nobody writes this word.
+    // SAFETY: the store lives while its code runs, which stands at the fault: nobody writes this word.
     let cage = unsafe { (*activation.store).cage } as usize;
-    if !is_cause(code, fault.address, cage..cage + image.module().plan.null_guard_bytes as usize) {
+    let guard = image.module().plan.null_guard_bytes as usize;
+    // Code of instances that are older than the heap has null for the cage's base.
+    if !is_cause(code, fault.address, cage..cage + guard) && !is_cause(code, fault.address, 0..guard) {
         return None;
     }
     // SAFETY: the innermost activation's compiled code stands at this fault.
