@@ -3,7 +3,6 @@
 //! Where what lives lies scattered, most runs are a cell or two, and to ask the heap for each costs more than the object
 //! itself: hundreds of instructions, over which the processor cannot overlap the program's cache misses. So the heap
 //! notes several runs of a block at once: they are zero, and born marked where a cycle marks. Each counts as handed out.
-//! (Whole free lists of runs, as here of blocks, are those of Dimpsey, Arora and Kuiper 2000, for the same reason.)
 //!
 //! A queue is a row of [`BumpRun`]s, behind the last of which lies an empty one. The context says where its next one is.
 
