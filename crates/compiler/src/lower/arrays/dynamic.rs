@@ -56,9 +56,9 @@ impl ModuleEnv<'_> {
         kind: StorageKind,
         default: bool,
     ) -> Option<DynamicRun> {
-        let (bump, max_bytes) = match &self.plan.allocation {
-            &AllocationPlan::Bump { run_offset, max_bytes } => (Bump::One(run_offset), max_bytes),
-            &AllocationPlan::SizeClasses { ref cell_bytes, runs_offset, sizes_offset, queues_offset } => {
+        let (bump, max_bytes) = match self.plan.allocation {
+            AllocationPlan::Bump { run_offset, max_bytes } => (Bump::One(run_offset), max_bytes),
+            AllocationPlan::SizeClasses { ref cell_bytes, runs_offset, sizes_offset, queues_offset } => {
                 let queue = queues_offset.map(|queues| queues - runs_offset);
                 (Bump::BySize(sizes_offset, queue), MAX_TABLE_BYTES.min(*cell_bytes.last()?))
             }
