@@ -377,6 +377,18 @@ fn growing_allocation() {
     check_under("growing_allocation", &module, &build.returns(&[dynamic, known]), growing().into_iter().take(1));
 }
 
+/// A struct and an array of unknown length, where the runs of each size class have a queue.
+#[test]
+fn queued_allocation() {
+    let mut module = module();
+    let mut build = start(&mut module, &[I32, concrete(0), I32], &[concrete(0), concrete(2)]);
+    let [number, next, length] = [0, 1, 2].map(|number| build.param(number));
+    let object = build.op(Op::StructNew(TypeIndex(0)), &[number, next], concrete(0));
+    let array = build.op(Op::ArrayNewDefault(TypeIndex(2)), &[length], concrete(2));
+    let function = build.returns(&[object, array]);
+    check_under("queued_allocation", &module, &function, queued());
+}
+
 /// A branch on whether an index is negative, to a block that throws, and another on whether it reaches the array's
 /// length.
 fn guard(build: &mut Build, array: Value, index: Value, outside: Block) {

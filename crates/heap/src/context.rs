@@ -26,6 +26,7 @@ impl Context {
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
             sizes: SizeRun::table(cell_bytes()),
             array_handle_run: BumpRun::default(),
+            queues: [0; MAX_SIZE_CLASSES],
         });
         Context(NonNull::from(Box::leak(context)))
     }
@@ -73,6 +74,21 @@ impl Context {
         assert!(class < MAX_SIZE_CLASSES);
         // SAFETY: the heap has one mutator, which is stopped while the heap runs: nobody else touches the runs.
         unsafe { &mut *(&raw mut (*self.0.as_ptr()).runs).cast::<BumpRun>().add(class) }
+    }
+
+    /// Where the next run of a size class's queue lies.
+    #[inline(always)]
+    pub(crate) fn queue(&mut self, class: usize) -> &mut usize {
+        assert!(class < MAX_SIZE_CLASSES);
+        // SAFETY: as for `run`.
+        unsafe { &mut *(&raw mut (*self.0.as_ptr()).queues).cast::<usize>().add(class) }
+    }
+
+    /// A copy of [`queue`](Self::queue).
+    pub(crate) fn queue_now(&self, class: usize) -> usize {
+        assert!(class < MAX_SIZE_CLASSES);
+        // SAFETY: as for `run`.
+        unsafe { (&raw const (*self.0.as_ptr()).queues).cast::<usize>().add(class).read() }
     }
 
     /// The run of free handles, of arrays where these have their own.

@@ -31,6 +31,7 @@ use crate::spaces::immortal::ImmortalSpace;
 use crate::spaces::large;
 use crate::spaces::leaves::{LeafKind, LeafSpace};
 use crate::spaces::mapped::{Mapped, MappedSpace};
+use crate::spaces::run_queues::RunQueues;
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
@@ -51,6 +52,8 @@ const LEAST_LEAF_LOG2: u8 = 8;
 const LEAF_RESERVE: u32 = 64;
 /// Overwritten references that may wait to be marked before a poll is asked for.
 const MOST_OVERWRITTEN: usize = 1 << 13;
+/// So many times as many may wait before they are marked whatever the schedule says: half a megabyte.
+const SWAMPED: usize = 16;
 /// The most that is set aside, in blocks.
 const MOST_LEAF_RESERVE: u32 = 32;
 
@@ -64,6 +67,8 @@ pub(crate) struct Core<M> {
     pub(crate) context: Context,
     pub(crate) model: M,
     pub(crate) small: SmallSpace,
+    /// Runs that compiled code takes by itself, where it does.
+    pub(crate) queues: RunQueues,
     /// What becomes of arrays that do not lie in one piece; `None` where all do.
     pub(crate) spines: Option<SpineMode>,
     pub(crate) leaves: LeafSpace,
@@ -141,6 +146,7 @@ impl<M: ReferenceModel> Core<M> {
             context: Context::new(),
             model,
             small: SmallSpace::new(config.stress.is_some()),
+            queues: RunQueues::default(),
             spines,
             leaves,
             leaf_budget: config.min_bytes.min(config.maximum()),
@@ -390,9 +396,15 @@ impl<M: ReferenceModel> Core<M> {
         }
     }
 
-    /// Whether so many overwritten references wait that some are to be marked, whatever the schedule says.
+    /// Whether so many overwritten references wait that some are to be marked, as soon as the mutator has its share.
     pub(crate) fn is_flooded(&self) -> bool {
         self.overwritten.len() > MOST_OVERWRITTEN
+    }
+
+    /// Whether so many wait that some are to be marked at once: the mutator overwrites more than is marked in the time
+    /// that is not its share.
+    pub(crate) fn is_swamped(&self) -> bool {
+        self.overwritten.len() > MOST_OVERWRITTEN * SWAMPED
     }
 
     /// Whether a sweep under way is going to free what lies at `object`, where an object has been.

@@ -109,6 +109,11 @@ pub enum AllocationPlan {
         runs_offset: u32,
         /// Offset in the [`MutatorContext`] of the table of [`SizeRun`]s, for sizes known at run time only.
         sizes_offset: u32,
+        /// Where each class has a queue of runs: the offset in the [`MutatorContext`] of the first class's queue, an
+        /// address of 8 bytes as [`MutatorContext::queues`] describes it; the others follow. Where the run is used up,
+        /// the next one of the queue takes its place, and the address moves on behind it; only where none is left, the
+        /// slow path is called.
+        queues_offset: Option<u32>,
     },
     /// Objects of every size are taken by bumping one cursor, rounded up to
     /// [`OBJECT_ALIGNMENT`].
@@ -125,13 +130,16 @@ impl AllocationPlan {
     /// can allocate it.
     pub fn inline_run(&self, bytes: u32) -> Option<InlineRun> {
         match self {
-            AllocationPlan::SizeClasses { cell_bytes, runs_offset, .. } => {
+            AllocationPlan::SizeClasses { cell_bytes, runs_offset, queues_offset, .. } => {
                 let class = cell_bytes.partition_point(|&cell| cell < bytes);
                 let run_offset = runs_offset + (class * size_of::<BumpRun>()) as u32;
-                cell_bytes.get(class).map(|&cell| InlineRun { run_offset, cell_bytes: cell })
+                let queue_offset = queues_offset.map(|queues| queues + (class * size_of::<usize>()) as u32);
+                cell_bytes.get(class).map(|&cell| InlineRun { run_offset, queue_offset, cell_bytes: cell })
             }
-            AllocationPlan::Bump { run_offset, max_bytes } => (bytes <= *max_bytes)
-                .then(|| InlineRun { run_offset: *run_offset, cell_bytes: bytes.next_multiple_of(OBJECT_ALIGNMENT) }),
+            &AllocationPlan::Bump { run_offset, max_bytes } => (bytes <= max_bytes).then(|| {
+                let cell_bytes = bytes.next_multiple_of(OBJECT_ALIGNMENT);
+                InlineRun { run_offset, queue_offset: None, cell_bytes }
+            }),
         }
     }
 }
@@ -172,6 +180,8 @@ impl SizeRun {
 pub struct InlineRun {
     /// Offset of the [`BumpRun`] in the [`MutatorContext`].
     pub run_offset: u32,
+    /// Offset of its queue there, if it has one.
+    pub queue_offset: Option<u32>,
     /// Bytes to bump by.
     pub cell_bytes: u32,
 }
@@ -314,6 +324,9 @@ pub struct MutatorContext {
     pub sizes: [SizeRun; TABLE_SIZES],
     /// Free handles of arrays (models with other handles for arrays only).
     pub array_handle_run: BumpRun,
+    /// For each size class, the address of the [`BumpRun`] that follows the one in [`runs`](Self::runs); an empty run,
+    /// whose 8 bytes are 0, is the end ([`AllocationPlan::SizeClasses`] with queues only).
+    pub queues: [usize; MAX_SIZE_CLASSES],
 }
 
 impl MutatorContext {
@@ -342,6 +355,8 @@ impl MutatorContext {
     pub const ARRAY_HANDLE_RUN_OFFSET: u32 = std::mem::offset_of!(MutatorContext, array_handle_run) as u32;
     /// Offset of [`runs`](Self::runs).
     pub const RUNS_OFFSET: u32 = std::mem::offset_of!(MutatorContext, runs) as u32;
+    /// Offset of [`queues`](Self::queues).
+    pub const QUEUES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, queues) as u32;
     /// Offset of [`sizes`](Self::sizes).
     pub const SIZES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, sizes) as u32;
 }

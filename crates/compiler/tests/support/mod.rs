@@ -26,6 +26,7 @@ pub fn plan(references: References) -> AccessPlan {
             cell_bytes: CELL_BYTES.to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
             sizes_offset: MutatorContext::SIZES_OFFSET,
+            queues_offset: None,
         },
         fresh_memory_is_zero: true,
         store_barrier: BarrierPlan::NONE,
@@ -33,6 +34,18 @@ pub fn plan(references: References) -> AccessPlan {
         objects_move_at_safepoints: false,
         null_guard_bytes: 4096,
     }
+}
+
+/// The plans of heaps of cells, some with handles, where the runs of each size class have a queue.
+pub fn queued() -> Vec<(String, AccessPlan)> {
+    let plans = [References::Direct, References::ThinHandles].map(|references| {
+        let mut plan = plan(references);
+        if let AllocationPlan::SizeClasses { queues_offset, .. } = &mut plan.allocation {
+            *queues_offset = Some(MutatorContext::QUEUES_OFFSET);
+        }
+        (references.name().to_string(), plan)
+    });
+    plans.into()
 }
 
 /// The plan of a heap of cells whose objects move as the reference model lets them.

@@ -24,8 +24,9 @@
 //!
 //! The collectors that work in cycles decide when each slice comes, and how long it may be.
 
+mod due;
+
 use super::defragment::Defragmenting;
-use super::schedule::{Fill, Scheduler};
 use super::sweeping::Sweeping;
 use crate::ages::{Age, Ages};
 use crate::blocks::Release;
@@ -199,26 +200,6 @@ impl Cycle {
         if let State::Mark = self.state {
             core.give_marking(ages);
         }
-    }
-
-    /// What the next slice may do, if it is due now, and whether it is early: by the schedule, or where very much has
-    /// been overwritten.
-    pub(crate) fn due<M: ReferenceModel>(
-        &self,
-        core: &mut Core<M>,
-        scheduler: &mut Scheduler,
-        fill: Fill,
-        now: Instant,
-    ) -> Option<(Budget, bool)> {
-        let is_flooded = core.is_flooded();
-        if !core.helper.is_busy() {
-            return scheduler.slice(fill, now).or_else(|| is_flooded.then(|| (scheduler.quantum(now), false)));
-        }
-        scheduler.slice_beside_helper(fill, core.helper.time(), now).or_else(|| {
-            // What has been overwritten is passed on to the helper, unless that finds no processor for it.
-            let budget = || if core.helper.has_begun() { Budget::units(1) } else { scheduler.quantum(now) };
-            is_flooded.then(|| (budget(), false))
-        })
     }
 
     /// Visits some of the frames that wait, as one of them is going to run.

@@ -13,6 +13,7 @@ pub(crate) mod delay;
 mod exhaustion;
 pub mod generational;
 pub(crate) mod helper;
+mod ledger;
 pub(crate) mod mark_sweep;
 pub(crate) mod marking;
 #[cfg(test)]

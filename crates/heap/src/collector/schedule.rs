@@ -9,8 +9,9 @@
 //! as it did; or, as in the paper, when half of the heap is in use. The limit is a trigger, the maximum is hard: where
 //! memory would run out before the end, the gaps between the slices shrink, which is counted.
 
+use super::ledger::Ledger;
 use crate::budget::Budget;
-use std::collections::VecDeque;
+use crate::os::thread_time;
 use std::time::{Duration, Instant};
 
 crate::values::params! {
@@ -96,9 +97,6 @@ const FIRST_COST: f64 = 1.0;
 const MARGIN: f64 = 1.25;
 /// The least part of the room between what is live and the limit that is used between two cycles.
 const LEAST_GAP: u64 = 4;
-/// What a slice costs the program besides, by emptying caches: this part of its own time. With the cache of
-/// `legato-lab pauses`, steps behind a slice of 300 us take 40 us more.
-const COLD: u32 = 8;
 /// `work`: units of a slice, and bytes of heap that are expected to cost one.
 const SLICE_UNITS: u64 = 2048;
 const BYTES_PER_UNIT: u64 = 64;
@@ -129,8 +127,15 @@ impl Fill {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     params: CycleParams,
-    /// The slices of the last window: when each ended, and how long it took, with what it costs besides.
-    recent: VecDeque<(Instant, Duration)>,
+    /// The stops of the last window, in processor time of the mutator's thread: while others have its processor, it
+    /// has no share of anything, nor does the collector take it.
+    stops: Ledger,
+    /// What that time is.
+    thread_time: fn() -> Duration,
+    /// The same when the slice began that is under way.
+    slice_began: Option<Duration>,
+    /// No slice leaves the mutator its share before this, by the clock.
+    not_before: Instant,
     /// When the last cycle ended, and what had been allocated then.
     ended: Instant,
     allocated: u64,
@@ -151,7 +156,10 @@ impl Scheduler {
     pub(crate) fn new(params: CycleParams) -> Scheduler {
         Scheduler {
             params,
-            recent: VecDeque::new(),
+            stops: Ledger::default(),
+            thread_time,
+            slice_began: None,
+            not_before: Instant::now(),
             ended: Instant::now(),
             allocated: 0,
             cost: FIRST_COST,
@@ -195,7 +203,7 @@ impl Scheduler {
     /// How long a cycle would take from beginning to end, the mutator's time included.
     fn duration(&self, fill: Fill) -> Duration {
         let share = match self.params.schedule {
-            Schedule::Time(time) => f64::from(100 - time.utilisation) / 100.0,
+            Schedule::Time(time) => time.rest(),
             Schedule::Work => 0.5,
         };
         Duration::from_nanos((fill.size as f64 * self.cost / share) as u64)
@@ -253,9 +261,8 @@ impl Scheduler {
     pub(crate) fn slice_beside_helper(&mut self, fill: Fill, helped: Duration, now: Instant) -> Option<(Budget, bool)> {
         match self.params.schedule {
             Schedule::Time(time) => {
-                self.forget_before(time, now);
                 let part = self.shrinking(fill, 1.0, helped)?;
-                self.has_waited(time, part, now).then(|| (Budget::until(now + time.quantum()), true))
+                self.has_waited(time, part).then(|| (Budget::until(now + time.quantum()), true))
             }
             Schedule::Work if fill.size < fill.limit => {
                 self.taxed = fill.allocated;
@@ -265,25 +272,58 @@ impl Scheduler {
         }
     }
 
-    /// Whether so much of the gap behind the last slice is over.
-    fn has_waited(&self, time: TimeParams, part: f64, now: Instant) -> bool {
-        let share = f64::from(100 - time.utilisation) / 100.0;
-        // What leaves its share to the mutator behind a slice as long as the last one.
-        let gap = |last: Duration| last.mul_f64((1.0 / share - 1.0) * part);
-        self.recent.back().is_none_or(|&(end, last)| now.duration_since(end) >= gap(last))
+    /// Whether a stop of a quantum leaves the mutator its share of every window: whatever is not urgent waits for that.
+    pub(crate) fn may_stop(&mut self, now: Instant) -> bool {
+        match self.params.schedule {
+            Schedule::Time(time) => self.is_share_left(time, now),
+            Schedule::Work => true,
+        }
+    }
+
+    /// Whether a stop is due because much waits for it, and whether that is early: what `is_urgent` does not wait for
+    /// the mutator's share.
+    pub(crate) fn urgent_stop(&mut self, is_wanted: bool, is_urgent: bool, now: Instant) -> Option<bool> {
+        if is_wanted && self.may_stop(now) { Some(false) } else { is_urgent.then_some(true) }
+    }
+
+    /// Whether so much of the gap behind the last stop is over.
+    fn has_waited(&mut self, time: TimeParams, part: f64) -> bool {
+        let now = self.thread_now();
+        self.note_begin(self.stops.gap_left(time, now, part), now)
+    }
+
+    /// Whether a slice now leaves the mutator its share. Its thread is asked for its time only where enough may have
+    /// gone by, as it is never more than by the clock.
+    fn is_share_left(&mut self, time: TimeParams, now: Instant) -> bool {
+        if now < self.not_before {
+            return false;
+        }
+        let thread = self.thread_now();
+        let lacking = self.stops.lacking(time, thread);
+        self.not_before = now + lacking;
+        self.note_begin(lacking, thread)
+    }
+
+    /// The thread's time. It may be another thread than before.
+    fn thread_now(&mut self) -> Duration {
+        let now = (self.thread_time)();
+        self.stops.forget_after(now);
+        now
+    }
+
+    /// Notes by the thread's time that a slice begins, where nothing is lacking. Returns whether that is so.
+    fn note_begin(&mut self, lacking: Duration, thread: Duration) -> bool {
+        self.slice_began = (lacking == Duration::ZERO).then_some(thread);
+        self.slice_began.is_some()
     }
 
     /// Whether the slice that is due is early; `None` where none is.
     fn is_slice_due(&mut self, time: TimeParams, fill: Fill, now: Instant) -> Option<bool> {
-        self.forget_before(time, now);
-        let share = f64::from(100 - time.utilisation) / 100.0;
-        let used: Duration = self.recent.iter().map(|&(_, took)| took).sum();
-        let fits = used + time.quantum() <= time.window().mul_f64(share).max(time.quantum());
-        if self.recent.is_empty() || fits && self.has_waited(time, 1.0, now) {
+        if self.is_share_left(time, now) {
             return Some(false);
         }
-        let part = self.shrinking(fill, share, Duration::ZERO)?;
-        self.has_waited(time, part, now).then_some(true)
+        let part = self.shrinking(fill, time.rest(), Duration::ZERO)?;
+        self.has_waited(time, part).then_some(true)
     }
 
     /// What part of each gap is left to the mutator where memory would run out before the end of the cycle.
@@ -294,117 +334,33 @@ impl Scheduler {
         (wanted > room).then(|| room / wanted / 2.0)
     }
 
-    /// Notes a slice.
+    /// Notes a stop, which has just ended.
     pub(crate) fn stopped(&mut self, start: Instant, end: Instant) {
         let took = end.duration_since(start);
         self.spent += took;
         if let Schedule::Time(time) = self.params.schedule {
-            self.forget_before(time, end);
-            self.recent.push_back((end, took + took / COLD));
-        }
-    }
-
-    /// Forgets slices that lie before the window that ends now.
-    fn forget_before(&mut self, time: TimeParams, now: Instant) {
-        while self.recent.front().is_some_and(|&(end, _)| now.duration_since(end) > time.window()) {
-            self.recent.pop_front();
+            let end = self.thread_now();
+            let earliest = end.saturating_sub(took);
+            let start = self.slice_began.take().map_or(earliest, |start| start.clamp(earliest, end));
+            self.stops.note(time, start, end);
         }
     }
 }
 
 impl TimeParams {
-    fn window(self) -> Duration {
+    pub(super) fn window(self) -> Duration {
         Duration::from_micros(self.window.into())
     }
 
-    fn quantum(self) -> Duration {
+    pub(super) fn quantum(self) -> Duration {
         Duration::from_micros(self.quantum.into())
+    }
+
+    /// What is not the mutator's share of a window.
+    pub(super) fn rest(self) -> f64 {
+        f64::from(100 - self.utilisation) / 100.0
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MILLISECOND: Duration = Duration::from_millis(1);
-
-    fn fill(size: u64, limit: u64, allocated: u64) -> Fill {
-        Fill { size, live: 1 << 20, limit, maximum: 64 << 20, addresses: 4 << 30, allocated }
-    }
-
-    #[test]
-    fn slices_leave_every_window_its_share() {
-        let mut scheduler = Scheduler::new(CycleParams::DEFAULT);
-        let mut now = Instant::now() + 1000 * MILLISECOND;
-        scheduler.start(fill(2 << 20, 4 << 20, 1 << 20), now);
-        let mut stops = Vec::new();
-        for _ in 0..100_000 {
-            // Polls come every microsecond, slices take somewhat longer than their quantum.
-            now += Duration::from_micros(1);
-            if let Some((_, is_early)) = scheduler.slice(fill(2 << 20, 4 << 20, 1 << 20), now) {
-                assert!(!is_early, "there is memory enough");
-                let start = now;
-                now += Duration::from_micros(310);
-                scheduler.stopped(start, now);
-                stops.push((start, now));
-            }
-        }
-        assert!(stops.len() > 70, "{} slices", stops.len());
-        assert!(scheduler.recent.len() <= 11);
-        for &(first, _) in &stops {
-            let end = first + 10 * MILLISECOND;
-            let within = stops.iter().filter(|&&(start, _)| first <= start && start < end);
-            let used: Duration = within.map(|&(start, stop)| stop.min(end) - start).sum();
-            assert!(used + used / COLD <= Duration::from_micros(3100), "{used:?} of 10 ms");
-        }
-    }
-
-    #[test]
-    fn gaps_shrink_where_memory_would_run_out() {
-        let mut scheduler = Scheduler::new(CycleParams::DEFAULT);
-        let now = Instant::now() + MILLISECOND;
-        // Sixteen mebibytes a millisecond, and three of 64 left.
-        scheduler.start(fill(61 << 20, 4 << 20, 16 << 20), now);
-        scheduler.stopped(now, now + MILLISECOND);
-        let due = |scheduler: &mut Scheduler, size, micros| {
-            scheduler.slice(fill(size, 4 << 20, 16 << 20), now + MILLISECOND + Duration::from_micros(micros))
-        };
-        assert!(due(&mut scheduler, 61 << 20, 100).is_some_and(|(_, is_early)| is_early));
-        assert!(due(&mut scheduler, 2 << 20, 0).is_none());
-        // As much memory as anybody wants, and addresses for one mebibyte.
-        let few = Fill { maximum: 4 << 30, addresses: 1 << 20, ..fill(8 << 20, 4 << 20, 16 << 20) };
-        let at = now + MILLISECOND + Duration::from_micros(100);
-        assert!(scheduler.slice(few, at).is_some_and(|(_, is_early)| is_early));
-    }
-
-    #[test]
-    fn work_follows_allocation() {
-        let params = CycleParams { schedule: Schedule::Work, ..CycleParams::DEFAULT };
-        let mut scheduler = Scheduler::new(params);
-        let now = Instant::now();
-        scheduler.start(fill(8 << 20, 10 << 20, 0), now);
-        assert!(scheduler.slice(fill(8 << 20, 10 << 20, 0), now).is_none());
-        assert!(scheduler.slice(fill(9 << 20, 10 << 20, 1 << 20), now).is_some());
-        assert!(scheduler.slice(fill(9 << 20, 10 << 20, 1 << 20), now).is_none(), "paid");
-        // Where the maximum is far away, the limit counts.
-        let far = |size, allocated| Fill { maximum: 4 << 30, ..fill(size, 10 << 20, allocated) };
-        scheduler.start(far(8 << 20, 2 << 20), now);
-        assert!(scheduler.slice(far(9 << 20, 3 << 20), now).is_some());
-        (0..1000).for_each(|_| scheduler.stopped(now, now + MILLISECOND));
-        assert!(scheduler.recent.is_empty(), "nothing is kept");
-    }
-
-    #[test]
-    fn a_cycle_begins_before_the_limit_is_reached() {
-        let scheduler = Scheduler::new(CycleParams::DEFAULT);
-        let now = Instant::now() + MILLISECOND;
-        assert!(!scheduler.is_cycle_due(fill(1 << 20, 32 << 20, 0), now), "nothing has been allocated");
-        assert!(scheduler.is_cycle_due(fill(32 << 20, 32 << 20, 31 << 20), now), "the limit");
-        assert!(scheduler.is_cycle_due(fill(16 << 20, 32 << 20, 15 << 20), now), "so fast, it will be reached");
-        let later = now + Duration::from_secs(1000);
-        assert!(!scheduler.is_cycle_due(fill(16 << 20, 32 << 20, 15 << 20), later), "slowly");
-        let few = Fill { addresses: 1 << 20, ..fill(4 << 20, 1 << 30, 3 << 20) };
-        assert!(scheduler.is_cycle_due(few, now), "no addresses are left for what comes");
-        assert!(!scheduler.is_cycle_due(few, later), "slowly");
-    }
-}
+mod tests;

@@ -1,5 +1,8 @@
 //! What the operating system tells of processors and of how busy they are.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Processors that this process may use: those of its affinity mask, or fewer where a control group's quota is lower.
@@ -26,7 +29,11 @@ pub(crate) fn process_time() -> Option<Duration> {
 /// Threads of the whole machine that run or could run at this moment, the caller among them; `None` where the system
 /// does not tell (only Linux does).
 pub(crate) fn runnable_threads() -> Option<u32> {
-    parse_runnable(&std::fs::read_to_string("/proc/loadavg").ok()?)
+    // Open for good: to find the file takes much longer than to read it, and a mutator may be waiting.
+    static LOAD: LazyLock<Option<File>> = LazyLock::new(|| File::open("/proc/loadavg").ok());
+    let mut text = [0; 128];
+    let length = LOAD.as_ref()?.read_at(&mut text, 0).ok()?;
+    parse_runnable(std::str::from_utf8(&text[..length]).ok()?)
 }
 
 /// The fourth field of `/proc/loadavg`, up to the slash.

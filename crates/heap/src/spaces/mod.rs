@@ -7,6 +7,7 @@ pub(crate) mod large;
 pub(crate) mod leaves;
 pub(crate) mod mapped;
 pub(crate) mod nursery;
+pub(crate) mod run_queues;
 pub(crate) mod small;
 
 use std::ops::AddAssign;

@@ -23,7 +23,7 @@ use crate::size_classes::MAX_SIZE_CLASSES;
 use crate::size_classes::SizeClasses;
 
 /// The longest run handed out at a time, in bytes: little enough that zeroing leaves it in the first-level cache.
-const MAX_RUN_BYTES: u32 = 8 << 10;
+pub(crate) const MAX_RUN_BYTES: u32 = 8 << 10;
 
 /// Dead cells whose handles are released that count as much as one block.
 const CELLS_PER_UNIT: u32 = 8;
@@ -81,7 +81,8 @@ impl SmallSpace {
                     None => self.candidates.take_fullest(class)?,
                 },
             };
-            let run = self.sweep_run(block, class, pool, model, contents);
+            let longest = self.classes.cell(class).max(MAX_RUN_BYTES);
+            let run = self.sweep_run(block, class, longest, pool, model, contents);
             self.current[class] = run.map(|_| block);
             if run.is_some() {
                 return run;
@@ -89,11 +90,32 @@ impl SmallSpace {
         }
     }
 
-    /// Sweeps on in `block` until a run is found; `None` at its end.
+    /// The next run in the block that the last one came from, zeroed, of `longest` bytes at most; `None` where that is
+    /// too little for a cell, and at the block's end. One run at a time is enough where each allocation comes to the
+    /// heap.
+    pub(crate) fn next_run_of_block<M: ReferenceModel>(
+        &mut self,
+        class: usize,
+        longest: u32,
+        pool: &mut BlockPool,
+        model: &mut M,
+    ) -> Option<BumpRun> {
+        if self.one_by_one || longest < self.classes.cell(class) {
+            return None;
+        }
+        let run = self.sweep_run(self.current[class]?, class, longest, pool, model, Contents::Zeroed);
+        if run.is_none() {
+            self.current[class] = None;
+        }
+        run
+    }
+
+    /// Sweeps on in `block` until a run is found, of `longest` bytes at most; `None` at its end.
     fn sweep_run<M: ReferenceModel>(
         &self,
         block: u32,
         class: usize,
+        longest: u32,
         pool: &mut BlockPool,
         model: &mut M,
         contents: Contents,
@@ -101,7 +123,7 @@ impl SmallSpace {
         let cell = self.classes.cell(class);
         let start = block_start(block);
         let end = start + BLOCK_BYTES / cell * cell;
-        let longest = if self.one_by_one { cell } else { cell.max(MAX_RUN_BYTES) };
+        let longest = if self.one_by_one { cell } else { longest };
         let mut cursor = start + pool.info(block).swept;
         while cursor < end && pool.marks.get(cursor) {
             cursor += cell;

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 const KEPT: Duration = Duration::from_millis(10);
 /// After a helper was found without a processor, none counts as idle for so long.
 const BUSY_KEPT: Duration = Duration::from_secs(1);
-/// The processors that the process may use are asked for this often: that reads control group files.
-const USABLE_KEPT: Duration = Duration::from_secs(1);
+/// The processors are asked for this often: that opens files.
+const PROCESSORS_KEPT: Duration = Duration::from_secs(1);
 
 /// What the answer depends on.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,10 @@ pub(crate) struct IdleContexts {
     /// When the last time ends in which none counts as idle.
     busy_until: Option<Instant>,
     usable: u32,
-    usable_asked: Instant,
+    /// Processors online, of the whole machine.
+    online: Option<u32>,
+    /// When these two were asked for.
+    asked: Instant,
     looked: Instant,
     process_time: Duration,
     /// What the helper has worked since the last look.
@@ -62,7 +65,8 @@ impl IdleContexts {
             answer: usable > 1,
             busy_until: None,
             usable,
-            usable_asked: now,
+            online: processors::online(),
+            asked: now,
             looked: now,
             process_time: processors::process_time().unwrap_or_default(),
             helper: Duration::ZERO,
@@ -89,9 +93,9 @@ impl IdleContexts {
         if elapsed < KEPT {
             return self.answer;
         }
-        if now - self.usable_asked >= USABLE_KEPT {
-            self.usable = processors::usable();
-            self.usable_asked = now;
+        if now - self.asked >= PROCESSORS_KEPT {
+            (self.usable, self.online) = (processors::usable(), processors::online());
+            self.asked = now;
         }
         // Where the process's time is unknown, the mutator counts as the one active thread.
         let own = processors::process_time().map(|time| {
@@ -104,7 +108,7 @@ impl IdleContexts {
             used: own.map_or(1.0, |own| own.as_secs_f64() / elapsed.as_secs_f64()),
             machine: processors::runnable_threads()
                 .map(|count| count.saturating_sub(is_active as u32))
-                .zip(processors::online()),
+                .zip(self.online),
         };
         self.helper = Duration::ZERO;
         self.looked = now;

@@ -17,6 +17,7 @@ mod many;
 mod modules;
 mod moving;
 mod osr;
+mod pieces;
 mod replicas;
 mod slices;
 mod snapshots;

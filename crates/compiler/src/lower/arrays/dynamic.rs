@@ -16,6 +16,7 @@ use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::allocation::{Bumped, RunPlace};
 use crate::lower::env::{ModuleEnv, POINTER};
 use crate::mir::Value;
 use crate::passes::analysis::SafepointKey;
@@ -31,8 +32,8 @@ const LOOP_START: u32 = 16;
 enum Bump {
     /// That of the run at this offset.
     One(u32),
-    /// That of a size class, found in the table at this offset.
-    BySize(u32),
+    /// That of a size class, found in the table at this offset. Its queue, where it has one, lies so far behind the run.
+    BySize(u32, Option<u32>),
 }
 
 /// Where to allocate an array of any length.
@@ -55,10 +56,11 @@ impl ModuleEnv<'_> {
         kind: StorageKind,
         default: bool,
     ) -> Option<DynamicRun> {
-        let (bump, max_bytes) = match &self.plan.allocation {
-            &AllocationPlan::Bump { run_offset, max_bytes } => (Bump::One(run_offset), max_bytes),
-            AllocationPlan::SizeClasses { cell_bytes, sizes_offset, .. } => {
-                (Bump::BySize(*sizes_offset), MAX_TABLE_BYTES.min(*cell_bytes.last()?))
+        let (bump, max_bytes) = match self.plan.allocation {
+            AllocationPlan::Bump { run_offset, max_bytes } => (Bump::One(run_offset), max_bytes),
+            AllocationPlan::SizeClasses { ref cell_bytes, runs_offset, sizes_offset, queues_offset } => {
+                let queue = queues_offset.map(|queues| queues - runs_offset);
+                (Bump::BySize(sizes_offset, queue), MAX_TABLE_BYTES.min(*cell_bytes.last()?))
             }
         };
         // A counted build counts arrays where they are allocated: in the runtime.
@@ -121,24 +123,32 @@ impl Lowering<'_, '_> {
         let bytes = self.b.ins().iadd_imm_s(elements, rounding);
         let bytes = self.b.ins().band_imm_s(bytes, -i64::from(OBJECT_ALIGNMENT));
         let flags = self.flags(Region::Runs).with_aligned();
-        let (base, run, cell) = match bump {
-            Bump::One(run) => (mutator, run as i32, bytes),
-            Bump::BySize(table) => {
+        let (base, run, queue, cell) = match bump {
+            Bump::One(run) => (mutator, run as i32, None, bytes),
+            Bump::BySize(table, queue) => {
                 // An entry of 4 bytes for each 8 of the size.
                 let entry = self.b.ins().ushr_imm_u(bytes, 1);
                 let entry = self.b.ins().iadd(mutator, entry);
                 let run = self.b.ins().uload16(types::I64, flags, entry, table as i32);
                 let cell = self.b.ins().uload16(types::I64, flags, entry, table as i32 + 2);
-                (self.b.ins().iadd(mutator, run), 0, cell)
+                (self.b.ins().iadd(mutator, run), 0, queue, cell)
             }
         };
         let cursor = self.b.ins().uload32(flags, base, run);
         let limit = self.b.ins().uload32(flags, base, run + 4);
         let next = self.b.ins().iadd(cursor, cell);
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
-        self.b.ins().brif(fits, fast, &[], slow, &[]);
-
-        self.b.switch_to_block(fast);
+        let Bumped { cursor, next } = match queue {
+            None => {
+                self.b.ins().brif(fits, fast, &[], slow, &[]);
+                self.b.switch_to_block(fast);
+                Bumped { cursor, next }
+            }
+            Some(queue) => {
+                let place = RunPlace { base, run, queue: queue as i32 };
+                self.bump_or_take_run(fits, Bumped { cursor, next }, place, cell, fast, slow)
+            }
+        };
         let handle = self.prepare_handle(slow, true);
         self.b.ins().istore32(flags, next, base, run);
         let new = self.name_cell(cursor, handle);

@@ -156,7 +156,7 @@ impl Generational {
         let (fill, now) = (self.fill(), Instant::now());
         let Some(Incremental { cycle, scheduler, .. }) = &mut self.incremental else { return };
         let due = match cycle.is_marked() {
-            true => self.core.is_flooded().then(|| (scheduler.quantum(now), false)),
+            true => cycle.due_to_flood(&self.core, scheduler, now),
             false => cycle.due(&mut self.core, scheduler, fill, now),
         };
         if let Some((mut budget, is_early)) = due {

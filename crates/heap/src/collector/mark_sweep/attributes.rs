@@ -26,6 +26,7 @@ impl Attributes for MarkSweepAttributes {
             cell_bytes: size_classes::cell_bytes().to_vec(),
             runs_offset: MutatorContext::RUNS_OFFSET,
             sizes_offset: MutatorContext::SIZES_OFFSET,
+            queues_offset: None,
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod attributes;
 mod verify;
 
 use crate::barrier::NoBarrier;
-use crate::blocks::Release;
+use crate::blocks::{BlockPool, Release};
 use crate::budget::finish;
 use crate::collector::Collect;
 use crate::config::HeapConfig;
@@ -24,6 +24,7 @@ use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
+use crate::spaces::small::MAX_RUN_BYTES;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
@@ -78,16 +79,48 @@ impl<M: ReferenceModel> MarkSweep<M> {
             self.core.pacer.charge(charge);
             return Some(object);
         };
-        let cell = core.small.classes.cell(class);
-        let run = core.context.run(class);
-        if run.cursor == run.limit {
-            *run = core.small.next_run(class, &mut core.pool, &mut core.model, Contents::Zeroed)?;
-            core.pacer.charge((run.limit - run.cursor) as u64);
-            core.pool.mark_born_cells(run.cursor, run.limit, cell);
+        if core.context.run(class).cursor == core.context.run(class).limit {
+            *core.context.run(class) = core.take_run(class)?;
         }
+        let run = core.context.run(class);
         let object = run.cursor;
-        run.cursor += cell;
+        run.cursor += core.small.classes.cell(class);
         Some(object)
+    }
+}
+
+impl<M: ReferenceModel> Core<M> {
+    /// The next run of a class for the mutator: of its queue, or else one that is swept for, with those that the queue
+    /// is filled with. `None` where there is no memory.
+    fn take_run(&mut self, class: usize) -> Option<BumpRun> {
+        let Core { small, queues, context, pool, model, pacer, .. } = self;
+        if let Some(run) = queues.take(context, class) {
+            return Some(run);
+        }
+        let cell = small.classes.cell(class);
+        let mut hand_out = |pool: &mut BlockPool, run: BumpRun| {
+            pacer.charge((run.limit - run.cursor).into());
+            pool.mark_born_cells(run.cursor, run.limit, cell);
+        };
+        let run = small.next_run(class, pool, model, Contents::Zeroed)?;
+        hand_out(pool, run);
+        if queues.are_in_use() {
+            let mut left = MAX_RUN_BYTES.saturating_sub(run.limit - run.cursor);
+            queues.fill(context, class, || {
+                let run = small.next_run_of_block(class, left, pool, model)?;
+                left -= run.limit - run.cursor;
+                hand_out(pool, run);
+                Some(run)
+            });
+        }
+        Some(run)
+    }
+
+    /// Takes what the mutator has been given of a class and not used: each run is shown, and then nobody's.
+    pub(crate) fn retire_runs(&mut self, class: usize, mut show: impl FnMut(&mut BlockPool, BumpRun)) {
+        show(&mut self.pool, std::mem::take(self.context.run(class)));
+        self.queues.waiting(&self.context, class).for_each(|run| show(&mut self.pool, run));
+        self.queues.clear(&mut self.context, class);
     }
 }
 

@@ -56,13 +56,18 @@ impl<M: ReferenceModel> MarkSweep<M> {
     /// The mutator's runs hold zeros in swept cells of their class.
     fn check_runs(&self) -> Check {
         for class in 0..self.core.small.classes.count() {
-            let run = self.core.context.run_now(class);
-            if run.cursor == run.limit {
-                continue;
-            }
-            self.core.check_run(class, run)?;
-            if let Some(dirty) = (run.cursor..run.limit).step_by(4).find(|&word| self.core.word(word) != 0) {
-                return Err(format!("the run {:#x}..{:#x} is not zero at {dirty:#x}", run.cursor, run.limit));
+            let core = &self.core;
+            let run = Some(core.context.run_now(class)).filter(|run| run.cursor != run.limit);
+            let mut before = 0;
+            for run in run.into_iter().chain(core.queues.waiting(&core.context, class)) {
+                core.check_run(class, run)?;
+                if let Some(dirty) = (run.cursor..run.limit).step_by(4).find(|&word| core.word(word) != 0) {
+                    return Err(format!("the run {:#x}..{:#x} is not zero at {dirty:#x}", run.cursor, run.limit));
+                }
+                if run.cursor < before {
+                    return Err(format!("the run {:#x}..{:#x} does not lie behind {before:#x}", run.cursor, run.limit));
+                }
+                before = run.limit;
             }
         }
         Ok(())

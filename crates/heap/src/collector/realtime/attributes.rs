@@ -1,8 +1,8 @@
-//! What `realtime` says of itself: it allocates as mark-sweep does.
+//! What `realtime` says of itself: it allocates as mark-sweep does, but for the queues of runs.
 
 use crate::collector::attributes::{Attributes, Taken};
 use crate::collector::mark_sweep::attributes::MarkSweepAttributes;
-use crate::plan::{AllocationPlan, BarrierPlan, SnapshotPlan};
+use crate::plan::{AllocationPlan, BarrierPlan, MutatorContext, SnapshotPlan};
 use crate::references::References;
 use crate::zeroing::Zeroing;
 
@@ -19,7 +19,13 @@ impl Attributes for RealtimeAttributes {
     }
 
     fn allocation(&self) -> AllocationPlan {
-        MarkSweepAttributes.allocation()
+        let AllocationPlan::SizeClasses { cell_bytes, runs_offset, sizes_offset, .. } =
+            MarkSweepAttributes.allocation()
+        else {
+            unreachable!("mark-sweep has size classes")
+        };
+        let queues_offset = Some(MutatorContext::QUEUES_OFFSET);
+        AllocationPlan::SizeClasses { cell_bytes, runs_offset, sizes_offset, queues_offset }
     }
 
     fn store_barrier(&self) -> BarrierPlan {

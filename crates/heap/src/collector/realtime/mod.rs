@@ -24,6 +24,7 @@ use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
+use crate::spaces::run_queues::RunQueues;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
@@ -66,6 +67,7 @@ impl<M: ReferenceModel> Realtime<M> {
         let mut mark_sweep = MarkSweep::new(config, types)?;
         let core = &mut mark_sweep.core;
         core.overwritten = Overwritten::new(&mut core.context);
+        core.queues = RunQueues::new(&mut core.context);
         core.pool.add_plane()?;
         core.helper = MarkingHelper::new(params.helpers, config.stress.is_some());
         Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params), next_look: 0 })
@@ -91,7 +93,9 @@ impl<M: ReferenceModel> Realtime<M> {
         self.cycle.start(core, cause, true, roots);
         for class in 0..core.small.classes.count() {
             let (run, cell) = (*core.context.run(class), core.small.classes.cell(class));
-            core.pool.mark_born_cells(run.cursor, run.limit, cell);
+            for run in std::iter::once(run).chain(core.queues.waiting(&core.context, class)) {
+                core.pool.mark_born_cells(run.cursor, run.limit, cell);
+            }
         }
     }
 
@@ -99,8 +103,7 @@ impl<M: ReferenceModel> Realtime<M> {
     fn terminate(&mut self) {
         let core = &mut self.mark_sweep.core;
         for class in 0..core.small.classes.count() {
-            let run = std::mem::take(core.context.run(class));
-            core.pool.unmark_unborn(run.cursor, run.limit);
+            core.retire_runs(class, |pool, run| pool.unmark_unborn(run.cursor, run.limit));
         }
         self.cycle.terminate(core);
     }
@@ -158,7 +161,7 @@ impl<M: ReferenceModel> Realtime<M> {
     fn keep_schedule(&mut self, roots: &mut dyn Roots) {
         let (fill, now) = (self.fill(), Instant::now());
         if !self.cycle.is_running() {
-            if self.scheduler.is_cycle_due(fill, now) {
+            if self.scheduler.is_cycle_due(fill, now) && self.scheduler.may_stop(now) {
                 self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Limit, roots));
             }
             return;
