@@ -30,13 +30,21 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
 /// references, and a reference `$r`.
-const USES: [(&str, &str); 56] = [
+const USES: [(&str, &str); 58] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),
     (
         "struct.new of two",
         "(call $keep (struct.new $t (local.get $r) (i32.const 1) (i64.const 2))) (call $keep (local.get $r))",
+    ),
+    (
+        "struct.set in a loop, too",
+        "(struct.set $s $n (local.get $o) (i32.const 1)) (loop $l (struct.set $s $n (local.get $o) (local.get $i)) (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))",
+    ),
+    (
+        "struct.set behind a call on one way",
+        "(struct.set $s $n (local.get $o) (i32.const 1)) (if (local.get $i) (then (call $collect) (drop (array.len (local.get $n))))) (struct.set $s $n (local.get $o) (i32.const 2))",
     ),
     ("array.get", "(drop (array.get $a (local.get $n) (i32.const 1)))"),
     ("array.get at any index", "(drop (array.get $v (local.get $w) (local.get $i)))"),
