@@ -44,7 +44,7 @@ const USES: [(&str, &str); 58] = [
     ),
     (
         "struct.set behind a call on one way",
-        "(struct.set $s $n (local.get $o) (i32.const 1)) (if (local.get $i) (then (call $collect) (drop (array.len (local.get $n))))) (struct.set $s $n (local.get $o) (i32.const 2))",
+        "(struct.set $s $n (local.get $o) (i32.const 1)) (if (local.get $i) (then (call $collect) (array.set $a (local.get $n) (i32.const 0) (i32.const 1)))) (struct.set $s $n (local.get $o) (i32.const 2))",
     ),
     ("array.get", "(drop (array.get $a (local.get $n) (i32.const 1)))"),
     ("array.get at any index", "(drop (array.get $v (local.get $w) (local.get $i)))"),
