@@ -38,6 +38,14 @@ const USES: [(&str, &str); 58] = [
         "struct.new of two",
         "(call $keep (struct.new $t (local.get $r) (i32.const 1) (i64.const 2))) (call $keep (local.get $r))",
     ),
+    (
+        "struct.set in a loop, too",
+        "(struct.set $s $n (local.get $o) (i32.const 1)) (loop $l (struct.set $s $n (local.get $o) (local.get $i)) (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))",
+    ),
+    (
+        "struct.set behind a call on one way",
+        "(struct.set $s $n (local.get $o) (i32.const 1)) (if (local.get $i) (then (call $collect) (array.set $a (local.get $n) (i32.const 0) (i32.const 1)))) (struct.set $s $n (local.get $o) (i32.const 2))",
+    ),
     ("array.get", "(drop (array.get $a (local.get $n) (i32.const 1)))"),
     ("array.get at any index", "(drop (array.get $v (local.get $w) (local.get $i)))"),
     ("array.set", "(array.set $v (local.get $w) (local.get $i) (local.get $r))"),

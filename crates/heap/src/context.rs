@@ -51,6 +51,7 @@ impl Context {
                 overwritten,
                 sizes,
                 array_handle_run,
+                queues,
             } = from.read();
             (&raw mut (*to).barrier_state).write(barrier_state);
             (&raw mut (*to).store_buffer).write(store_buffer);
@@ -60,6 +61,7 @@ impl Context {
             (&raw mut (*to).overwritten).write(overwritten);
             (&raw mut (*to).sizes).write(sizes);
             (&raw mut (*to).array_handle_run).write(array_handle_run);
+            (&raw mut (*to).queues).write(queues);
         }
     }
 

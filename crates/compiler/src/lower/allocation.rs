@@ -9,6 +9,7 @@ use super::Lowering;
 use super::access::Region;
 use super::arrays::ArrayShape;
 use super::env::{ModuleEnv, POINTER};
+use super::located::Located;
 use crate::abi::Builtin;
 use crate::mir::{self, Collects};
 use crate::passes::analysis::SafepointKey;
@@ -189,6 +190,7 @@ impl Lowering<'_, '_> {
 
         self.b.switch_to_block(join);
         let reference = self.narrow(reference);
+        self.note_located(reference, Located::Address(address));
         NewObject { reference, address }
     }
 

@@ -132,10 +132,11 @@ impl Lowering<'_, '_> {
             panic!("a type test of something that is no reference")
         };
         // What is loaded after a branch does not dominate what follows the check.
-        let bases = self.bases;
+        let (bases, located) = (self.bases, self.located.take_note());
         let reference = self.value(value);
         self.check_reference(reference, source, target, outcome);
         self.bases = bases;
+        self.located.restore(located);
     }
 
     fn check_reference(&mut self, reference: ir::Value, source: RefType, target: RefType, outcome: &mut Outcome) {

@@ -15,6 +15,7 @@ mod control;
 pub(crate) mod env;
 mod exceptions;
 mod globals;
+mod located;
 mod memory;
 mod notes;
 mod numeric;
@@ -33,7 +34,7 @@ use rustc_hash::FxHashMap;
 
 use self::env::{ModuleEnv, code_signature};
 use self::state::Lowering;
-use crate::mir::{self, Cfg, Collects, Op};
+use crate::mir::{self, Cfg, Collects, Op, Terminator};
 use crate::passes::analysis::{
     SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_globals, merge_checks, plan_roots,
     plan_strips,
@@ -98,6 +99,7 @@ pub(crate) fn lower(
         regions: FxHashMap::default(),
         bases: [None; 3],
         fresh: Vec::new(),
+        located: Default::default(),
         cold: false,
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
@@ -110,6 +112,7 @@ pub(crate) fn lower(
     lowering.create_strips();
     lowering.prologue(order, checks_stack);
     for &block in order {
+        lowering.located.enter(&cfg, block);
         lowering.block(block);
     }
     lowering.b.seal_all_blocks();
@@ -192,6 +195,8 @@ impl Lowering<'_, '_> {
         if let Some(terminator) = &data.terminator {
             self.start_strips(block, terminator);
         }
+        let is_safepoint = matches!(data.terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }));
+        self.located.leave(block, is_safepoint);
         self.terminator(block, data);
         if data.cold {
             // What it has been split into lies out of line as well.

@@ -8,6 +8,7 @@ use legato_heap::plan::{CollectorWord, ForwardingWord, HandleRun, HeaderWord, Mi
 
 use super::Lowering;
 use super::access::{Region, trap};
+use super::located::Located;
 use crate::artifact::TrapCode;
 
 /// An object's address, and the trap that an access to its first bytes raises where the reference was null.
@@ -43,11 +44,36 @@ impl Lowering<'_, '_> {
     pub(super) fn object(&mut self, reference: ir::Value, null: Option<TrapCode>, reach: u32) -> Object {
         match self.env.plan.references.object {
             ObjectAt::Itself => self.at_reference(reference, null, reach),
-            ObjectAt::Through { offset } => {
-                let offset = self.load_through(reference, null, offset);
-                self.note_address(offset);
-                Object { address: self.cage_address(offset), null_trap: None }
+            ObjectAt::Through { .. } => {
+                let address = match self.locate(reference, null) {
+                    Located::Offset(offset) => self.cage_address(offset),
+                    Located::Address(address) => address,
+                };
+                Object { address, null_trap: None }
             }
+        }
+    }
+
+    /// Where the object of a reference lies that leads there through a word: by what has been loaded since the last
+    /// safepoint. `null` as for [`object`](Self::object).
+    fn locate(&mut self, reference: ir::Value, null: Option<TrapCode>) -> Located {
+        let ObjectAt::Through { offset } = self.env.plan.references.object else {
+            unreachable!("the reference is the object's offset")
+        };
+        if let Some(located) = self.located.of(self.widest(reference)) {
+            return located;
+        }
+        let offset = self.load_through(reference, null, offset);
+        self.note_address(offset);
+        let located = Located::Offset(offset);
+        self.note_located(reference, located);
+        located
+    }
+
+    /// Notes where the object of a reference lies, where all that follows up to a safepoint is reached through here.
+    pub(super) fn note_located(&mut self, reference: ir::Value, located: Located) {
+        if !self.cold && matches!(self.env.plan.references.object, ObjectAt::Through { .. }) {
+            self.located.insert(self.widest(reference), located);
         }
     }
 
@@ -55,11 +81,16 @@ impl Lowering<'_, '_> {
     pub(super) fn object_offset(&mut self, reference: ir::Value) -> ir::Value {
         match self.env.plan.references.object {
             ObjectAt::Itself => reference,
-            ObjectAt::Through { offset } => {
-                let offset = self.load_through(reference, None, offset);
-                self.note_address(offset);
-                offset
-            }
+            ObjectAt::Through { .. } => match self.locate(reference, None) {
+                Located::Offset(offset) => offset,
+                Located::Address(address) => {
+                    let cage = self.cage();
+                    let wide = self.b.ins().isub(address, cage);
+                    let offset = self.narrow(wide);
+                    self.note_address(offset);
+                    offset
+                }
+            },
         }
     }
 

@@ -147,6 +147,7 @@ impl Lowering<'_, '_> {
     /// Attaches the stack map of a safepoint to its call.
     pub(super) fn map_roots(&mut self, call: ir::Inst, key: SafepointKey) {
         self.fresh.clear();
+        self.located.clear();
         let Some(slot) = self.root_slot else { return };
         for root in self.roots.at(key) {
             let entry = UserStackMapEntry { ty: types::I32, slot, offset: 4 * root.slot };

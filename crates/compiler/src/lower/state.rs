@@ -5,6 +5,7 @@ use cranelift_frontend::{FunctionBuilder, Variable};
 use rustc_hash::FxHashMap;
 
 use super::env::{ModuleEnv, POINTER, Symbol, clif_type};
+use super::located::LocatedObjects;
 use super::verify::Notes;
 use crate::mir::{self, Constant};
 use crate::module::{TypeIndex, ValueType};
@@ -59,6 +60,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) bases: [Option<ir::Value>; 3],
     /// Objects allocated in this block since the last safepoint.
     pub(super) fresh: Vec<mir::Value>,
+    /// Where objects lie by what references have led to since the last safepoint.
+    pub(super) located: LocatedObjects,
     /// Within a block that is not always reached, whose values reach nothing behind it.
     pub(super) cold: bool,
     /// Signatures and functions declared so far.

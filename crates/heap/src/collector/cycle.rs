@@ -31,13 +31,10 @@ use super::sweeping::Sweeping;
 use crate::ages::{Age, Ages};
 use crate::blocks::Release;
 use crate::budget::{Budget, Done};
-use crate::cage::Cage;
 use crate::core::Core;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes};
-use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::roots::{FRAMES_AHEAD, RootCursor, RootVisitor, Roots};
-use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 /// Overwritten references marked that count as much as one object.
@@ -78,6 +75,8 @@ pub(crate) struct Cycle {
     state: State,
     cause: Cause,
     start: Instant,
+    /// Whether what has been handed out while it marked was born marked.
+    marks_births: bool,
     /// Handed out since the last cycle, when marking ended, in bytes.
     allocated: u64,
     /// The same when the cycle began.
@@ -102,6 +101,7 @@ impl Cycle {
             state: State::Waiting,
             cause: Cause::Limit,
             start: Instant::now(),
+            marks_births: false,
             allocated: 0,
             allocated_before: 0,
             before: 0,
@@ -147,6 +147,14 @@ impl Cycle {
         }
     }
 
+    /// What the mutator has been handed out while it ran, in bytes, where that was born marked and memory is not short.
+    fn handed_out<M: ReferenceModel>(&self, core: &Core<M>) -> u64 {
+        match self.marks_births && self.cause == Cause::Limit && !core.pacer.is_pressed() {
+            true => self.allocated - self.allocated_before + core.pacer.allocated,
+            false => 0,
+        }
+    }
+
     /// Objects found live.
     pub(crate) fn objects(&self) -> u64 {
         self.objects
@@ -162,7 +170,7 @@ impl Cycle {
     ) {
         assert!(!self.is_running(), "a cycle begins when the last one is over");
         let (before, allocated_before) = (core.pacer.size(), core.pacer.allocated);
-        *self = Cycle { cause, before, allocated_before, ..Cycle::new() };
+        *self = Cycle { cause, before, marks_births, allocated_before, ..Cycle::new() };
         let slice = core.start_slice(Phase::Snapshot);
         core.pool.start_marking(marks_births);
         core.overwritten.clear(&mut core.context);
@@ -396,7 +404,7 @@ impl Cycle {
                 let done = core.defragment(state, budget);
                 self.moved = (state.moved_objects, state.moved_bytes);
                 core.has_stale |= M::FORWARDS && state.moved_objects > 0;
-                (done, State::Release(Release::new(core.pacer.headroom())))
+                (done, State::Release(Release::new(core.memory_to_keep(self.handed_out(core)))))
             }
             State::Release(release) => (core.pool.release_to_system(release, budget), State::Values),
             State::Values => (core.externals.drop_dead(budget), State::Clear(0)),
@@ -454,24 +462,5 @@ impl<M: ReferenceModel> Core<M> {
         }
         budget.spend(1);
         if budget.is_exhausted() { Done::No } else { Done::Yes }
-    }
-
-    /// What heals roots.
-    fn healer(&self) -> Healer<'_, M> {
-        Healer { cage: &self.pool.cage, model: PhantomData }
-    }
-}
-
-/// Has root slots lead to objects, not to old copies.
-struct Healer<'a, M> {
-    cage: &'a Cage,
-    model: PhantomData<M>,
-}
-
-impl<M: ReferenceModel> RootVisitor for Healer<'_, M> {
-    fn visit(&mut self, slot: &mut Reference) -> bool {
-        // SAFETY: roots lead to objects, or to old copies, none of which is freed before healing is done.
-        *slot = unsafe { M::current(self.cage, *slot) };
-        false
     }
 }

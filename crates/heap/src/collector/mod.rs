@@ -12,6 +12,7 @@ pub(crate) mod delay;
 #[cfg(test)]
 mod exhaustion;
 pub mod generational;
+mod healing;
 pub(crate) mod helper;
 mod ledger;
 pub(crate) mod mark_sweep;

@@ -95,6 +95,14 @@ impl<M: ReferenceModel> Core<M> {
         Done::Yes
     }
 
+    /// How much free memory is to be kept for the next cycle, in bytes: what is left up to the limit, and as much as
+    /// the mutator has been `handed_out` beside this cycle, since it goes beyond the limit then; and the blocks of
+    /// handles.
+    pub(crate) fn memory_to_keep(&mut self, handed_out: u64) -> u64 {
+        let handles = self.model.take_given_back_bytes();
+        self.pacer.headroom() + if handed_out > 0 { handed_out + handles } else { 0 }
+    }
+
     fn sweep_part(&mut self, part: Part, sweeping: &mut Sweeping, budget: &mut Budget) -> Done {
         let (pool, model) = (&mut self.pool, &mut self.model);
         // SAFETY: each is a reference to an object up to this collection, and none has been freed since.

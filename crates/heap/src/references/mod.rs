@@ -200,6 +200,11 @@ pub(crate) trait ReferenceModel: Default + Send {
         0
     }
 
+    /// Bytes of blocks that the model has given back to the pool since the last call.
+    fn take_given_back_bytes(&mut self) -> u64 {
+        0
+    }
+
     /// Bytes of blocks that the model occupies.
     fn occupied_bytes(&self) -> u64 {
         0
@@ -372,6 +377,11 @@ impl<L: HandleLayout> ReferenceModel for Handles<L> {
 
     fn take_released(&mut self) -> u64 {
         std::mem::take(&mut self.released)
+    }
+
+    fn take_given_back_bytes(&mut self) -> u64 {
+        let blocks = self.spaces.iter_mut().map(|space| std::mem::take(&mut space.given_back));
+        blocks.map(|blocks| u64::from(blocks) * u64::from(BLOCK_BYTES)).sum()
     }
 
     fn occupied_bytes(&self) -> u64 {

@@ -66,6 +66,8 @@ pub(crate) struct HandleSpace {
     /// The block that runs are taken from, and the byte to go on at.
     current: Option<(u32, u32)>,
     pub(crate) blocks: u32,
+    /// Blocks given back to the pool since somebody asked.
+    pub(crate) given_back: u32,
     policies: HandleParams,
     /// Blocks that a sweep under way has looked at, by how many of their handles are free, where it sorts them.
     sorted: [Vec<u32>; STEPS as usize],
@@ -89,6 +91,12 @@ impl HandleSpace {
         let (block, position) = self.current?;
         let bytes = layout.bytes(self.of_arrays);
         let end = block_start(block) + BLOCK_BYTES;
+        if pool.info(block).extent == layout.in_block(self.of_arrays) {
+            // All are free, and the scan has not begun: it would find that out one by one.
+            self.current = Some((block, BLOCK_BYTES));
+            pool.info_mut(block).extent = 0;
+            return Some(BumpRun { cursor: block_start(block), limit: end });
+        }
         // SAFETY: the block is a taken block of handles, all of which are initialised words.
         let is_free = |handle: u32| unsafe { pool.cage.read(handle + layout.object) } == FREE;
         let mut cursor = block_start(block) + position;
@@ -162,21 +170,31 @@ impl HandleSpace {
         }
     }
 
-    /// Frees the handles of a block whose objects are dead; returns how many.
+    /// Frees the handles of a block whose objects are dead; returns how many. No memory of an object is touched.
+    #[inline(always)]
     pub(crate) fn release_dead(&mut self, pool: &mut BlockPool, layout: &Layout, block: u32) -> u64 {
-        let mut freed = 0;
-        let handles = block_start(block)..block_start(block) + BLOCK_BYTES;
-        for handle in handles.step_by(layout.bytes(self.of_arrays) as usize) {
-            // SAFETY: the block is a taken block of handles, all of which are initialised words.
-            let object = unsafe { pool.cage.read(handle + layout.object) };
-            if object != FREE && !pool.is_live(object) {
-                // SAFETY: the handle lies in that block, and no live object has it.
-                unsafe { pool.cage.write(handle + layout.object, FREE) };
-                self.freed(pool, block, handle);
-                freed += 1;
-            }
+        let (bytes, free) = (layout.bytes(self.of_arrays), pool.info(block).extent);
+        // Handles of a block that has been taken since marking ended are those of newer objects.
+        if free == layout.in_block(self.of_arrays) || pool.is_fresh(block) {
+            return 0;
         }
-        freed
+        let mut freed = 0;
+        for handle in (block_start(block)..block_start(block) + BLOCK_BYTES).step_by(bytes as usize) {
+            let named = handle + layout.object;
+            // SAFETY: the block is a taken block of handles, all of which are initialised words.
+            let object = unsafe { pool.cage.read(named) };
+            if pool.marks.get(object) || object == FREE || pool.is_fresh(block_of(object)) {
+                continue;
+            }
+            // SAFETY: the handle lies in that block, and no live object has it.
+            unsafe { pool.cage.write(named, FREE) };
+            freed += 1;
+        }
+        pool.info_mut(block).extent += freed;
+        if freed > 0 && !pool.info(block).queued && !self.is_current(block) {
+            self.enqueue(pool, block);
+        }
+        freed.into()
     }
 
     /// Gives back the queued blocks whose handles are all free, or keeps them, as the first part of `left` are looked
@@ -211,6 +229,7 @@ impl HandleSpace {
             } else {
                 pool.give_back(block, 1);
                 self.blocks -= 1;
+                self.given_back += 1;
             }
         }
         for blocks in self.sorted.iter_mut().rev() {

@@ -1,10 +1,12 @@
 //! The runs of free cells that compiled code takes by itself, a queue for each size class.
 //!
-//! Where what lives lies scattered, most runs are a cell or two, and to ask the heap for each costs more than the object
-//! itself: hundreds of instructions, over which the processor cannot overlap the program's cache misses. So the heap
-//! notes several runs of a block at once: they are zero, and born marked where a cycle marks. Each counts as handed out.
+//! Where what lives lies scattered, most runs are a cell or two, and to ask the heap for each costs more than the
+//! object itself: hundreds of instructions, over which the processor cannot overlap the program's cache misses. So the
+//! heap notes several runs of a block at once: they are zero, and born marked where a cycle marks. Each counts as
+//! handed out.
 //!
-//! A queue is a row of [`BumpRun`]s, behind the last of which lies an empty one. The context says where its next one is.
+//! A queue is a row of [`BumpRun`]s, behind the last of which lies an empty one. The context says where its next one
+//! is.
 
 use crate::context::Context;
 use crate::plan::BumpRun;

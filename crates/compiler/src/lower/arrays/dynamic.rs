@@ -32,7 +32,8 @@ const LOOP_START: u32 = 16;
 enum Bump {
     /// That of the run at this offset.
     One(u32),
-    /// That of a size class, found in the table at this offset. Its queue, where it has one, lies so far behind the run.
+    /// That of a size class, found in the table at this offset. Its queue, where it has one, lies so far behind the
+    /// run.
     BySize(u32, Option<u32>),
 }
 

@@ -78,7 +78,7 @@ impl Lowering<'_, '_> {
         let is_inside = self.b.ins().icmp(inside_where, element.index, end);
         self.b.ins().brif(is_inside, inside, &[], outside, &[]);
         self.b.switch_to_block(outside);
-        self.check_element(element);
+        self.apart(|l| l.check_element(element));
         self.b.switch_to_block(inside);
         outside
     }

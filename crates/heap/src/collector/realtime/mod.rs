@@ -8,6 +8,8 @@
 //! what dies while a cycle marks is found by the next one; fragmentation within size classes.
 
 pub(crate) mod attributes;
+#[cfg(test)]
+mod tests;
 
 use crate::barrier::{Overwritten, Record};
 use crate::budget::{Budget, Done, finish};
