@@ -30,7 +30,7 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
 /// references, and a reference `$r`.
-const USES: [(&str, &str); 58] = [
+const USES: [(&str, &str); 60] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),

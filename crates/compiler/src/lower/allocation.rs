@@ -3,13 +3,14 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{HEADER_BYTES, StorageKind, StructLayout};
-use legato_heap::plan::{BumpRun, InlineRun};
+use legato_heap::plan::InlineRun;
 
 use super::Lowering;
 use super::access::Region;
 use super::arrays::ArrayShape;
 use super::env::{ModuleEnv, POINTER};
 use super::located::Located;
+use super::runs::{Bumped, RunPlace};
 use crate::abi::Builtin;
 use crate::mir::{self, Collects};
 use crate::passes::analysis::SafepointKey;
@@ -22,21 +23,6 @@ const INLINE_ZEROING_BYTES: u32 = 128;
 pub(super) struct NewObject {
     pub(super) reference: ir::Value,
     pub(super) address: ir::Value,
-}
-
-/// The cell that is taken, as cage offsets of 64 bits: where it begins, and where the next one does.
-#[derive(Clone, Copy)]
-pub(super) struct Bumped {
-    pub(super) cursor: ir::Value,
-    pub(super) next: ir::Value,
-}
-
-/// A run and its queue: offsets from an address.
-#[derive(Clone, Copy)]
-pub(super) struct RunPlace {
-    pub(super) base: ir::Value,
-    pub(super) run: i32,
-    pub(super) queue: i32,
 }
 
 /// What to allocate inline.
@@ -192,43 +178,6 @@ impl Lowering<'_, '_> {
         let reference = self.narrow(reference);
         self.note_located(reference, Located::Address(address));
         NewObject { reference, address }
-    }
-
-    /// Goes to `fast`, and on there, with a cell: that of `bump` if it `fits`, or else the first one of the next run in
-    /// the queue, which becomes the run; to `slow` where the queue is empty.
-    pub(super) fn bump_or_take_run(
-        &mut self,
-        fits: ir::Value,
-        bump: Bumped,
-        place: RunPlace,
-        cell: ir::Value,
-        fast: ir::Block,
-        slow: ir::Block,
-    ) -> Bumped {
-        let [queue, taken] = [(); 2].map(|()| self.b.create_block());
-        let [cursor, next] = [(); 2].map(|()| self.b.append_block_param(fast, POINTER));
-        self.b.ins().brif(fits, fast, &[bump.cursor.into(), bump.next.into()], queue, &[]);
-
-        self.b.set_cold_block(queue);
-        self.b.switch_to_block(queue);
-        let flags = self.flags(Region::Runs).with_aligned();
-        let at = self.b.ins().load(POINTER, flags, place.base, place.queue);
-        // Both words at once: the cursor is the low one.
-        let run = self.b.ins().load(types::I64, flags, at, 0);
-        self.b.ins().brif(run, taken, &[], slow, &[]);
-
-        self.b.set_cold_block(taken);
-        self.b.switch_to_block(taken);
-        let behind = self.b.ins().iadd_imm_s(at, size_of::<BumpRun>() as i64);
-        self.b.ins().store(flags, behind, place.base, place.queue);
-        self.b.ins().store(flags, run, place.base, place.run);
-        let low = self.b.ins().ireduce(types::I32, run);
-        let first = self.b.ins().uextend(POINTER, low);
-        let second = self.b.ins().iadd(first, cell);
-        self.b.ins().jump(fast, &[first.into(), second.into()]);
-
-        self.b.switch_to_block(fast);
-        Bumped { cursor, next }
     }
 
     /// Zeroes the words of a cell behind its header. Of no region: it touches them all.

@@ -22,6 +22,7 @@ mod numeric;
 mod osr;
 mod poll;
 mod references;
+mod runs;
 mod safepoints;
 mod state;
 mod structs;

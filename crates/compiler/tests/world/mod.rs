@@ -228,6 +228,7 @@ impl Instance {
             runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
             sizes: SizeRun::table(&crate::support::CELL_BYTES),
             array_handle_run: BumpRun::default(),
+            queues: [0; legato_heap::size_classes::MAX_SIZE_CLASSES],
         });
         // SAFETY: the context is as long as its layout says.
         unsafe {

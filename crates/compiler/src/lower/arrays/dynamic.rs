@@ -16,8 +16,8 @@ use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 use crate::lower::Lowering;
 use crate::lower::access::Region;
-use crate::lower::allocation::{Bumped, RunPlace};
 use crate::lower::env::{ModuleEnv, POINTER};
+use crate::lower::runs::{Bumped, RunPlace};
 use crate::mir::Value;
 use crate::passes::analysis::SafepointKey;
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use super::{NONE, References, SafepointKey, Safepoints, Temperature, is_safepoint};
+use super::references::{NONE, References};
+use super::safepoint::{SafepointKey, Safepoints, Temperature, is_safepoint};
 use crate::mir::{self, Block, Terminator, Value};
 
 /// A reference that lives across more safepoints than this that are not hot is stored at its definition: stores in many

@@ -13,39 +13,19 @@
 //! coloured greedily in an order in which definitions precede uses; in SSA form that suffices.
 
 mod crossings;
+mod references;
 mod reloads;
+mod safepoint;
 
 use rustc_hash::FxHashMap;
 
 use self::crossings::{Crossed, Crossings};
+use self::references::{NONE, References};
 use self::reloads::Reloads;
-use crate::mir::{self, Block, Cfg, Inst, Op, Terminator, Value};
+use self::safepoint::is_safepoint;
+pub(crate) use self::safepoint::{SafepointKey, Safepoints, Temperature};
+use crate::mir::{self, Block, Cfg, Value};
 use crate::passes::heap::HeapFacts;
-
-/// A place where the collector may look at the frame.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum SafepointKey {
-    /// The stack check before the entry block.
-    Entry,
-    /// An instruction.
-    Inst(Inst),
-    /// The terminator of a block.
-    Terminator(Block),
-}
-
-/// How often a safepoint is reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Temperature {
-    /// Whenever its instruction is executed.
-    Hot,
-    /// Only on a cold path of its instruction.
-    Cold,
-    /// Whenever its instruction is executed, which lies in a cold block.
-    OutOfLine,
-}
-
-/// The operations of a function at which garbage may be collected, with how often: what lowering knows of its heap.
-pub(crate) type Safepoints = FxHashMap<Inst, Temperature>;
 
 /// A reference that the collector must find at a safepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,8 +82,6 @@ impl RootPlan {
     }
 }
 
-const NONE: u32 = u32::MAX;
-
 /// Finds the roots. `entry_check` says whether there is a safepoint before the entry; `late`: for each instruction
 /// whether its result lives across none, as it is [read later](super::late_globals) or
 /// [made by its throw](super::fused_throws).
@@ -128,101 +106,6 @@ pub(crate) fn plan_roots(
     let crossings = Crossings::find(mir, order, &references, &live_in, entry_check, safepoints);
     let reloads = heap.references_change.then(|| Reloads::find(mir, cfg, &references, &crossings, safepoints));
     crossings.colour(mir, order, references, &live_in, reloads)
-}
-
-fn is_safepoint(terminator: Option<&Terminator>) -> bool {
-    matches!(terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
-}
-
-/// The traced references of a function, numbered. Checked and refined forms of a reference are the same one.
-struct References {
-    /// For each MIR value its number, or `NONE`.
-    numbers: Vec<u32>,
-    /// For each number its value, the block that defines it, and where in it: 0 for a parameter, else one more than the
-    /// position of the instruction.
-    values: Vec<(Value, Block, u32)>,
-}
-
-impl References {
-    fn number(heap: &HeapFacts, mir: &mir::Function, order: &[Block], late: &[bool]) -> References {
-        let mut references = References { numbers: vec![NONE; mir.values.len()], values: Vec::new() };
-        for &block in order {
-            let data = &mir.blocks[block.index()];
-            for &param in &data.params {
-                references.define(heap, mir, param, block, 0);
-            }
-            for (position, &inst) in data.insts.iter().enumerate() {
-                let data = &mir.insts[inst.index()];
-                match &data.op {
-                    Op::Const(_) => {}
-                    _ if late[inst.index()] => {}
-                    op if op.properties().copies => {
-                        references.numbers[data.results[0].index()] = references.of(mir, data.args[0]);
-                    }
-                    _ => {
-                        let position = position as u32 + 1;
-                        data.results.iter().for_each(|&result| references.define(heap, mir, result, block, position));
-                    }
-                }
-            }
-        }
-        references
-    }
-
-    fn define(&mut self, heap: &HeapFacts, mir: &mir::Function, value: Value, block: Block, position: u32) {
-        if heap.info.is_traced(mir.value_type(value)) {
-            self.numbers[value.index()] = self.values.len() as u32;
-            self.values.push((value, block, position));
-        }
-    }
-
-    /// The number of a value, or `NONE`.
-    fn of(&self, mir: &mir::Function, value: Value) -> u32 {
-        self.numbers[mir.resolve(value).index()]
-    }
-
-    /// For each block the references live at its start, its own parameters apart.
-    fn live_in(&self, mir: &mir::Function, cfg: &Cfg) -> Vec<Vec<u32>> {
-        // Pairs of reference and block that uses it without defining it.
-        let mut uses: Vec<(u32, Block)> = Vec::new();
-        let mut seen = vec![NONE; self.values.len()];
-        for (position, &block) in cfg.order.iter().enumerate() {
-            let data = &mir.blocks[block.index()];
-            let mut note = |value: Value| {
-                let number = self.of(mir, value);
-                if number != NONE && self.values[number as usize].1 != block && seen[number as usize] != position as u32
-                {
-                    seen[number as usize] = position as u32;
-                    uses.push((number, block));
-                }
-            };
-            for &inst in &data.insts {
-                let data = &mir.insts[inst.index()];
-                data.args.iter().copied().for_each(&mut note);
-                data.op.for_each_use(&mut note);
-            }
-            if let Some(terminator) = &data.terminator {
-                terminator.for_each_use(&mut note);
-            }
-        }
-        uses.sort_unstable();
-
-        let mut live_in = vec![Vec::new(); mir.blocks.len()];
-        let mut last = vec![NONE; mir.blocks.len()];
-        let mut work = Vec::new();
-        for (number, block) in uses {
-            work.push(block);
-            while let Some(block) = work.pop() {
-                if last[block.index()] == number || self.values[number as usize].1 == block {
-                    continue;
-                }
-                last[block.index()] = number;
-                live_in[block.index()].push(number);
-                work.extend(cfg.predecessors(block).iter().map(|&(source, _)| source));
-            }
-        }
-        live_in
-    }
 }
 
 impl Crossings {

@@ -3,7 +3,8 @@
 use rustc_hash::FxHashSet;
 
 use super::crossings::Crossings;
-use super::{NONE, References, SafepointKey, Safepoints, Temperature, is_safepoint};
+use super::references::{NONE, References};
+use super::safepoint::{SafepointKey, Safepoints, Temperature, is_safepoint};
 use crate::mir::{self, Block, Cfg, Value};
 
 /// The references that must be loaded behind each safepoint that is no cold path of its instruction, because they are
