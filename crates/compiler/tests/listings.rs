@@ -82,6 +82,30 @@ fn field_access() {
     check("field_access", &module, &build.returns(&[number]));
 }
 
+/// A check of the program's own that throws a new object: a cold block, with calls alone, and roots that it stores.
+#[test]
+fn check_that_throws() {
+    let mut module = module();
+    let tag_type = module.add_func_type(&[concrete(0)], &[]);
+    module.info.tags = vec![tag_type];
+    let ty = module.add_func_type(&[concrete(0)], &[]);
+    let complete = module.add_function(ty);
+    let mut build = start(&mut module, &[I32, concrete(0)], &[I32]);
+    let [fine, fails] = [0; 2].map(|_| build.function.add_block());
+    let (number, object) = (build.param(0), build.param(1));
+    build.end(Terminator::Branch { cond: number, then: Edge::to(fine), otherwise: Edge::to(fails) });
+    build.function.blocks[fails.index()].cold = true;
+    build.switch(fails);
+    let error = build.op(Op::StructNewDefault(TypeIndex(0)), &[], concrete(0));
+    build.inst(Op::StructSet(TypeIndex(0), 1, NullCheck::Elided), &[error, object], &[]);
+    build.inst(Op::Call(Callee::Direct(complete)), &[error], &[]);
+    let exception = ValueType::Ref(RefType { nullable: false, heap: HeapType::Exn });
+    let exception = build.op(Op::ExceptionNew(TagIndex(0)), &[error], exception);
+    build.end(Terminator::Throw { exception, handlers: Vec::new() });
+    build.switch(fine);
+    check("check_that_throws", &module, &build.returns(&[number]));
+}
+
 #[test]
 fn cast() {
     let mut module = module();
