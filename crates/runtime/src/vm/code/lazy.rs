@@ -162,7 +162,8 @@ impl Lazy {
     ) -> Result<Arc<Lazy>, Error> {
         let count = compiler.sources().len();
         let data_bytes = (size_of::<TableHead>() + count * size_of::<Words>()).next_multiple_of(page_bytes());
-        let memory = GrowingCode::reserve(data_bytes, code_bytes(compiler.module_bytes(), count, data_bytes))?;
+        let code_bytes = code_bytes(compiler.module_bytes(), count, data_bytes);
+        let memory = GrowingCode::reserve(data_bytes, code_bytes, observers.perf_map.is_some())?;
         let (table, start) = (memory.data() as usize, memory.code() as usize);
         let beginnings = arch::beginnings(start, table, table + size_of::<TableHead>(), count);
         memory.write(0, &beginnings)?;

@@ -178,31 +178,49 @@ impl Drop for Mapping {
     }
 }
 
-/// Address space whose first part is readable and writable, and whose rest is executable and grows as it is written:
-/// never by its own address, but through the file in memory that it shows.
+/// Address space whose first part is readable and writable, and whose rest is executable and grows as it is written,
+/// never by its own address.
 #[derive(Debug)]
 pub(crate) struct GrowingCode {
     mapping: Mapping,
     data_bytes: usize,
-    file: File,
+    way: WayIn,
+}
+
+/// How code is written.
+#[derive(Debug)]
+enum WayIn {
+    /// Into the file in memory that is executed.
+    File(File),
+    /// Through another view of the memory.
+    View(Mapping),
 }
 
 impl GrowingCode {
     /// Room for `data_bytes`, whole pages, of zeros and for `code_bytes` of code. Neither takes memory yet.
-    pub(crate) fn reserve(data_bytes: usize, code_bytes: usize) -> Result<GrowingCode, Error> {
+    /// `for_profiler`: the code is not shown as that of a file, of which `perf` would want to know the symbols; instead
+    /// the same memory is writable elsewhere.
+    pub(crate) fn reserve(data_bytes: usize, code_bytes: usize, for_profiler: bool) -> Result<GrowingCode, Error> {
         let code_bytes = code_bytes.next_multiple_of(page_bytes());
         let mapping = Mapping::reserve(data_bytes + code_bytes)?;
         mapping.make_writable(0..data_bytes)?;
-        let file = file_in_memory(c"legato-code")?;
+        let start = mapping.base().wrapping_add(data_bytes);
         let access = libc::PROT_READ | libc::PROT_EXEC;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let start = mapping.base().wrapping_add(data_bytes);
-        // SAFETY: the range lies in the mapping, which is ours, and holds nothing yet.
-        let mapped = unsafe { mmap(start.cast(), code_bytes, access, flags, file.as_raw_fd(), 0) };
-        if mapped == libc::MAP_FAILED {
-            return Err(Error::last_os("mapping code"));
-        }
-        Ok(GrowingCode { mapping, data_bytes, file })
+        let map = |flags: i32, file: i32| {
+            // SAFETY: the range lies in the mapping, which is ours, and holds nothing yet.
+            let mapped = unsafe { mmap(start.cast(), code_bytes, access, flags, file, 0) };
+            if mapped == libc::MAP_FAILED { Err(Error::last_os("mapping code")) } else { Ok(()) }
+        };
+        let way = if for_profiler {
+            map(flags | libc::MAP_ANONYMOUS, -1)?;
+            WayIn::View(view(start, code_bytes)?)
+        } else {
+            let file = file_in_memory(c"legato-code")?;
+            map(flags, file.as_raw_fd())?;
+            WayIn::File(file)
+        };
+        Ok(GrowingCode { mapping, data_bytes, way })
     }
 
     /// The first byte of data.
@@ -226,8 +244,30 @@ impl GrowingCode {
     /// If there is no room for it.
     pub(crate) fn write(&self, offset: usize, code: &[u8]) -> Result<(), Error> {
         assert!(offset + code.len() <= self.code_bytes(), "code within the mapping");
-        self.file.write_all_at(code, offset as u64).map_err(|source| Error::System { what: "writing code", source })
+        match &self.way {
+            WayIn::File(file) => {
+                file.write_all_at(code, offset as u64).map_err(|source| Error::System { what: "writing code", source })
+            }
+            WayIn::View(view) => {
+                // SAFETY: the view is writable and has room for so much; nobody executes what lies there yet.
+                unsafe { ptr::copy_nonoverlapping(code.as_ptr(), view.base().add(offset), code.len()) };
+                Ok(())
+            }
+        }
     }
+}
+
+/// Another mapping of memory that is shared, readable and writable.
+fn view(of: *mut u8, bytes: usize) -> Result<Mapping, Error> {
+    let view = Mapping::reserve(bytes)?;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the target is ours and holds nothing. Of a shared mapping, moving no bytes makes another one.
+    let mapped = unsafe { mremap(of.cast(), 0, bytes, flags, view.base()) };
+    if mapped != view.base().cast() {
+        return Err(Error::last_os("mapping code once more"));
+    }
+    view.make_writable(0..bytes)?;
+    Ok(view)
 }
 
 /// Contents that any number of mappings show, each with changes of its own: pages are copied when they are written.
@@ -338,5 +378,39 @@ mod refusing {
         }
         // SAFETY: passed on to the caller.
         unsafe { libc::mremap(from, bytes, new_bytes, flags, to) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the system shows of the mapping that an address lies in: access, and the name of its file.
+    fn shown(address: usize) -> (String, String) {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| {
+            let (range, _) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let [start, end] = [start, end].map(|bound| usize::from_str_radix(bound, 16).unwrap());
+            (start..end).contains(&address)
+        });
+        let mut words = line.unwrap().split_whitespace();
+        (words.nth(1).unwrap().to_owned(), words.nth(3).unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn growing_code_is_executable_where_it_is_not_written() {
+        for for_profiler in [false, true] {
+            let code = GrowingCode::reserve(page_bytes(), 1 << 20, for_profiler).unwrap();
+            code.write(5, &[1, 2, 3]).unwrap();
+            code.write(70_000, &[4]).unwrap();
+            // SAFETY: written just now.
+            let written = unsafe { std::slice::from_raw_parts(code.code(), 70_001) };
+            assert_eq!((&written[4..9], written[70_000]), (&[0, 1, 2, 3, 0][..], 4));
+            let (access, file) = shown(code.code() as usize);
+            assert!(access.starts_with("r-x"), "{access}");
+            // `perf` takes names from a map of them where the memory is no file's; this one stands for none.
+            assert_eq!(file, if for_profiler { "/dev/zero" } else { "/memfd:legato-code" });
+        }
     }
 }
