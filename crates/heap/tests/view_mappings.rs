@@ -22,10 +22,11 @@ fn mappings() -> (usize, usize) {
     (maps.lines().count(), maps.lines().filter(|line| line.contains("legato-leaves")).count())
 }
 
-/// Open descriptors, and those of them that are a heap's file.
+/// Open descriptors, and those of them that are a heap's file. Without the one by which the process asks for the
+/// system's load: the first heap that has helpers opens it for all.
 fn descriptors() -> (usize, usize) {
     let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
-    let links: Vec<_> = links.collect();
+    let links: Vec<_> = links.filter(|link| link.to_string_lossy() != "/proc/loadavg").collect();
     (links.len(), links.iter().filter(|link| link.to_string_lossy().contains("legato-leaves")).count())
 }
 
