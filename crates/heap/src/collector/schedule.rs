@@ -127,6 +127,8 @@ impl Fill {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     params: CycleParams,
+    /// Whether what has been overwritten waits for the mutator's share.
+    floods_wait: bool,
     /// The stops of the last window, in processor time of the mutator's thread: while others have its processor, it
     /// has no share of anything, nor does the collector take it.
     stops: Ledger,
@@ -156,6 +158,7 @@ impl Scheduler {
     pub(crate) fn new(params: CycleParams) -> Scheduler {
         Scheduler {
             params,
+            floods_wait: true,
             stops: Ledger::default(),
             thread_time,
             slice_began: None,
@@ -169,6 +172,11 @@ impl Scheduler {
             taxed: 0,
             tax: 0.0,
         }
+    }
+
+    /// As [`new`](Self::new), where no share of a window is promised: what has been overwritten does not wait.
+    pub(crate) fn without_share(params: CycleParams) -> Scheduler {
+        Scheduler { floods_wait: false, ..Scheduler::new(params) }
     }
 
     /// Whether it is time for a cycle.
@@ -283,7 +291,7 @@ impl Scheduler {
     /// Whether a stop is due because much waits for it, and whether that is early: what `is_urgent` does not wait for
     /// the mutator's share.
     pub(crate) fn urgent_stop(&mut self, is_wanted: bool, is_urgent: bool, now: Instant) -> Option<bool> {
-        if is_wanted && self.may_stop(now) { Some(false) } else { is_urgent.then_some(true) }
+        if is_wanted && (!self.floods_wait || self.may_stop(now)) { Some(false) } else { is_urgent.then_some(true) }
     }
 
     /// Whether so much of the gap behind the last stop is over.

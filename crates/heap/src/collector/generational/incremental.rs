@@ -47,7 +47,7 @@ impl Incremental {
         core.overwritten = Overwritten::new(&mut core.context);
         core.pool.add_plane()?;
         core.helper = MarkingHelper::new(params.helpers, core.config.stress.is_some());
-        Ok(Incremental { cycle: Cycle::new(), scheduler: Scheduler::new(params), old_objects: 0 })
+        Ok(Incremental { cycle: Cycle::new(), scheduler: Scheduler::without_share(params), old_objects: 0 })
     }
 
     /// Whether a cycle marks.

@@ -102,6 +102,18 @@ fn what_is_not_urgent_waits_for_the_mutators_share() {
 }
 
 #[test]
+fn floods_do_not_wait_where_no_share_is_promised() {
+    let mut scheduler = Scheduler::without_share(CycleParams::DEFAULT);
+    let now = Instant::now() + MILLISECOND;
+    scheduler.thread_time = clock::time;
+    clock::advance(MILLISECOND);
+    scheduler.stopped(now, now + MILLISECOND);
+    assert!(!scheduler.may_stop(now + MILLISECOND));
+    assert_eq!(scheduler.urgent_stop(true, false, now + MILLISECOND), Some(false));
+    assert_eq!(scheduler.urgent_stop(false, false, now + MILLISECOND), None);
+}
+
+#[test]
 fn gaps_shrink_where_memory_would_run_out() {
     let mut scheduler = Scheduler::new(CycleParams::DEFAULT);
     let now = Instant::now() + MILLISECOND;
