@@ -280,6 +280,16 @@ impl Scheduler {
         }
     }
 
+    /// Up to which allocation slices have been paid for under [`Schedule::Work`]: what [`owe`](Self::owe) takes.
+    pub(crate) fn owed(&self) -> u64 {
+        self.taxed
+    }
+
+    /// Notes that the slice which was found due since [`owed`](Self::owed) was asked has not been made.
+    pub(crate) fn owe(&mut self, owed: u64) {
+        self.taxed = owed;
+    }
+
     /// Whether a stop of a quantum leaves the mutator its share of every window: whatever is not urgent waits for that.
     pub(crate) fn may_stop(&mut self, now: Instant) -> bool {
         match self.params.schedule {

@@ -358,6 +358,20 @@ impl Nursery {
         self.start_zeroing(pool);
     }
 
+    /// Where the cycle under way has opened all its blocks, gives it another one, if the mature space keeps as much.
+    pub(crate) fn extend(&mut self, pool: &mut BlockPool) {
+        if self.taken < self.blocks.len() || (pool.available() as usize) <= self.blocks.len() {
+            return;
+        }
+        let Some(block) = pool.take(1, BlockKind::Nursery, BlockKind::Nursery) else { return };
+        if self.zeroing != Zeroing::HotPath && pool.info(block).dirty {
+            // SAFETY: the block is committed, and nobody's.
+            unsafe { pool.cage.zero(block_start(block), BLOCK_BYTES as usize) };
+            pool.info_mut(block).dirty = false;
+        }
+        self.blocks.push(block);
+    }
+
     /// The blocks that hold objects, each with the offset up to which only the marked ones are allocated and the end of
     /// all.
     pub(crate) fn filled<'a>(

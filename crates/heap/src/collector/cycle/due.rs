@@ -18,13 +18,22 @@ impl Cycle {
         now: Instant,
     ) -> Option<(Budget, bool)> {
         if !core.helper.is_busy() {
+            if !core.try_take_marking() {
+                return None;
+            }
             return scheduler.slice(fill, now).or_else(|| self.due_to_flood(core, scheduler, now));
         }
-        scheduler.slice_beside_helper(fill, core.helper.time(), now).or_else(|| {
+        let owed = scheduler.owed();
+        let due = scheduler.slice_beside_helper(fill, core.helper.time(), now).or_else(|| {
             let (budget, is_early) = self.due_to_flood(core, scheduler, now)?;
             // What has been overwritten is passed on to the helper, unless that finds no processor for it.
             Some((if core.helper.has_begun() { Budget::units(1) } else { budget }, is_early))
-        })
+        })?;
+        if !core.try_take_marking() {
+            scheduler.owe(owed);
+            return None;
+        }
+        Some(due)
     }
 
     /// What a slice may do that is due because much has been overwritten, and whether it is early.

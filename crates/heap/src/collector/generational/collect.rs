@@ -51,6 +51,16 @@ impl Generational {
         })
     }
 
+    /// Whether the nursery is to be collected before `bytes` more are allocated. While that would have to wait for a
+    /// late helper, the nursery may be twice as large, if that leaves memory to evacuate it.
+    pub(super) fn is_nursery_over(&mut self, bytes: u64) -> bool {
+        let (young, most) = (self.young_bytes(), self.nursery_bytes());
+        if young == 0 || young + bytes <= most {
+            return false;
+        }
+        young + bytes > 2 * most || self.is_full_due(young + bytes) || self.core.try_take_marking()
+    }
+
     /// Whether the mature space with `bytes` more calls for a full collection first. Never right after one, so that
     /// allocation makes progress.
     pub(super) fn is_full_due(&self, bytes: u64) -> bool {

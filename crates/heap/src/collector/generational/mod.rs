@@ -172,8 +172,11 @@ impl Generational {
             self.start_cycle();
         }
         let used_before = self.nursery.used_bytes();
-        let young = self.young_bytes();
-        let may_open = young == 0 || young < self.nursery_bytes();
+        let may_open = !self.is_nursery_over(1);
+        if may_open && self.young_bytes() >= self.nursery_bytes() {
+            // Beside a late helper.
+            self.nursery.extend(&mut self.core.pool);
+        }
         let (pool, context) = (&mut self.core.pool, &mut self.core.context);
         let object = self.nursery.allocate(pool, context, bytes, contents, may_open)?;
         self.allocated += self.nursery.used_bytes() - used_before;
@@ -183,9 +186,7 @@ impl Generational {
     /// Large objects count for the nursery's size and for the heap's limit.
     fn try_allocate_large(&mut self, bytes: u32, contents: Contents) -> Option<u32> {
         let size = self.core.large_size(bytes, contents);
-        let used = self.young_bytes();
-        let is_over = used > 0 && used + size > self.nursery_bytes();
-        if is_over || self.is_full_due(size) {
+        if self.is_nursery_over(size) || self.is_full_due(size) {
             return None;
         }
         let mut found = self.core.allocate_large(bytes, contents);
@@ -247,8 +248,7 @@ impl Collect for Generational {
 
     fn reserve_leaves(&mut self, leaves: u64, kind: LeafKind, roots: &mut dyn Roots) -> Result<(), AllocationError> {
         let bytes = leaves * u64::from(self.core.leaves.leaf_bytes());
-        let young = self.young_bytes();
-        if young > 0 && young + bytes > self.nursery_bytes() || self.is_full_due(bytes) {
+        if self.is_nursery_over(bytes) || self.is_full_due(bytes) {
             self.collect_young(bytes, roots);
         }
         let has_leaves = |heap: &mut Generational| heap.has_leaves(leaves, kind).then_some(());

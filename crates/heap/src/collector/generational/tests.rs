@@ -1,9 +1,12 @@
-//! Memory that the system refuses at every possible point: in the nursery, while copying, for large objects.
+//! Memory that the system refuses at every possible point: in the nursery, while copying, for large objects. And a
+//! nursery beside a helper that is late.
 
 use super::{Barrier, Generational, GenerationalParams, Nursery};
 use crate::collector::Collect;
 use crate::collector::exhaustion::Model;
-use crate::{Cause, Collector, HeapConfig, Zeroing};
+use crate::observer::CollectionKind;
+use crate::references::direct::Direct;
+use crate::{Cause, Collector, HeapConfig, NoRoots, TypeInfo, TypeShape, TypeTable, Zeroing};
 
 /// Runs one program in which the pool's take of number `takes` and all later ones fail, for a while; returns whether it
 /// came to that.
@@ -71,4 +74,41 @@ fn where_the_heap_is_verified_nothing_is_left_to_find_where_an_object_was() {
         }
         assert_eq!(access(before), "rw-p", "{zeroing:?}");
     }
+}
+
+/// The nursery may be twice as large while its collection would have to wait.
+#[test]
+fn no_nursery_collection_waits_for_a_late_helper() {
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let mut config = HeapConfig::default();
+    let settings = [("nursery", "256K"), ("helpers", "1"), ("min", "8M")];
+    settings.iter().for_each(|(key, value)| config.set(key, value).unwrap());
+    let types = TypeTable::new().unwrap();
+    let id = types.register(TypeInfo { shape: TypeShape::Struct(vec![]), supertype: None }).unwrap();
+    let mut heap = Generational::new(&config, types).unwrap();
+    heap.run(Cause::Requested, CollectionKind::Nursery, 0, &mut NoRoots);
+    heap.core.helper.detain::<Direct>(true);
+    while !heap.core.helper.is_given() {
+        heap.slice_under_stress(&mut NoRoots);
+    }
+    heap.core.helper.wait_until_begun();
+    let (before, most) = (heap.core.stats.collections, heap.nursery_bytes());
+    let allocate = |heap: &mut Generational| {
+        heap.allocate_struct(id, &mut NoRoots).unwrap();
+    };
+    while heap.young_bytes() < most * 3 / 2 {
+        allocate(&mut heap);
+        assert_eq!(heap.core.stats.collections, before);
+    }
+    let rest = 2 * most - heap.young_bytes();
+    assert!(!heap.is_nursery_over(rest) && heap.is_nursery_over(rest + 1));
+
+    heap.core.helper.detain::<Direct>(false);
+    while heap.core.stats.collections == before {
+        allocate(&mut heap);
+    }
+    assert!(heap.young_bytes() < most);
+    heap.check(Some(&mut NoRoots)).unwrap();
 }

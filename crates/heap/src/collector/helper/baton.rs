@@ -102,25 +102,37 @@ impl<J> Owner<J> {
 
     /// Takes the baton back, if need be from a helper that works, as soon as that looks up.
     pub(super) fn take(&mut self) {
-        let wanted = self.shared.state.fetch_update(Ordering::Acquire, Ordering::Acquire, |state| match state {
-            GIVEN | RETURNED => Some(OWNED),
-            HELD => Some(WANTED),
-            _ => None,
-        });
-        if wanted == Ok(HELD) {
+        if !self.try_take() {
             self.wait();
             self.shared.state.store(OWNED, Ordering::Relaxed);
         }
     }
 
-    /// Waits until the helper has stopped, spinning first.
-    fn wait(&self) {
+    /// As [`take`](Self::take), but for a helper that does not look up within some microseconds, as one that has no
+    /// processor: it is to stop then, and can be asked for the baton again. Returns whether the owner has it.
+    pub(super) fn try_take(&mut self) -> bool {
+        let asked = self.shared.state.fetch_update(Ordering::Acquire, Ordering::Acquire, |state| match state {
+            GIVEN | RETURNED => Some(OWNED),
+            HELD => Some(WANTED),
+            _ => None,
+        });
+        match asked {
+            Ok(HELD) => {}
+            Err(WANTED) => return false,
+            _ => return true,
+        }
         for _ in 0..SPINS {
             if self.is_returned() {
-                return;
+                self.shared.state.store(OWNED, Ordering::Relaxed);
+                return true;
             }
             spin();
         }
+        false
+    }
+
+    /// Waits until the helper, which has been asked for the baton, has stopped.
+    fn wait(&self) {
         let shared = &self.shared;
         if shared.state.compare_exchange(WANTED, AWAITED, Ordering::Relaxed, Ordering::Acquire).is_err() {
             return;

@@ -4,7 +4,9 @@
 //! What is grey, and what has been overwritten and not marked yet, belongs to the mutator or to the helper: whoever has
 //! the [baton]. The mutator gives it where a slice has left something to be marked, and takes it back for whatever
 //! reads or changes what the helper works with: the next slice, a nursery collection, the end of marking, another
-//! collection instead. It waits at most for the few objects that the helper scans from one look to the next. While the
+//! collection instead. That takes the few objects that the helper scans from one look to the next. Where the system
+//! has taken the helper's processor away, it would be milliseconds: slices and nursery collections are put off then,
+//! while there is memory for the program to go on. While the
 //! helper marks, no slices are due, unless memory runs short: then the mutator stops for slices as ever, and marks in
 //! them itself, while the helper marks in the gaps; so the program allocates less, and marking never rests. When the
 //! helper has found nothing left, the next slice goes on from there.
@@ -60,7 +62,18 @@ impl<M: ReferenceModel> Core<M> {
 
     /// Takes back what the helper has left to be marked, if it has anything: nobody but the mutator marks from now on.
     pub(crate) fn take_marking(&mut self) {
-        self.helper.take(&mut self.marking, &mut self.overwritten);
+        self.helper.take(true, &mut self.marking, &mut self.overwritten);
         self.pool.planes.is_back();
+    }
+
+    /// As [`take_marking`](Self::take_marking), but for a helper that is late, as the system has given its processor to
+    /// another thread: that may take milliseconds. Returns whether the helper has nothing any more; otherwise it has
+    /// been told to stop.
+    pub(crate) fn try_take_marking(&mut self) -> bool {
+        let is_taken = self.helper.take(false, &mut self.marking, &mut self.overwritten);
+        if is_taken {
+            self.pool.planes.is_back();
+        }
+        is_taken
     }
 }

@@ -25,8 +25,9 @@ const IS_AVAILABLE: bool = cfg!(target_arch = "x86_64");
 const LEAST_BYTES: u64 = 4 << 20;
 /// What the helper does from one look to the next, in units and in overwritten references.
 const BATCH: u64 = 32;
-/// Whoever waits longer for the baton waits for a thread that has no processor: no batch takes so long.
-const LONGEST_WAIT: Duration = Duration::from_micros(500);
+/// A helper that is later with the baton shares its processor: no batch takes so long, nor what a system has to do now
+/// and then.
+const LATEST: Duration = Duration::from_millis(2);
 /// How often the helper tells how long it has worked.
 const TELLS_EVERY: Duration = Duration::from_millis(1);
 
@@ -72,6 +73,9 @@ impl Job {
 struct Worked {
     wall: AtomicU64,
     cpu: AtomicU64,
+    /// Tests: whether the helper stands still, as if the system had taken its processor away.
+    #[cfg(test)]
+    is_detained: std::sync::atomic::AtomicBool,
 }
 
 impl Worked {
@@ -79,6 +83,8 @@ impl Worked {
     fn on<M: ReferenceModel>(&self, job: &mut Job, is_wanted: &dyn Fn() -> bool) {
         let mut told = (Instant::now(), thread_time());
         loop {
+            #[cfg(test)]
+            self.stand_still();
             let done = job.mark_some::<M>();
             let (is_over, now) = (done == Done::Yes || is_wanted(), Instant::now());
             if is_over || now - told.0 >= TELLS_EVERY {
@@ -91,6 +97,17 @@ impl Worked {
             if is_over {
                 return;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Worked {
+    /// Waits while the helper is detained; not for ever, so that a test fails whose mutator waits for it.
+    fn stand_still(&self) {
+        let start = Instant::now();
+        while self.is_detained.load(Ordering::Relaxed) && start.elapsed() < Duration::from_secs(20) {
+            std::thread::yield_now();
         }
     }
 }
@@ -142,6 +159,8 @@ pub(crate) struct MarkingHelper {
     idle: Option<IdleContexts>,
     /// Whether the baton has been given and not been taken back.
     is_given: bool,
+    /// Since when a helper is late that has been asked for it.
+    late_since: Option<Instant>,
     /// Whether the baton is not taken back before the helper has begun: under `stress`, so that it has a part in every
     /// cycle.
     is_patient: bool,
@@ -159,6 +178,7 @@ impl MarkingHelper {
             thread: None,
             idle: None,
             is_given: false,
+            late_since: None,
             is_patient: is_stressed,
             time: Duration::ZERO,
             total: Duration::ZERO,
@@ -216,15 +236,21 @@ impl MarkingHelper {
         self.is_given = true;
     }
 
-    /// Takes back what the helper has left, if it has been given anything.
-    pub(super) fn take(&mut self, stack: &mut MarkStack, overwritten: &mut Overwritten) {
-        let Some(thread) = self.thread.as_mut().filter(|_| self.is_given) else { return };
+    /// Takes back what the helper has left, if it has been given anything. Returns whether nothing is left with it:
+    /// only where the mutator `waits` is that so in any case.
+    pub(super) fn take(&mut self, waits: bool, stack: &mut MarkStack, overwritten: &mut Overwritten) -> bool {
+        let Some(thread) = self.thread.as_mut().filter(|_| self.is_given) else { return true };
         while self.is_patient && thread.owner.is_untouched() {
             std::thread::yield_now();
         }
-        let start = Instant::now();
-        thread.owner.take();
-        if start.elapsed() > LONGEST_WAIT
+        if !thread.owner.try_take() {
+            self.late_since.get_or_insert_with(Instant::now);
+            if !waits {
+                return false;
+            }
+            thread.owner.take();
+        }
+        if self.late_since.take().is_some_and(|since| since.elapsed() > LATEST)
             && let Some(idle) = &mut self.idle
         {
             idle.helper_waited();
@@ -236,6 +262,7 @@ impl MarkingHelper {
             overwritten.take_back(&mut job.overwritten);
         });
         self.count();
+        true
     }
 
     /// Counts what the helper has told of.
@@ -258,6 +285,22 @@ impl MarkingHelper {
     /// How long it has worked in all.
     pub(crate) fn total(&self) -> Duration {
         self.total
+    }
+
+    /// Has the helper stand still from its next look on, or go on.
+    #[cfg(test)]
+    pub(crate) fn detain<M: ReferenceModel>(&mut self, is_detained: bool) {
+        assert!(self.has_thread::<M>());
+        let thread = self.thread.as_ref().expect("a thread has been started");
+        thread.worked.is_detained.store(is_detained, Ordering::Relaxed);
+    }
+
+    /// Waits until the helper has begun with what it was given last.
+    #[cfg(test)]
+    pub(crate) fn wait_until_begun(&self) {
+        while !self.has_begun() {
+            std::thread::yield_now();
+        }
     }
 
     /// As [`time`](Self::time), counted no more from now on.

@@ -117,6 +117,22 @@ fn what_is_taken_back_is_the_mutators_alone() {
 }
 
 #[test]
+fn who_does_not_wait_has_the_baton_or_gets_it_later() {
+    check(Some(3), || {
+        let mut mutator = Mutator::new();
+        mutator.give(2);
+        if mutator.owner.try_take() {
+            mutator.own += 1;
+            mutator.heap.add(1);
+            mutator.give(1);
+        }
+        let _ = mutator.owner.try_take();
+        mutator.take();
+        mutator.end();
+    });
+}
+
+#[test]
 fn the_baton_goes_to_and_fro() {
     check(Some(3), || {
         let mut mutator = Mutator::new();
