@@ -262,8 +262,7 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
             ObjectAt::Through { .. } if !M::FORWARDS => prefetch(self.heap.memory().address(reference.0)),
             _ => self.heap.prefetch_mark(reference.0),
         }
-        let waited = self.stack.edges.exchange(reference.0 | reference_free);
-        if waited != 0 {
+        if let Some(waited) = self.stack.edges.push(reference.0 | reference_free) {
             self.mark_now(waited);
         }
     }
@@ -283,30 +282,18 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
         loop {
             while let Some(object) = self.stack.objects.pop() {
                 prefetch(self.heap.memory().address(object));
-                let waited = self.stack.heads.exchange(object);
-                if waited != 0 {
+                if let Some(waited) = self.stack.heads.push(object) {
                     self.scan(waited, budget);
                 }
                 if budget.is_exhausted() {
                     return Done::No;
                 }
             }
-            let mut waited = 0;
-            for _ in 0..EDGES {
-                let reference = self.stack.edges.exchange(0);
-                if reference != 0 {
-                    self.mark_now(reference);
-                    waited += 1;
-                }
-            }
-            for _ in 0..OBJECTS {
-                let object = self.stack.heads.exchange(0);
-                if object != 0 {
-                    self.scan(object, budget);
-                    waited += 1;
-                }
-            }
-            if waited == 0 {
+            if let Some(reference) = self.stack.edges.pop() {
+                self.mark_now(reference);
+            } else if let Some(object) = self.stack.heads.pop() {
+                self.scan(object, budget);
+            } else {
                 let Some(range) = self.next_range() else { return Done::Yes };
                 match range.of_leaves {
                     true => self.scan_leaves(range.array, range.first, budget),

@@ -66,7 +66,7 @@ impl Work {
     }
 }
 
-/// A slot that leads to a young object. The default stands for none.
+/// A slot that leads to a young object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Slot {
     offset: u32,
@@ -143,8 +143,7 @@ impl<'a> Scavenger<'a> {
             return;
         }
         prefetch(self.memory.address(value));
-        let waited = self.work.slots.exchange(Slot { offset, owner });
-        if waited.offset != 0 {
+        if let Some(waited) = self.work.slots.push(Slot { offset, owner }) {
             self.update(waited);
         }
     }
@@ -306,18 +305,12 @@ impl<'a> Scavenger<'a> {
                     self.scan_struct(object, id, record);
                 }
             }
-            let mut waited = false;
-            for _ in 0..SLOTS {
-                let slot = self.work.slots.exchange(Slot::default());
-                if slot.offset != 0 {
-                    self.update(slot);
-                    waited = true;
-                }
+            if let Some(slot) = self.work.slots.pop() {
+                self.update(slot);
+                continue;
             }
-            if !waited {
-                let Some((array, start)) = self.work.slices.pop() else { return };
-                self.scan_slice(array, start);
-            }
+            let Some((array, start)) = self.work.slices.pop() else { return };
+            self.scan_slice(array, start);
         }
     }
 
