@@ -5,7 +5,13 @@ use crate::mir::{Block, Cfg, Function, Terminator};
 /// Marks as cold what leads to a trap or out of the function by an exception on every path: checks of the program's own
 /// mostly, which hold. In linear time.
 pub(crate) fn cold(function: &mut Function) {
-    let cfg = Cfg::new(function);
+    for block in cold_blocks(function, &Cfg::new(function)) {
+        function.blocks[block.index()].cold = true;
+    }
+}
+
+/// The blocks that lead to a trap or out of the function on every path, but for the entry.
+pub(super) fn cold_blocks(function: &Function, cfg: &Cfg) -> Vec<Block> {
     // How many edges of each block lead to blocks that are not known to be cold.
     let mut edges = vec![0u32; function.blocks.len()];
     let mut work: Vec<Block> = Vec::new();
@@ -17,11 +23,12 @@ pub(crate) fn cold(function: &mut Function) {
             None => {}
         }
     }
+    let mut cold = Vec::new();
     while let Some(block) = work.pop() {
         if block == function.entry {
             continue;
         }
-        function.blocks[block.index()].cold = true;
+        cold.push(block);
         for &(source, _) in cfg.predecessors(block) {
             edges[source.index()] -= 1;
             if edges[source.index()] == 0 {
@@ -29,4 +36,5 @@ pub(crate) fn cold(function: &mut Function) {
             }
         }
     }
+    cold
 }

@@ -7,13 +7,17 @@
 
 use smallvec::SmallVec;
 
+use super::cold::cold_blocks;
 use super::unreachable::unreachable_blocks;
-use crate::mir::{Callee, Cfg, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, Callee, Cfg, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
 use crate::module::{FuncIndex, ModuleInfo};
 
-/// The largest body that is inlined, in [`cost`]s.
+/// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these may
+/// cost. Checks of the program's own come with a part of a dozen calls that throws, which the way through the body
+/// costs nothing.
 const MAX_COST: usize = 30;
-/// The most blocks of such a body.
+const MAX_COLD_COST: usize = 120;
+/// The most blocks of such a body, but for cold ones.
 const MAX_BLOCKS: usize = 8;
 /// A function grows by at most this many instructions, or by as many as it has.
 const MIN_GROWTH: usize = 200;
@@ -99,26 +103,34 @@ pub(crate) fn body(function: &Function) -> Option<Body> {
         return None;
     }
     let cfg = Cfg::new(function);
-    let mut total = cfg.order.len() - 1;
+    let cold = cold_blocks(function, &cfg);
+    let blocks = cfg.order.len() - cold.len();
+    let (mut hot_cost, mut cold_cost) = (blocks - 1, 0);
     for &block in &cfg.order {
         let data = &function.blocks[block.index()];
+        let total = if cold.contains(&block) { &mut cold_cost } else { &mut hot_cost };
         for &inst in &data.insts {
             let op = &function.insts[inst.index()].op;
             let is_recursive = matches!(op, Op::Call(Callee::Direct(callee)) if *callee == function.index);
             if matches!(op, Op::Poll) || is_recursive {
                 return None;
             }
-            total += cost(op);
+            *total += cost(op);
         }
         match data.terminator.as_ref()? {
-            Terminator::Throw { handlers, .. } if handlers.is_empty() => total += 8,
+            Terminator::Throw { handlers, .. } if handlers.is_empty() => *total += 8,
             Terminator::TailCall { .. } | Terminator::TryCall { .. } | Terminator::Throw { .. } => return None,
-            Terminator::Switch { targets, .. } => total += targets.len(),
+            Terminator::Switch { targets, .. } => *total += targets.len(),
             _ => {}
         }
     }
     // Without polls there are no loops, so that nothing goes back to the entry.
-    (total <= MAX_COST && cfg.order.len() <= MAX_BLOCKS).then(|| Body { function: function.clone(), cfg })
+    let is_small = hot_cost <= MAX_COST && cold_cost <= MAX_COLD_COST && blocks <= MAX_BLOCKS;
+    is_small.then(|| {
+        let mut function = function.clone();
+        cold.iter().for_each(|block| function.blocks[block.index()].cold = true);
+        Body { function, cfg }
+    })
 }
 
 /// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose
@@ -135,7 +147,7 @@ fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usi
     }
     // The entry's copy is the current block itself.
     let mut blocks = vec![None; callee.blocks.len()];
-    blocks[callee.entry.index()] = Some(crate::mir::Block(current as u32));
+    blocks[callee.entry.index()] = Some(Block(current as u32));
     let is_cold = caller.blocks[current].cold;
     for &block in &cfg.order[1..] {
         let copy = caller.add_block();
