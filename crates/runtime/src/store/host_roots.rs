@@ -111,6 +111,7 @@ impl HostRoots {
         RootScopeMark(self.scoped.len())
     }
 
+    #[inline]
     pub(crate) fn exit(&mut self, mark: RootScopeMark, barrier: &mut impl RootBarrier) {
         if self.scoped.len() > mark.0 {
             barrier.before_store(self.scoped[mark.0..].iter().map(|&(_, reference)| reference));
