@@ -130,11 +130,16 @@ pub(crate) unsafe fn invoke(
         let callee = &*callee;
         let entered = (*store).state.enter_host();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            (callee.function.code)(store, callee.instance, cells)
-                .map_err(|error| Box::new(unwind_of(&mut *store, error)))
+            (callee.function.code)(store, callee.instance, cells).map_err(|error| boxed_unwind_of(&mut *store, error))
         }));
         let StoreOpaque { state, heap, .. } = &mut *store;
         state.exit_host(entered, heap);
         outcome.unwrap_or_else(|panic| Err(Box::new(Unwind::Panic(panic))))
     }
+}
+
+/// [`unwind_of`] out of the way of calls that succeed.
+#[cold]
+fn boxed_unwind_of(store: &mut StoreOpaque, error: anyhow::Error) -> Box<Unwind> {
+    Box::new(unwind_of(store, error))
 }
