@@ -105,7 +105,7 @@ unsafe extern "C" fn call_from_code(context: *mut HostContext, cells: *mut u8) -
     match result {
         Ok(()) => 0,
         Err(unwind) => {
-            activation::set_pending(unwind);
+            activation::set_pending(*unwind);
             1
         }
     }
@@ -114,22 +114,32 @@ unsafe extern "C" fn call_from_code(context: *mut HostContext, cells: *mut u8) -
 /// Runs a host function in a scope of roots of its own. What is pending outside is none of its business, and what
 /// becomes pending in it and is not thrown ends with it. Never panics: whatever may is done under `catch_unwind`.
 ///
+/// # Errors
+/// Why the function did not return, in a box: a result of one word stays in a register, where that of a larger reason
+/// would be copied through memory at every call, also of those that succeed.
+///
 /// # Safety
 /// The store is used by this thread alone; `callee` is one of its; the cells are those of its function's type.
 pub(crate) unsafe fn invoke(
     store: *mut StoreOpaque,
     callee: *const HostCallee,
     cells: *mut ValueCell,
-) -> Result<(), Unwind> {
+) -> Result<(), Box<Unwind>> {
     // SAFETY: by the caller's promise; a callee lives as long as its store.
     unsafe {
         let callee = &*callee;
         let entered = (*store).state.enter_host();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            (callee.function.code)(store, callee.instance, cells).map_err(|error| unwind_of(&mut *store, error))
+            (callee.function.code)(store, callee.instance, cells).map_err(|error| boxed_unwind_of(&mut *store, error))
         }));
         let StoreOpaque { state, heap, .. } = &mut *store;
         state.exit_host(entered, heap);
-        outcome.unwrap_or_else(|panic| Err(Unwind::Panic(panic)))
+        outcome.unwrap_or_else(|panic| Err(Box::new(Unwind::Panic(panic))))
     }
+}
+
+/// [`unwind_of`] out of the way of calls that succeed.
+#[cold]
+fn boxed_unwind_of(store: &mut StoreOpaque, error: anyhow::Error) -> Box<Unwind> {
+    Box::new(unwind_of(store, error))
 }

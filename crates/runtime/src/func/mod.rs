@@ -220,7 +220,7 @@ pub(crate) unsafe fn call_record(store: *mut StoreOpaque, record: &FuncRef, cell
             let outer = (*store).set_address(store);
             let result = host::invoke(store, record.context.cast(), cells.as_mut_ptr());
             (*store).set_address(outer);
-            return result.map_err(|unwind| error_of(&mut *store, unwind));
+            return result.map_err(|unwind| error_of(&mut *store, *unwind));
         }
         let entry = (*store).entry(TypeId(record.type_id))?;
         call_code(store, entry, record.context, record.code, cells)

@@ -111,13 +111,20 @@ impl HostRoots {
         RootScopeMark(self.scoped.len())
     }
 
+    #[inline]
     pub(crate) fn exit(&mut self, mark: RootScopeMark, barrier: &mut impl RootBarrier) {
         if self.scoped.len() > mark.0 {
-            barrier.before_store(self.scoped[mark.0..].iter().map(|&(_, reference)| reference));
-            self.scoped.truncate(mark.0);
-            self.old = self.old.min(mark.0);
-            self.generation += 1;
+            self.drop_scoped(mark, barrier);
         }
+    }
+
+    /// Ends a scope that has roots.
+    #[inline(never)]
+    fn drop_scoped(&mut self, mark: RootScopeMark, barrier: &mut impl RootBarrier) {
+        barrier.before_store(self.scoped[mark.0..].iter().map(|&(_, reference)| reference));
+        self.scoped.truncate(mark.0);
+        self.old = self.old.min(mark.0);
+        self.generation += 1;
     }
 
     pub(crate) fn own(&mut self, reference: Reference) -> Arc<OwnedRoot> {

@@ -213,6 +213,7 @@ impl StoreState {
     }
 
     /// Enters a host function: a scope of roots, in which no exception is pending at first.
+    #[inline]
     pub(crate) fn enter_host(&mut self) -> HostEntry {
         let scope = self.roots.enter();
         self.host_calls += 1;
@@ -220,6 +221,7 @@ impl StoreState {
     }
 
     /// Leaves the host function that was entered last.
+    #[inline]
     pub(crate) fn exit_host(&mut self, entry: HostEntry, barrier: &mut impl RootBarrier) {
         self.host_calls -= 1;
         let pending = entry.pending.and_then(|root| self.roots.get(root).ok());
