@@ -334,6 +334,12 @@ builtins! {
     Poll() [fails, cold, gc];
     /// The cold path of the store barrier: empties the store buffer, which is full. Never collects.
     FlushStoreBuffer() [cold];
+    /// `struct.set` of a reference to an object or null, with the store barrier: object (not null), offset of the field
+    /// in bytes, reference. Never collects.
+    StoreField(I32, I32, I32);
+    /// `array.set` of a reference to an object or null, with the store barrier: array (not null, in one piece), index
+    /// (within its length), reference. Never collects.
+    StoreElement(I32, I32, I32) [fails];
     /// Allocates a zeroed struct of the engine type id given.
     AllocateStruct(I32) -> I32 [fails, gc];
     /// Allocates a zeroed array: engine type id, length.

@@ -234,6 +234,31 @@ fn array_of_globals() {
     check("array_of_globals", &module, &build.returns(&[object, second]));
 }
 
+/// So is a constant that is stored once: it takes no register across the allocation's call.
+#[test]
+fn constants_are_made_behind_the_allocation() {
+    let mut module = module();
+    let array = module.add_array(StorageType::Value(ValueType::F64));
+    let mut build = start(&mut module, &[], &[concrete(array.0), concrete(0), ValueType::F64]);
+    let [first, second, shared] =
+        [1.5f64, 2.5, 3.5].map(|number| build.op(Op::Const(Constant::F64(number.to_bits())), &[], ValueType::F64));
+    let number = build.op(Op::Const(Constant::I32(77)), &[], I32);
+    let null = build.op(Op::Const(Constant::Null(HeapType::Concrete(TypeIndex(0)))), &[], concrete(0));
+    let elements = build.op(Op::ArrayNewFixed(array), &[first, second, shared], concrete(array.0));
+    let object = build.op(Op::StructNew(TypeIndex(0)), &[number, null], concrete(0));
+    let function = build.returns(&[elements, object, shared]);
+    for (title, plan) in all_plans() {
+        let text = CodeGenerator::new(module.info.clone(), &options(plan)).unwrap().lowered(&function).unwrap();
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{title}: no {what} in\n{text}"));
+        // The allocation is the first that stores something.
+        let allocation = at("store");
+        assert!(at("f64const 0x1.c000000000000p1") < allocation, "{title}: one that is used otherwise, too\n{text}");
+        for late in ["f64const 0x1.8000000000000p0", "f64const 0x1.4000000000000p1", "iconst.i32 77"] {
+            assert!(at(late) > allocation, "{title}: {late}\n{text}");
+        }
+    }
+}
+
 #[test]
 fn array_allocation() {
     let mut module = module();

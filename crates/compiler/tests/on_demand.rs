@@ -2,6 +2,7 @@
 
 mod support;
 
+use legato_compiler::abi::Builtin;
 use legato_compiler::emit::Symbol;
 use legato_compiler::{CompileOptions, OnDemand, Tier};
 use legato_heap::references::References;
@@ -55,4 +56,39 @@ fn what_is_something_else_is_not_used() {
     assert!(is_used(&kept, &wasm));
     assert!(!is_used(&[], &wasm) && !is_used(&kept[..kept.len() / 2], &wasm));
     assert!(!is_used(&kept, &wasm[..wasm.len() / 2]), "bodies lie within the module");
+}
+
+/// What initialises, and runs once, is long and has no loops: inline barriers would make it longer. What may be called
+/// often has them inline.
+#[test]
+fn long_quick_functions_without_loops_store_references_by_calls() {
+    let stores = "(struct.set $s 0 (local.get 0) (local.get 0))
+        (array.set $a (local.get 1) (i32.const 0) (local.get 0))"
+        .repeat(200);
+    let short = &stores[..stores.len() / 200];
+    let wasm = wat::parse_str(format!(
+        r#"(module
+        (type $s (struct (field (mut (ref null $s)))))
+        (type $a (array (mut (ref null $s))))
+        (func (param (ref $s) (ref $a)) {stores})
+        (func (param (ref $s) (ref $a)) {short})
+        (func (param (ref $s) (ref $a) i32) (loop {stores} (br_if 0 (local.get 2)))))"#
+    ))
+    .unwrap();
+    let plans: Vec<_> = all_plans().into_iter().filter(|(_, plan)| plan.store_barrier.after.is_some()).collect();
+    assert!(!plans.is_empty());
+    for (title, plan) in plans {
+        let compiler = OnDemand::new(&wasm, &CompileOptions { optimize: true, ..options(plan) }).unwrap();
+        let calls = |function, tier| {
+            let code = compiler.compile(Symbol::Function(function), tier).unwrap();
+            [Builtin::StoreField, Builtin::StoreElement].map(|builtin| {
+                let symbol = Symbol::Builtin(builtin as u32);
+                code.symbols().filter(|&called| called == symbol).count()
+            })
+        };
+        assert_eq!(calls(0, Tier::Quick), [200, 200], "{title}");
+        for (function, tier) in [(0, Tier::Optimized), (1, Tier::Quick), (2, Tier::Quick)] {
+            assert_eq!(calls(function, tier), [0, 0], "{title}: {function} {tier:?}");
+        }
+    }
 }

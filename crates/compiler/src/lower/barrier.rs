@@ -67,6 +67,11 @@ impl Store {
         Store { value, is_zero: None, kind, before: None, mirror: None, after: None }
     }
 
+    /// Whether more than the reference itself is read or written, so that a call makes for less code.
+    pub(super) fn has_barrier(&self) -> bool {
+        self.kind == StorageKind::Ref && (self.before.is_some() || self.after.is_some())
+    }
+
     /// Whether one of the `after_` functions emits something.
     pub(super) fn has_after(&self) -> bool {
         self.after.is_some()

@@ -7,7 +7,7 @@ use super::access::Region;
 use super::barrier::Container;
 use super::env::{POINTER, clif_type};
 use crate::abi::GLOBAL_BYTES;
-use crate::mir::{Op, Value, ValueDef};
+use crate::mir::Value;
 use crate::module::{GlobalIndex, StorageType, ValueType};
 
 impl Lowering<'_, '_> {
@@ -23,19 +23,6 @@ impl Lowering<'_, '_> {
             ValueType::Ref(_) => self.load_reference(flags, base, offset),
             _ => self.b.ins().load(clif_type(ty.value), flags, base, offset),
         }
-    }
-
-    /// Reads a global that is not read where MIR does.
-    pub(super) fn late_global(&mut self, value: Value) -> Option<ir::Value> {
-        let ValueDef::Result(inst, _) = self.mir.values[value.index()].def else { return None };
-        if !self.late_globals[inst.index()] {
-            return None;
-        }
-        let Op::GlobalGet(global) = self.mir.insts[inst.index()].op else { return None };
-        let read = self.global_get(global);
-        self.values[value.index()] = Some(read);
-        self.note_value(value);
-        Some(read)
     }
 
     pub(super) fn global_set(&mut self, global: GlobalIndex, value: Value) {

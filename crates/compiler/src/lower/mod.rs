@@ -37,8 +37,7 @@ use self::env::{ModuleEnv, code_signature};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op, Terminator};
 use crate::passes::analysis::{
-    SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_globals, merge_checks, plan_roots,
-    plan_strips,
+    SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_values, merge_checks, plan_roots, plan_strips,
 };
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
@@ -48,6 +47,19 @@ const LARGE_FUNCTION: usize = 12_000;
 /// A function with more allocations than this makes them by calls: each inline one splits its block in five, and the
 /// time of register allocation grows faster than the number of blocks.
 const MOST_INLINE_ALLOCATIONS: usize = 400;
+
+/// A function with more instructions than this, and without loops, that is compiled for compile time stores references
+/// by calls: it initialises something, and the inline barrier of a store is twenty instructions in four blocks.
+const LONG_FUNCTION: usize = 500;
+
+/// Whether a function is long and has no loops.
+fn is_long(function: &mir::Function, cfg: &Cfg) -> bool {
+    let runs_back = |block: &mir::Block| {
+        let position = cfg.position[block.index()];
+        cfg.predecessors(*block).iter().any(|(from, _)| cfg.position[from.index()] >= position)
+    };
+    function.insts.len() > LONG_FUNCTION && !cfg.order.iter().any(runs_back)
+}
 
 /// Whether a function is to be compiled for compile time rather than for speed.
 pub(crate) fn is_large(function: &mir::Function) -> bool {
@@ -71,8 +83,8 @@ pub(crate) fn lower(
     let may_allocate_inline = !large && allocation::count(mir, order, &fused_throws) <= MOST_INLINE_ALLOCATIONS;
     let checks_stack = poll::needs_stack_check(mir, order);
     let safepoints = safepoints::find(env, mir, order, may_allocate_inline, &fused_throws);
-    let late_globals = late_globals(mir, env.info, order);
-    let made_later: Vec<bool> = late_globals.iter().zip(&fused_throws).map(|(&late, &fused)| late || fused).collect();
+    let late_values = late_values(mir, env.info, order);
+    let made_later: Vec<bool> = late_values.iter().zip(&fused_throws).map(|(&late, &fused)| late || fused).collect();
     let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &made_later);
     let strips = if large { StripPlan::default() } else { plan_strips(heap, mir, &cfg, &safepoints) };
     let guards = find_guards(heap, mir, &cfg);
@@ -84,6 +96,7 @@ pub(crate) fn lower(
         b: FunctionBuilder::new(function, builder_context),
         inline_allocation: may_allocate_inline,
         may_allocate_inline,
+        stores_by_calls: large && is_long(mir, &cfg),
         context: ir::Value::from_u32(0),
         values: vec![None; mir.values.len()],
         wide: FxHashMap::default(),
@@ -106,7 +119,7 @@ pub(crate) fn lower(
         functions: FxHashMap::default(),
         fused_tests: fused_tests(mir, order),
         fused_throws,
-        late_globals,
+        late_values,
         notes: env.verify.then(Box::default),
     };
     lowering.create_roots();
@@ -182,7 +195,7 @@ impl Lowering<'_, '_> {
             self.keep_root(param);
         }
         for &inst in &data.insts {
-            if self.fused_tests[inst.index()] || self.fused_throws[inst.index()] || self.late_globals[inst.index()] {
+            if self.fused_tests[inst.index()] || self.fused_throws[inst.index()] || self.late_values[inst.index()] {
                 continue;
             }
             let inst_data = &self.mir.insts[inst.index()];

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::env::{ModuleEnv, POINTER, Symbol, clif_type};
 use super::located::LocatedObjects;
 use super::verify::Notes;
-use crate::mir::{self, Constant};
+use crate::mir::{self, Constant, Op, ValueDef};
 use crate::module::{TypeIndex, ValueType};
 use crate::passes::analysis::{Guards, MergedChecks, RootPlan, StripPlan};
 use crate::passes::constant;
@@ -30,6 +30,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) inline_allocation: bool,
     /// Whether blocks that are not cold allocate inline.
     pub(super) may_allocate_inline: bool,
+    /// Stores references by calls, where they have a barrier.
+    pub(super) stores_by_calls: bool,
     /// The instance context.
     pub(super) context: ir::Value,
     /// For each MIR value its Cranelift value, once lowered.
@@ -71,8 +73,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) fused_tests: Vec<bool>,
     /// For each MIR instruction whether it makes an exception that its block's throw makes.
     pub(super) fused_throws: Vec<bool>,
-    /// For each MIR instruction whether it reads a global that is read where it is used instead.
-    pub(super) late_globals: Vec<bool>,
+    /// For each MIR instruction whether it is a constant, or reads a global, that is made where it is used instead.
+    pub(super) late_values: Vec<bool>,
     /// What the checker wants to know, where it is on.
     pub(super) notes: Option<Box<Notes>>,
 }
@@ -88,10 +90,26 @@ impl Lowering<'_, '_> {
             let wide = self.b.use_var(variable);
             return self.narrow(wide);
         }
-        if let Some(late) = self.late_global(resolved) {
+        if let Some(late) = self.late_value(resolved) {
             return late;
         }
         self.values[resolved.index()].unwrap_or_else(|| panic!("value {} is used before it is defined", resolved.0))
+    }
+
+    /// Makes a value that is not made where MIR makes it: a constant, or what an immutable global holds.
+    fn late_value(&mut self, value: mir::Value) -> Option<ir::Value> {
+        let ValueDef::Result(inst, _) = self.mir.values[value.index()].def else { return None };
+        if !self.late_values[inst.index()] {
+            return None;
+        }
+        let made = match self.mir.insts[inst.index()].op {
+            Op::GlobalGet(global) => self.global_get(global),
+            Op::Const(constant) => self.constant(constant),
+            _ => return None,
+        };
+        self.values[value.index()] = Some(made);
+        self.note_value(value);
+        Some(made)
     }
 
     pub(super) fn value_list(&mut self, values: &[mir::Value]) -> Vec<ir::Value> {

@@ -1,11 +1,12 @@
 //! Structs and `i31`.
 
-use cranelift_codegen::ir::{self, InstBuilder};
+use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::Region;
 use super::barrier::{Container, Store};
+use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::mir::{Extension, NullCheck, Value};
 use crate::module::TypeIndex;
@@ -64,6 +65,14 @@ impl Lowering<'_, '_> {
         let kind = self.env.field_kind(ty, field);
         let offset = self.env.struct_layout(ty).offsets[field as usize];
         let store = self.store_into(Container::Struct(object, offset), kind, value);
+        if self.stores_by_calls && store.has_barrier() {
+            if let Some(code) = null_trap(check) {
+                self.trap_if_null(reference, code);
+            }
+            let offset = self.b.ins().iconst(types::I32, i64::from(offset));
+            self.builtin(Builtin::StoreField, &[reference, offset, store.value]);
+            return;
+        }
         let address = self.object(reference, null_trap(check), offset + kind.bytes());
         let flags = self.flags_trapping(Region::Fields(kind), address.null_trap);
         let offset = offset as i32;

@@ -21,6 +21,25 @@ pub(super) unsafe extern "C" fn flush_overwritten(context: *mut u8, _recorded: u
     unsafe { run_without_result(context, |store, _| store.heap.flush_overwritten()) }
 }
 
+/// `Builtin::StoreField`.
+pub(super) unsafe extern "C" fn store_field(context: *mut u8, object: u32, offset: u32, value: u32) {
+    let (object, value) = (Reference(object), Reference(value));
+    // SAFETY: a builtin; what compiled code holds is live.
+    unsafe { run_without_result(context, |store, _| store.heap.store_reference(object, offset, value)) }
+}
+
+/// `Builtin::StoreElement`.
+pub(super) unsafe extern "C" fn store_element(context: *mut u8, array: u32, index: u32, value: u32) -> i64 {
+    let (array, value) = (Reference(array), Reference(value));
+    // SAFETY: a builtin; what compiled code holds is live.
+    unsafe {
+        run(context, |store, _| {
+            store.heap.array_set_reference(array, index, value)?;
+            Ok(0)
+        })
+    }
+}
+
 /// `Builtin::AllocateStruct`.
 pub(super) unsafe extern "C" fn allocate_struct(context: *mut u8, ty: u32) -> i64 {
     // SAFETY: a builtin.

@@ -1,7 +1,7 @@
 //! References in compiled code over collections, where few other tests keep one: operands of bulk instructions,
 //! immutable globals in deep nests of loops, slots of old objects by the million.
 
-use legato::{Config, Engine, Instance, Module, Ref, Store, Val};
+use legato::{Compilation, Config, Engine, Instance, Module, Ref, Store, Trap, Val};
 use legato_test_matrix::{Row, pairs};
 
 /// Calls the export `run` of a module in text form.
@@ -207,4 +207,70 @@ fn what_roots_lose_while_a_snapshot_is_marked_is_told() -> anyhow::Result<()> {
         store.gc();
     }
     Ok(())
+}
+
+/// Long functions without loops, as initialisers are, store references by calls where they are compiled quickly: new
+/// objects into old ones, which the nursery's collections find; and null over what a snapshot had, which the collector
+/// of tests looks for.
+#[test]
+fn what_a_long_initialiser_stores_and_overwrites_is_told() {
+    const COUNT: usize = 200;
+    let stores = |new: &dyn Fn(usize) -> String| {
+        let stores = (0..COUNT).map(|number| {
+            let new = new(number);
+            format!(
+                "(array.set $v (local.get $v) (i32.const {number}) {new}) (struct.set $box $n (local.get $b) {new})
+                (local.set $b (ref.as_non_null (struct.get $box $next (local.get $b))))"
+            )
+        });
+        stores.collect::<String>()
+    };
+    let (set, clear) =
+        (stores(&|number| format!("(struct.new $s (i32.const {number}))")), stores(&|_| "(ref.null any)".to_string()));
+    let text = format!(
+        r#"(module {COMMON}
+          (type $box (struct (field $n (mut anyref)) (field $next (mut (ref null $box)))))
+          (global $v (mut (ref null $v)) (ref.null $v))
+          (global $b (mut (ref null $box)) (ref.null $box))
+          (func $set (param $v (ref null $v)) (param $b (ref null $box)) {set})
+          (func $clear (param $v (ref null $v)) (param $b (ref null $box)) {clear})
+          (func $sum (param $v (ref null $v)) (param $b (ref null $box)) (result i32) (local $i i32) (local $sum i32)
+            (loop $l
+              (local.set $sum (i32.add (local.get $sum) (struct.get $s $n (ref.cast (ref $s)
+                (array.get $v (local.get $v) (local.get $i))))))
+              (local.set $sum (i32.add (local.get $sum) (struct.get $s $n (ref.cast (ref $s)
+                (struct.get $box $n (local.get $b))))))
+              (local.set $b (struct.get $box $next (local.get $b)))
+              (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const {COUNT}))))
+            (local.get $sum))
+          (func (export "run") (result i32) (local $i i32)
+            (global.set $v (array.new_default $v (i32.const {COUNT})))
+            (loop $l
+              (global.set $b (struct.new $box (ref.null any) (global.get $b)))
+              (br_if $l (i32.le_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const {COUNT}))))
+            (call $collect)
+            (call $set (global.get $v) (global.get $b))
+            (call $collect)
+            (call $sum (global.get $v) (global.get $b)))
+          (func (export "clear") (call $clear (global.get $v) (global.get $b)))
+          (func (export "null") (call $set (array.new_default $v (i32.const {COUNT})) (ref.null $box)))
+          (func (export "short") (call $set (array.new_default $v (i32.const 0)) (struct.new_default $box))))"#
+    );
+    let rows = crate::heaps().into_iter().map(|row| row.with("verify=on")).chain(layouts());
+    for row in rows {
+        let mut config = Config::new();
+        config.compilation(Compilation::Lazy).compiler_verifier(true).heap(row.heap());
+        let (mut store, instance) = crate::instance(&Engine::new(&config).unwrap(), (), &text).unwrap();
+        let sum = instance.get_typed_func::<(), i32>(&mut store, "run").unwrap().call(&mut store, ());
+        assert_eq!(sum.unwrap_or_else(|error| panic!("{row}: {error:?}")), (COUNT * (COUNT - 1)) as i32, "{row}");
+        store.gc();
+        for (export, trap) in
+            [("clear", None), ("null", Some(Trap::NullReference)), ("short", Some(Trap::ArrayOutOfBounds))]
+        {
+            let result = instance.get_typed_func::<(), ()>(&mut store, export).unwrap().call(&mut store, ());
+            let found = result.err().map(|error| *error.downcast_ref::<Trap>().unwrap());
+            assert_eq!(found, trap, "{row}: {export}");
+            store.gc();
+        }
+    }
 }

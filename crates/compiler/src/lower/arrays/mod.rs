@@ -96,6 +96,9 @@ impl Lowering<'_, '_> {
         self.count_access(element, counting::Access::Write);
         let store = self.store_into(Container::Array(array), kind, value);
         match self.env.plan.arrays {
+            ArrayPlan::Contiguous if self.stores_by_calls && store.has_barrier() => {
+                self.builtin(Builtin::StoreElement, &[element.array, element.index, store.value]);
+            }
             ArrayPlan::Contiguous => {
                 contiguous::store(self, element, &store);
                 self.after_element(&store, |l| contiguous::cage_offset(l, element));

@@ -4,7 +4,7 @@ mod checks;
 mod fused_tests;
 mod fused_throws;
 mod guards;
-mod late_globals;
+mod late_values;
 mod roots;
 mod strips;
 
@@ -12,6 +12,6 @@ pub(crate) use checks::{MergedCheck, MergedChecks, merge_checks};
 pub(crate) use fused_tests::fused_tests;
 pub(crate) use fused_throws::fused_throws;
 pub(crate) use guards::{Guard, Guards, find_guards};
-pub(crate) use late_globals::late_globals;
+pub(crate) use late_values::late_values;
 pub(crate) use roots::{Root, RootPlan, SafepointKey, Safepoints, Temperature, plan_roots};
 pub(crate) use strips::{LAST, StripPlan, StripUse, plan_strips};

@@ -83,7 +83,7 @@ impl RootPlan {
 }
 
 /// Finds the roots. `entry_check` says whether there is a safepoint before the entry; `late`: for each instruction
-/// whether its result lives across none, as it is [read later](super::late_globals) or
+/// whether its result lives across none, as it is [read later](super::late_values) or
 /// [made by its throw](super::fused_throws).
 pub(crate) fn plan_roots(
     heap: &HeapFacts,

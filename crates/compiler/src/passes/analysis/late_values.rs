@@ -1,0 +1,49 @@
+//! Constants and immutable globals that are best brought into registers where they are stored.
+
+use crate::mir::{Block, Function, Op, Value};
+use crate::module::ModuleInfo;
+use crate::passes::support::use_counts;
+
+const NONE: u32 = u32::MAX;
+
+/// For each instruction whether it is a constant, or reads an immutable global, only for new objects of its own block.
+/// Such a value is made behind the allocation: a global is still the same there, as its cell is a root; and the value
+/// needs no slot and no register meanwhile. Programs that make an array of all their strings, or tables of numbers,
+/// have thousands of them.
+pub(crate) fn late_values(mir: &Function, info: &ModuleInfo, order: &[Block]) -> Vec<bool> {
+    let mut late = vec![false; mir.insts.len()];
+    // For each such value, the block that has it, and how many fields and elements it becomes.
+    let mut made_in = vec![NONE; mir.values.len()];
+    let mut stores = vec![0; mir.values.len()];
+    let mut candidates = Vec::new();
+    for &block in order {
+        for &inst in &mir.blocks[block.index()].insts {
+            let data = &mir.insts[inst.index()];
+            match data.op {
+                Op::GlobalGet(global) if !info.globals[global.index()].mutable => {
+                    made_in[data.results[0].index()] = block.index() as u32;
+                    candidates.push((inst, data.results[0], u32::MAX));
+                }
+                // One that many objects share stays in its register.
+                Op::Const(_) => {
+                    made_in[data.results[0].index()] = block.index() as u32;
+                    candidates.push((inst, data.results[0], 1));
+                }
+                Op::StructNew(_) | Op::ExceptionNew(_) | Op::ArrayNewFixed(_) => {
+                    let args = data.args.iter().map(|&arg: &Value| mir.resolve(arg).index());
+                    args.filter(|&arg| made_in[arg] == block.index() as u32).for_each(|arg| stores[arg] += 1);
+                }
+                _ => {}
+            }
+        }
+    }
+    candidates.retain(|&(_, value, most)| (1..=most).contains(&stores[value.index()]));
+    if candidates.is_empty() {
+        return late;
+    }
+    let uses = use_counts(mir, order);
+    for (inst, value, _) in candidates {
+        late[inst.index()] = uses[value.index()] == stores[value.index()];
+    }
+    late
+}
