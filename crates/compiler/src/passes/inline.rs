@@ -12,8 +12,8 @@ use super::unreachable::unreachable_blocks;
 use crate::mir::{Block, Callee, Cfg, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
 use crate::module::{FuncIndex, ModuleInfo};
 
-/// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these may
-/// cost. Checks of the program's own come with a part of a dozen calls that throws, which the way through the body
+/// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these
+/// may cost. Checks of the program's own come with a part of a dozen calls that throws, which the way through the body
 /// costs nothing.
 const MAX_COST: usize = 30;
 const MAX_COLD_COST: usize = 120;
