@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::artifact::CompiledModule;
 use crate::emit::CodeGenerator;
 use crate::module::{FunctionSource, ModuleInfo, ParsedModule};
-use crate::passes::{Fields, Inliner};
+use crate::passes::{Fields, Inliner, Settled};
 use crate::translate::{Allocations, translate_function};
 use crate::{CompileError, CompileOptions, mir, passes};
 
@@ -54,17 +54,19 @@ fn function(
     Ok(function)
 }
 
-/// Replaces reads of fields that hold the same in every object of the module.
-fn propagate_fields(
+/// What only the whole module tells: replaces reads of fields that hold the same in every object, and skips calls
+/// through globals that settle on a function that does nothing.
+fn propagate(
     functions: Vec<mir::Function>,
     info: &ModuleInfo,
     options: &CompileOptions,
 ) -> Result<Vec<mir::Function>, CompileError> {
-    let Some(fields) = Fields::new(&functions, info) else { return Ok(functions) };
+    let (fields, settled) = (Fields::new(&functions, info), Settled::new(&functions));
     each(functions, options, |mut function: mir::Function, (): &mut ()| {
-        if fields.replace(&mut function, info) {
+        if fields.as_ref().is_some_and(|fields| fields.replace(&mut function, info)) {
             passes::optimize(&mut function, info, options.verify)?;
         }
+        settled.replace(&mut function);
         Ok(function)
     })
 }
@@ -91,7 +93,7 @@ fn with_functions<T: Send>(
         return each(functions, options, |function: mir::Function, (): &mut ()| work(function));
     }
     let info = &parsed.info;
-    let functions = propagate_fields(functions, info, options)?;
+    let functions = propagate(functions, info, options)?;
     let inliner = Inliner::new(&functions, info);
     each(functions, options, |mut function: mir::Function, (): &mut ()| {
         if inliner.inline(&mut function) {

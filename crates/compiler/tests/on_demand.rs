@@ -8,7 +8,8 @@ use legato_compiler::{CompileOptions, OnDemand, Tier};
 use legato_heap::references::References;
 use support::*;
 
-/// A field that always holds one function, which is called directly then; a function that is inlined; a loop; data.
+/// A field that always holds one function, which is called directly then; a function that is inlined; a loop; data; a
+/// global that settles on a function that does nothing.
 const MODULE: &str = r#"(module
     (type $method (func (result i32)))
     (type $table (struct (field (ref $method)) (field (mut i32)) (field i64)))
@@ -22,7 +23,13 @@ const MODULE: &str = r#"(module
         (local.set $table (struct.new $table (ref.func $seven) (local.get 0) (i64.const 2)))
         (loop (call 0 (local.get 0))
             (br_if 0 (local.tee 0 (i32.sub (local.get 0) (call_ref $method (struct.get $table 0 (local.get $table)))))))
-        (struct.get $table 1 (global.get $shared))))"#;
+        (call_ref $initializer (global.get $initialize))
+        (struct.get $table 1 (global.get $shared)))
+    (type $initializer (func))
+    (func $nothing)
+    (elem declare func $nothing)
+    (global $initialize (mut (ref null $initializer)) (ref.func $first))
+    (func $first (global.set $initialize (ref.func $nothing))))"#;
 
 fn bytes(compiler: &OnDemand, function: u32, tier: Tier) -> Vec<u8> {
     compiler.compile(Symbol::Function(function), tier).unwrap().to_bytes().unwrap()

@@ -308,6 +308,11 @@ impl Lowering<'_, '_> {
             Op::GlobalSet(global) => return self.global_set(*global, data.args[0]),
 
             Op::RefFunc(function) => self.ref_func(*function),
+            Op::IsFunction(function) => {
+                let (reference, function) = (arg(self, 0), self.ref_func(*function));
+                let is_equal = self.b.ins().icmp(ir::condcodes::IntCC::Equal, reference, function);
+                self.boolean(is_equal)
+            }
             Op::RefIsNull => {
                 let reference = arg(self, 0);
                 let is_null = self.b.ins().icmp_imm_u(ir::condcodes::IntCC::Equal, reference, 0);

@@ -325,6 +325,8 @@ pub enum Op {
 
     /// () -> function reference, not null
     RefFunc(FuncIndex),
+    /// (function reference) -> i32: whether it is what `RefFunc` of the function gives.
+    IsFunction(FuncIndex),
     /// (reference) -> i32
     RefIsNull,
     /// (reference, reference) -> i32

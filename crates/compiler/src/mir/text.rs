@@ -122,6 +122,7 @@ impl fmt::Display for Op {
             Op::GlobalGet(global) => write!(f, "GlobalGet({})", global.0),
             Op::GlobalSet(global) => write!(f, "GlobalSet({})", global.0),
             Op::RefFunc(function) => write!(f, "RefFunc({})", function.0),
+            Op::IsFunction(function) => write!(f, "IsFunction({})", function.0),
             Op::Refine(ty) => write!(f, "Refine {ty}"),
             Op::RefTest(ty) => write!(f, "RefTest {ty}"),
             Op::RefCast(ty) => write!(f, "RefCast {ty}"),

@@ -6,7 +6,7 @@ use super::scan::Loops;
 use super::{Function, OnDemand};
 use crate::emit::CodeGenerator;
 use crate::module::{ModuleInfo, ParsedModule};
-use crate::passes::Fields;
+use crate::passes::{Fields, Settled};
 use crate::{CompileError, CompileOptions};
 
 /// Of a function: where its body begins and ends, whether it may be inlined, its loops.
@@ -17,6 +17,7 @@ struct Borrowed<'a> {
     info: &'a ModuleInfo,
     functions: Vec<KeptFunction>,
     fields: &'a Option<Fields>,
+    settled: &'a Settled,
 }
 
 #[derive(Deserialize)]
@@ -24,6 +25,7 @@ struct Owned {
     info: ModuleInfo,
     functions: Vec<KeptFunction>,
     fields: Option<Fields>,
+    settled: Settled,
 }
 
 impl OnDemand {
@@ -33,7 +35,8 @@ impl OnDemand {
             (function.range.start, function.range.end, function.inlined.is_some(), function.loops)
         };
         let functions = self.functions.iter().map(kept).collect();
-        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields: &self.fields }).ok()
+        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields: &self.fields, settled: &self.settled })
+            .ok()
     }
 
     /// As [`new`](Self::new), from what [`to_bytes`](Self::to_bytes) has made of the same module with the same options.
@@ -41,7 +44,7 @@ impl OnDemand {
     ///
     /// Errors: the host's processor is not supported.
     pub fn from_bytes(bytes: &[u8], wasm: &[u8], options: &CompileOptions) -> Result<Option<OnDemand>, CompileError> {
-        let Ok(Owned { info, functions, fields }) = postcard::from_bytes(bytes) else { return Ok(None) };
+        let Ok(Owned { info, functions, fields, settled }) = postcard::from_bytes(bytes) else { return Ok(None) };
         let is_inside = |&(start, end, ..): &KeptFunction| start <= end && end as usize <= wasm.len();
         let defined = info.functions.len().checked_sub(info.imported_functions as usize);
         if defined != Some(functions.len()) || !functions.iter().all(is_inside) {
@@ -53,6 +56,6 @@ impl OnDemand {
             .collect();
         let features = ParsedModule::accepted(options.features);
         let generator = CodeGenerator::new(info, options)?;
-        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, generator }))
+        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, generator }))
     }
 }

@@ -16,7 +16,7 @@ use crate::artifact::CompiledModule;
 use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
 use crate::module::{FuncIndex, ModuleInfo, ParsedModule};
-use crate::passes::{self, Body, Fields};
+use crate::passes::{self, Body, Fields, Settled};
 use crate::translate::{Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
 use scan::Loops;
@@ -28,6 +28,7 @@ pub struct OnDemand {
     /// Of the defined functions, in order.
     functions: Vec<Function>,
     fields: Option<Fields>,
+    settled: Settled,
     generator: CodeGenerator,
 }
 
@@ -65,6 +66,11 @@ impl OnDemand {
         let scanned = each(bodies, options, |source, scratch: &mut scan::Scratch| scan::scan(&info, &source, scratch))?;
         let made = scanned.iter().flat_map(|scanned| &scanned.made);
         let fields = options.optimize.then(|| Fields::of_made(made, &info)).flatten();
+        let settings = scanned.iter().flat_map(|scanned| scanned.settings.iter().copied());
+        let settled = Settled::of_sets(settings, |function| {
+            let defined = function.0.checked_sub(info.imported_functions);
+            defined.is_some_and(|defined| scanned[defined as usize].is_empty)
+        });
         let functions = ranges
             .iter()
             .zip(&scanned)
@@ -74,7 +80,7 @@ impl OnDemand {
             })
             .collect();
         let generator = CodeGenerator::new(info, options)?;
-        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, generator })
+        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, generator })
     }
 
     /// The module without code: its declarations, and what its code is compiled for.
@@ -206,6 +212,7 @@ impl OnDemand {
             {
                 passes::optimize(function, info, options.verify)?;
             }
+            self.settled.replace(function);
         }
         Ok(())
     }

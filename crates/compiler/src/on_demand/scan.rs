@@ -15,6 +15,9 @@ use crate::translate::{Allocations, translate_function};
 /// No longer body is looked at for inlining, in bytes.
 const MAX_INLINED: usize = 256;
 
+/// Bytes of a body without locals and instructions, but for its end.
+const EMPTY: usize = 2;
+
 /// A longer body may pass the translator's limits, which only translating it tells, in bytes.
 const MIN_TRANSLATED: usize = 16 << 10;
 
@@ -31,6 +34,10 @@ pub(super) struct Scanned {
     pub(super) made: Vec<Made>,
     /// Whether it is so small, and free of loops and handlers, that it may be inlined.
     pub(super) is_small: bool,
+    /// Whether it returns at once.
+    pub(super) is_empty: bool,
+    /// Globals, and the functions that they are set to.
+    pub(super) settings: Vec<(GlobalIndex, FuncIndex)>,
     pub(super) loops: Loops,
 }
 
@@ -67,7 +74,13 @@ pub(super) fn scan(
     let mut reader = source.body.get_binary_reader();
     reader.set_features(source.validation.features);
     validator.read_locals(&mut reader).map_err(invalid)?;
-    let mut scanned = Scanned { made: Vec::new(), is_small: bytes <= MAX_INLINED, loops: Loops::None };
+    let mut scanned = Scanned {
+        made: Vec::new(),
+        is_small: bytes <= MAX_INLINED,
+        is_empty: bytes == EMPTY,
+        settings: Vec::new(),
+        loops: Loops::None,
+    };
     let mut passed = 0;
     let types = TypeMap { canonical: &info.canonical_types };
     let stack = &mut scratch.stack;
@@ -89,6 +102,12 @@ pub(super) fn scan(
             }
             Operator::StructNewDefault { struct_type_index } => {
                 scanned.made.push(Made { ty: TypeIndex(*struct_type_index), contents: None });
+                None
+            }
+            Operator::GlobalSet { global_index } if is_reachable => {
+                if let Some(Some(Op::RefFunc(function))) = stack.last() {
+                    scanned.settings.push((GlobalIndex(*global_index), *function));
+                }
                 None
             }
             Operator::Loop { blockty } => {

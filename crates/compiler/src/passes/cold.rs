@@ -10,13 +10,19 @@ pub(crate) fn cold(function: &mut Function) {
     }
 }
 
-/// The blocks that lead to a trap or out of the function on every path, but for the entry.
+/// The blocks that are marked as cold, or lead to a trap or out of the function on every path, but for the entry.
 pub(super) fn cold_blocks(function: &Function, cfg: &Cfg) -> Vec<Block> {
     // How many edges of each block lead to blocks that are not known to be cold.
     let mut edges = vec![0u32; function.blocks.len()];
     let mut work: Vec<Block> = Vec::new();
     for &block in &cfg.order {
-        match &function.blocks[block.index()].terminator {
+        let data = &function.blocks[block.index()];
+        match &data.terminator {
+            // It counts as done, wherever its edges lead.
+            _ if data.cold => {
+                edges[block.index()] = u32::MAX;
+                work.push(block);
+            }
             Some(Terminator::Trap(_)) => work.push(block),
             Some(Terminator::Throw { handlers, .. }) if handlers.is_empty() => work.push(block),
             Some(terminator) => terminator.for_each_edge(|_| edges[block.index()] += 1),

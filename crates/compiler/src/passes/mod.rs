@@ -24,6 +24,7 @@ mod invariant;
 mod loads;
 mod osr;
 mod ranges;
+mod settled;
 mod simplify;
 mod support;
 mod unreachable;
@@ -35,6 +36,7 @@ pub(crate) use globals::value as global_value;
 pub(crate) use heap::HeapFacts;
 pub(crate) use inline::{Body, Inliner, body, inline};
 pub(crate) use osr::{narrow_entry, prune_exits};
+pub(crate) use settled::Settled;
 pub(crate) use support::{constant, constant_length, definition, root};
 
 use crate::CompileError;

@@ -451,9 +451,12 @@ pub(crate) fn greatest(function: &Function, info: &ModuleInfo, value: Value) -> 
         Op::Load(_, LoadKind::I32From16U, _) => Some(0xffff),
         Op::ArrayGet(ty, Extension::Unsigned) => packed(info.array_element(*ty).storage),
         Op::StructGet(ty, field, Extension::Unsigned, _) => packed(info.struct_fields(*ty)[*field as usize].storage),
-        Op::Compare(_) | Op::RefIsNull | Op::RefEq | Op::RefTest(_) | Op::Unary(UnaryOp::I32Eqz | UnaryOp::I64Eqz) => {
-            Some(1)
-        }
+        Op::Compare(_)
+        | Op::IsFunction(_)
+        | Op::RefIsNull
+        | Op::RefEq
+        | Op::RefTest(_)
+        | Op::Unary(UnaryOp::I32Eqz | UnaryOp::I64Eqz) => Some(1),
         Op::Unary(UnaryOp::I32Clz | UnaryOp::I32Ctz | UnaryOp::I32Popcnt) => Some(32),
         // An array of elements of two bytes or more has less than 2^31 of them.
         Op::ArrayLen(_) => match function.value_type(args[0]) {

@@ -72,6 +72,10 @@ impl Simplify<'_> {
                     false
                 }
             }
+            (Op::IsFunction(function), Some(a), _) => match origin(self.function, self.roots.of(a)) {
+                Some((&Op::RefFunc(known), _)) => self.constant(inst, i32::from(known == function)),
+                _ => false,
+            },
             (Op::RefEq, Some(a), Some(b)) => {
                 if self.roots.of(a) == self.roots.of(b) {
                     return self.constant(inst, 1);

@@ -19,6 +19,7 @@ mod moving;
 mod osr;
 mod pieces;
 mod replicas;
+mod settled;
 mod slices;
 mod snapshots;
 mod stops;

@@ -1,0 +1,25 @@
+;; A class's initialiser: what the global holds at last does nothing, so that the call of it moves out of line, and the
+;; method that begins with it is inlined. Of a global that is set to a function that does something, or never, no call
+;; moves.
+(module
+  (type $initializer (func))
+  (func $nothing)
+  (func $something (global.set $count (i32.const 2)))
+  (elem declare func $nothing $something)
+  (global $count (mut i32) (i32.const 0))
+  (global $initialize (mut (ref null $initializer)) (ref.func $initializer))
+  (global $other (mut (ref null $initializer)) (ref.func $initializer))
+  (global $never (mut (ref null $initializer)) (ref.func $nothing))
+  (func $initializer (type $initializer)
+    (global.set $initialize (ref.func $nothing))
+    (global.set $other (ref.func $something))
+    (global.set $count (i32.const 1)))
+  (func $method (result i32)
+    (call_ref $initializer (global.get $initialize))
+    (global.get $count))
+  (func $caller (export "caller") (param i32) (result i32)
+    (call_ref $initializer (global.get $initialize))
+    (i32.add (call $method) (local.get 0)))
+  (func (export "others")
+    (call_ref $initializer (global.get $other))
+    (call_ref $initializer (global.get $never))))
