@@ -17,7 +17,7 @@ enum CallKind {
 impl Body<'_> {
     /// Something during which a collection may happen, and which leaves the stack as it is.
     pub fn safepoint(&mut self) {
-        self.droppable(|body| match body.below(12) {
+        self.droppable(|body| match body.below(14) {
             0..=2 => body.emit(I::Call(GC)),
             3 | 4 => {
                 let churn = body.one_of(&CHURN);
@@ -40,6 +40,13 @@ impl Body<'_> {
                     body.emit(I::TryTable(BlockType::Empty, vec![Catch::All { label: 0 }].into()));
                     body.emit_all([I::I32Const(3), I::Call(BOOM[position]), I::Drop, I::End]);
                 });
+            }
+            11 | 12 => {
+                if body.chance(40) {
+                    let function = body.one_of(&[NOTHING, NOTHING, CHURN[0], CHURN[1]]);
+                    body.emit_all([I::RefFunc(function), I::GlobalSet(INITIALIZER)]);
+                }
+                body.emit_all([I::GlobalGet(INITIALIZER), I::CallRef(Signature::Void.index())]);
             }
             _ => {
                 // A loop that polls.

@@ -38,6 +38,9 @@ pub const OBSERVE: u32 = 23;
 /// A generated function of nests of loops alone, called before anything was collected.
 pub const NESTS: u32 = 24;
 
+/// A function that does nothing.
+pub const NOTHING: u32 = 25;
+
 /// Number of the first function that is not imported.
 pub const IMPORTS: u32 = 6;
 
@@ -70,6 +73,10 @@ pub const GLOBALS: [(Kind, bool, bool); 18] = [
     (Kind::Array(Array::Leaves), false, true),
     (Kind::Exn, true, true),
 ];
+
+/// Global: a function without parameters and results, as that which initialises a class: [`NOTHING`] or one of
+/// [`CHURN`].
+pub const INITIALIZER: u32 = FIRST_GLOBAL + GLOBALS.len() as u32;
 
 /// Table of functions, by [`function_slot`].
 pub const FUNCTIONS: u32 = 0;

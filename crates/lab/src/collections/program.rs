@@ -8,8 +8,8 @@ use crate::random::Random;
 use std::borrow::Cow;
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, DataCountSection, DataSection, ElementSection, Elements, EntityType, ExportKind,
-    ExportSection, Function, FunctionSection, GlobalSection, GlobalType, ImportSection, Instruction as I, Module,
-    RefType, TableSection, TableType, TagKind, TagSection, TagType, ValType,
+    ExportSection, Function, FunctionSection, GlobalSection, GlobalType, HeapType, ImportSection, Instruction as I,
+    Module, RefType, TableSection, TableType, TagKind, TagSection, TagType, ValType,
 };
 
 /// The functions of a module, from the first that is imported.
@@ -17,7 +17,7 @@ fn signatures() -> Vec<Signature> {
     use Signature::*;
     vec![
         Void, Reentry, ExternNew, ExternId, Pass, Touch, Void, Void, Same, Same, Same, Same, Same, Walk, Many, Many,
-        Few, Swap, Swap, Reentry, Run, Run, Run, Run, Run,
+        Few, Swap, Swap, Reentry, Run, Run, Run, Run, Run, Void,
     ]
 }
 
@@ -55,6 +55,11 @@ pub fn generate(seed: u64, steps: &mut Steps) -> Vec<u8> {
 }
 
 fn function(types: &mut Types, steps: &mut Steps, seed: u64, index: u32, signature: Signature) -> Function {
+    if index == NOTHING {
+        let mut function = Function::new([]);
+        function.instruction(&I::End);
+        return function;
+    }
     // A function is a step, too: without it, a call of it traps.
     if !steps.take(seed) {
         let mut function = Function::new([]);
@@ -202,6 +207,8 @@ fn globals(types: &Types, random: &mut Random) -> GlobalSection {
         };
         globals.global(ty(kind.value(nullable), mutable), &ConstExpr::extended(value));
     }
+    let initializer = RefType { nullable: true, heap_type: HeapType::Concrete(Signature::Void.index()) };
+    globals.global(ty(ValType::Ref(initializer), true), &ConstExpr::ref_func(CHURN[0]));
     globals
 }
 
