@@ -45,6 +45,21 @@ impl Instructions {
 }
 
 #[test]
+fn there_are_no_instructions_that_the_program_does_not_import() {
+    let engine = Engine::default();
+    let exports = |imports: &str| -> Option<Vec<String>> {
+        let program = Module::new(&engine, format!("(module {imports})")).unwrap();
+        let library = instructions(&engine, &program).unwrap()?;
+        Some(library.exports().map(|export| export.name().to_owned()).collect())
+    };
+    let sqrt = r#"(import "teavmMath" "sqrt" (func (param f64) (result f64)))"#;
+    let floor = r#"(import "other" "floor" (func (param f64) (result f64)))"#;
+    let sin = r#"(import "teavmMath" "sin" (func (param f64) (result f64)))"#;
+    assert_eq!(exports(&[sin, sqrt, floor].concat()), Some(vec!["sqrt".to_owned()]));
+    assert_eq!(exports(&[sin, floor].concat()), None);
+}
+
+#[test]
 fn instructions_do_what_java_does() {
     let mut wasm = Instructions::new();
     // Each of them with its results for these.
