@@ -10,6 +10,7 @@ use legato_heap::{AddressSpace, HeapConfig};
 use rustc_hash::FxHashMap;
 
 use crate::cache::Cache;
+use crate::module::ModuleInner;
 use crate::types::TypeRegistry;
 use crate::vm::{CodeImage, MemoryReservation, PerfMap};
 use crate::{Config, ProfilingStrategy};
@@ -40,6 +41,8 @@ struct EngineInner {
     perf_map: Option<&'static PerfMap>,
     /// Images that carry trampolines for a signature. They live as long as their modules and stores.
     trampolines: Mutex<FxHashMap<MachineSignature, Weak<CodeImage>>>,
+    /// Modules that stay as long as the engine, by their binary or text format.
+    shared_modules: Mutex<FxHashMap<Box<[u8]>, Arc<ModuleInner>>>,
 }
 
 impl Engine {
@@ -62,6 +65,7 @@ impl Engine {
                 ProfilingStrategy::PerfMap => Some(PerfMap::of_process()?),
             },
             trampolines: Mutex::default(),
+            shared_modules: Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }
@@ -111,6 +115,22 @@ impl Engine {
 
     pub(crate) fn types(&self) -> &TypeRegistry {
         &self.inner.types
+    }
+
+    /// The module that is kept for these bytes; made now where there is none. Others who ask wait meanwhile, so that it
+    /// is made once.
+    pub(crate) fn shared_module(
+        &self,
+        bytes: &[u8],
+        make: impl FnOnce() -> Result<Arc<ModuleInner>>,
+    ) -> Result<Arc<ModuleInner>> {
+        let mut shared = self.inner.shared_modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = shared.get(bytes) {
+            return Ok(Arc::clone(module));
+        }
+        let module = make()?;
+        shared.insert(bytes.into(), Arc::clone(&module));
+        Ok(module)
     }
 
     /// Notes that `image` carries trampolines.

@@ -5,13 +5,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use legato_compiler::module::ExportKind;
 use rustc_hash::FxHashMap;
 
 use crate::func::HostFunction;
-use crate::store::StoreOpaque;
 use crate::{
     AsContext, AsContextMut, Caller, Engine, Extern, ExternType, Func, FuncType, ImportType, Instance, IntoFunc,
-    Module, Val,
+    Module, StoreContextMut, Val,
 };
 
 /// What a name stands for.
@@ -21,6 +21,8 @@ enum Definition {
     Extern(Extern),
     /// A host function, for any store.
     Host(Arc<HostFunction>),
+    /// An export of a module, for any store: of the one instance that the store has for this.
+    Export(Module, ExportKind),
 }
 
 /// Names under which modules find their imports.
@@ -146,6 +148,49 @@ impl<T: 'static> Linker<T> {
         self.insert(module, name, Definition::Host(function))
     }
 
+    /// Defines an export of a module, for any store: a store makes an instance of the module when it first needs one of
+    /// the module's exports, and the same instance has all of them. Compiled code then calls compiled code, which costs
+    /// less than calling a host function. `library` imports nothing; its instance is not counted among the
+    /// [instances](crate::ResourceLimiter::instances) that the store may hold.
+    ///
+    /// ```
+    /// use legato::{Engine, Linker, Module, Store};
+    ///
+    /// let engine = Engine::default();
+    /// let library = r#"(module (func (export "root") (param f64) (result f64) (f64.sqrt (local.get 0))))"#;
+    /// let library = Module::shared(&engine, library)?;
+    /// let mut linker = Linker::<()>::new(&engine);
+    /// linker.define_export("math", "sqrt", &library, "root")?;
+    /// let module = Module::new(
+    ///     &engine,
+    ///     r#"(module
+    ///         (import "math" "sqrt" (func $sqrt (param f64) (result f64)))
+    ///         (func (export "three") (result f64) (call $sqrt (f64.const 9))))"#,
+    /// )?;
+    /// for _ in 0..2 {
+    ///     let mut store = Store::new(&engine, ());
+    ///     let instance = linker.instantiate(&mut store, &module)?;
+    ///     assert_eq!(instance.get_typed_func::<(), f64>(&mut store, "three")?.call(&mut store, ())?, 3.0);
+    /// }
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the library has no such export, imports something, or belongs to another engine; if the name is defined and
+    /// shadowing is not allowed.
+    pub fn define_export(
+        &mut self,
+        module: &str,
+        name: &str,
+        library: &Module,
+        export: &str,
+    ) -> Result<&mut Linker<T>> {
+        ensure!(Engine::same(&self.engine, library.engine()), "the module belongs to another engine");
+        ensure!(library.imports().len() == 0, "a module whose exports are defined for any store may import nothing");
+        let kind = library.export(export).with_context(|| format!("the module has no export `{export}`"))?;
+        self.insert(module, name, Definition::Export(library.clone(), kind))
+    }
+
     /// Defines every export of an instance under a module name.
     ///
     /// # Errors
@@ -228,7 +273,7 @@ impl<T: 'static> Linker<T> {
     /// What a name stands for, in this store.
     pub fn get(&self, mut store: impl AsContextMut<Data = T>, module: &str, name: &str) -> Option<Extern> {
         let definition = self.definition(module, name)?;
-        resolve(&mut store.as_context_mut().0.opaque, definition).ok()
+        resolve(&mut store.as_context_mut(), definition).ok()
     }
 
     /// What the import of a module stands for, in this store.
@@ -260,7 +305,7 @@ impl<T: 'static> Linker<T> {
     /// # Errors
     /// "unknown import" where a name is not defined; else as [`Instance::new`].
     pub fn instantiate(&self, mut store: impl AsContextMut<Data = T>, module: &Module) -> Result<Instance> {
-        let store = store.as_context_mut();
+        let mut store = store.as_context_mut();
         let mut imports = Vec::with_capacity(module.imports().len());
         for import in &module.info().imports {
             let Some(definition) = self.definition(&import.module, &import.name) else {
@@ -268,7 +313,7 @@ impl<T: 'static> Linker<T> {
                 let import = all.find(|one| one.module() == import.module && one.name() == import.name);
                 return Err(unknown(&import.expect("an import of the module")));
             };
-            imports.push(resolve(&mut store.0.opaque, definition)?);
+            imports.push(resolve(&mut store, definition)?);
         }
         Instance::new(store, module, &imports)
     }
@@ -334,20 +379,38 @@ impl<T: 'static> InstancePre<T> {
     /// As [`Instance::new`].
     pub fn instantiate(&self, mut store: impl AsContextMut<Data = T>) -> Result<Instance> {
         let mut store = store.as_context_mut();
-        let opaque = &mut store.0.opaque;
-        let imports: Result<Vec<Extern>> = self.imports.iter().map(|definition| resolve(opaque, definition)).collect();
+        let imports = self.imports.iter().map(|definition| resolve(&mut store, definition));
+        let imports: Result<Vec<Extern>> = imports.collect();
         Instance::new(&mut store, &self.module, &imports?)
     }
 }
 
-fn resolve(store: &mut StoreOpaque, definition: &Definition) -> Result<Extern> {
+fn resolve<T: 'static>(store: &mut StoreContextMut<'_, T>, definition: &Definition) -> Result<Extern> {
     match definition {
         Definition::Extern(item) => Ok(*item),
         Definition::Host(function) => {
             // Kept by the store, so that the address stands for the function as long as the store lives.
-            Func::host(store, function.clone()).map(Extern::Func)
+            Func::host(&mut store.0.opaque, function.clone()).map(Extern::Func)
+        }
+        Definition::Export(module, kind) => {
+            let known = store.0.opaque.state.linked_modules.get(&module.identity()).copied();
+            let index = known.map_or_else(|| link_module(store, module), Ok)?;
+            Ok(store.0.opaque.exported(index, *kind))
         }
     }
+}
+
+/// Makes the instance of a module of which a linker defines exports. It keeps the module alive, and so its identity.
+fn link_module<T: 'static>(store: &mut StoreContextMut<'_, T>, module: &Module) -> Result<u32> {
+    let state = &mut store.0.opaque.state;
+    let index = state.instances.len() as u32;
+    // Known beforehand, so that it is not counted.
+    state.linked_modules.insert(module.identity(), index);
+    if let Err(error) = Instance::new(&mut *store, module, &[]) {
+        store.0.opaque.state.linked_modules.remove(&module.identity());
+        return Err(error.context("cannot instantiate a module that provides imports"));
+    }
+    Ok(index)
 }
 
 fn unknown(import: &ImportType<'_>) -> anyhow::Error {

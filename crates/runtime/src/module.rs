@@ -31,11 +31,12 @@ use crate::{Compilation, Engine, ExportType, ExternType, HeapType, ImportType, s
 /// ```
 #[derive(Clone)]
 pub struct Module {
+    engine: Engine,
     inner: Arc<ModuleInner>,
 }
 
-struct ModuleInner {
-    engine: Engine,
+/// All of a module but its engine, so that an engine can keep it.
+pub(crate) struct ModuleInner {
     image: Arc<CodeImage>,
     type_ids: Vec<TypeId>,
     exports: FxHashMap<String, ExportKind>,
@@ -62,6 +63,34 @@ impl Module {
     pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module> {
         let bytes = wat::parse_bytes(bytes.as_ref())?;
         Module::from_binary(engine, &bytes)
+    }
+
+    /// The module of these bytes (binary or text) that the engine keeps: it is compiled when it is asked for first, and
+    /// is the same one from then on. It stays as long as the engine, so this is for the few small modules that a library
+    /// brings along, say for [`Linker::define_export`](crate::Linker::define_export), and not for programs.
+    ///
+    /// ```
+    /// use legato::{Engine, Module};
+    ///
+    /// let engine = Engine::default();
+    /// let text = r#"(module (func (export "root") (param f64) (result f64) (f64.sqrt (local.get 0))))"#;
+    /// let module = Module::shared(&engine, text)?;
+    /// assert!(Module::same(&module, &Module::shared(&engine, text)?));
+    /// assert!(!Module::same(&module, &Module::new(&engine, text)?));
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn shared(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module> {
+        let bytes = bytes.as_ref();
+        let inner = engine.shared_module(bytes, || Ok(Module::new(engine, bytes)?.inner))?;
+        Ok(Module { engine: engine.clone(), inner })
+    }
+
+    /// Whether two values are clones of one module.
+    pub fn same(a: &Module, b: &Module) -> bool {
+        Arc::ptr_eq(&a.inner, &b.inner)
     }
 
     /// Compiles a module from the binary format.
@@ -177,13 +206,13 @@ impl Module {
         let exports = info.exports.iter().cloned().collect();
         engine.note_trampolines(&image);
         let memory_images = MemoryImages::default();
-        let engine = engine.clone();
-        Ok(Module { inner: Arc::new(ModuleInner { engine, image, type_ids, exports, memory_images, keeper }) })
+        let inner = Arc::new(ModuleInner { image, type_ids, exports, memory_images, keeper });
+        Ok(Module { engine: engine.clone(), inner })
     }
 
     /// The engine that compiled it.
     pub fn engine(&self) -> &Engine {
-        &self.inner.engine
+        &self.engine
     }
 
     /// The module's name, from the name section.
@@ -204,18 +233,18 @@ impl Module {
 
     /// Its imports, in order.
     pub fn imports(&self) -> impl ExactSizeIterator<Item = ImportType<'_>> + '_ {
-        ExternType::imports(&self.inner.engine, &self.inner.type_ids, self.info())
+        ExternType::imports(&self.engine, &self.inner.type_ids, self.info())
     }
 
     /// Its exports, in order.
     pub fn exports(&self) -> impl ExactSizeIterator<Item = ExportType<'_>> + '_ {
-        ExternType::exports(&self.inner.engine, &self.inner.type_ids, self.info())
+        ExternType::exports(&self.engine, &self.inner.type_ids, self.info())
     }
 
     /// The type of an export.
     pub fn get_export(&self, name: &str) -> Option<ExternType> {
         let kind = self.export(name)?;
-        Some(ExternType::of_export(&self.inner.engine, &self.inner.type_ids, self.info(), kind))
+        Some(ExternType::of_export(&self.engine, &self.inner.type_ids, self.info(), kind))
     }
 
     /// The contents of the custom section of this name, the first where there are several. The name section is not kept
@@ -246,6 +275,11 @@ impl Module {
     /// What its memories hold first.
     pub(crate) fn memory_images(&self) -> &MemoryImages {
         &self.inner.memory_images
+    }
+
+    /// What tells it from others while it lives.
+    pub(crate) fn identity(&self) -> *const ModuleInner {
+        Arc::as_ptr(&self.inner)
     }
 
     pub(crate) fn image(&self) -> &Arc<CodeImage> {

@@ -31,7 +31,15 @@ pub fn add_to_linker<T: 'static>(
     module: &Module,
     get: impl Fn(&mut T) -> &mut TeaVmCtx + Copy + Send + Sync + 'static,
 ) -> Result<()> {
+    let instructions = math::instructions(linker.engine(), module)?;
     for import in module.imports() {
+        if let Some(library) = &instructions
+            && import.module() == "teavmMath"
+            && library.get_export(import.name()).is_some()
+        {
+            linker.define_export("teavmMath", import.name(), library, import.name())?;
+            continue;
+        }
         define(linker, &mut store, module, &import, get)
             .with_context(|| format!("cannot provide `{}.{}`", import.module(), import.name()))?;
     }

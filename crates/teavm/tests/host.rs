@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
-use legato::{Engine, Instance, Linker, Module, Store, Val};
+use legato::{Compilation, Config, Engine, Instance, Linker, Module, Store, Val};
 use legato_teavm::TeaVmCtx;
 
 #[derive(Clone, Default)]
@@ -96,6 +96,37 @@ fn mathematics() {
     assert_eq!(program.call("pow", &[float(2.0), float(-1.0)]).unwrap().f64(), Some(0.5));
     let first = program.call("random", &[]).unwrap().f64();
     assert_ne!(program.call("random", &[]).unwrap().f64(), first);
+}
+
+/// Calls of these do not leave compiled code, and what is called is compiled once for an engine.
+#[test]
+fn instructions_of_wasm_are_compiled_when_they_are_called_and_once() -> Result<()> {
+    let compiled = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&compiled);
+    let mut config = Config::new();
+    config.compilation(Compilation::Lazy).parallel_compilation(false).compile_observer(Arc::new(move |function| {
+        seen.lock().unwrap().extend(function.name.map(str::to_owned));
+    }));
+    let engine = Engine::new(&config)?;
+    let module = Module::new(
+        &engine,
+        r#"(module
+          (import "teavmMath" "floor" (func $floor (param f64) (result f64)))
+          (import "teavmMath" "sqrt" (func $sqrt (param f64) (result f64)))
+          (func $run (export "run") (param f64) (result f64) (call $sqrt (local.get 0)))
+          (export "floor" (func $floor)))"#,
+    )?;
+    for _ in 0..3 {
+        let mut store = Store::new(&engine, TeaVmCtx::new(io::sink(), io::sink()));
+        let mut linker = Linker::new(&engine);
+        legato_teavm::add_to_linker(&mut linker, &mut store, &module, |ctx: &mut TeaVmCtx| ctx)?;
+        let instance = linker.instantiate(&mut store, &module)?;
+        let run = instance.get_typed_func::<f64, f64>(&mut store, "run")?;
+        assert_eq!(run.call(&mut store, 2.25)?, 1.5);
+    }
+    let expected: &[&str] = if cfg!(target_arch = "x86_64") { &["run", "teavmMath.sqrt"] } else { &[] };
+    assert_eq!(*compiled.lock().unwrap(), expected);
+    Ok(())
 }
 
 /// A list of what dies: its queue is told of references by their numbers.
@@ -310,6 +341,9 @@ fn wrong_imports_are_errors() {
         (r#"(module (import "teavmMemory" "heapOffset" (func)))"#, "it should be a global"),
         (r#"(module (import "teavm" "deref" (func)))"#, "it should take a reference"),
         (r#"(module (import "teavmMath" "sqrt" (func)))"#, "incompatible import type"),
+        (r#"(module (import "teavmMath" "max" (func (param f64) (result f64))))"#, "incompatible import type"),
+        (r#"(module (import "teavmMath" "floor" (global f64)))"#, "incompatible import type"),
+        (r#"(module (import "teavmMath" "pow" (func)))"#, "incompatible import type"),
         (r#"(module (import "teavmMath" "frobnicate" (func)))"#, "unknown import"),
         (
             r#"(module (import "teavmMemory" "heapOffset" (global i32)) (@custom "teavm.memoryRequirements" "{"))"#,

@@ -36,7 +36,8 @@ pub trait ResourceLimiter {
         Ok(true)
     }
 
-    /// The most instances that the store may hold.
+    /// The most instances that the store may hold, without those that
+    /// [`Linker::define_export`](crate::Linker::define_export) has it make.
     fn instances(&self) -> usize {
         10_000
     }

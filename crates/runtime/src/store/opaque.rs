@@ -320,7 +320,8 @@ impl StoreOpaque {
 
     /// Checks the limit for one more instance, and for the stack that the first one's code needs.
     pub(crate) fn check_new_instance(&mut self) -> Result<()> {
-        let count = self.state.instances.len();
+        // Those that a linker needs are none that the program or its embedder has asked for.
+        let count = self.state.instances.len().saturating_sub(self.state.linked_modules.len());
         let stack = (!self.stack_granted).then_some(self.engine.config().max_wasm_stack);
         self.ask(Ok(()), |limiter| {
             if count >= limiter.instances() {

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Module;
 use crate::func::{HostCallee, HostFunction};
+use crate::module::ModuleInner;
 use crate::store::{HostRoots, RootIndex, RootScopeMark};
 use crate::vm::table::RootBarrier;
 use crate::vm::{CodeImage, LinearMemory, TableStorage};
@@ -156,6 +157,8 @@ pub(crate) struct StoreState {
     pub(crate) host_callees: Vec<Box<HostCallee>>,
     /// The function that each host function of a linker has become here.
     pub(crate) host_functions: FxHashMap<*const HostFunction, u32>,
+    /// The instance of each module of which a linker defines exports; one may be about to be made.
+    pub(crate) linked_modules: FxHashMap<*const ModuleInner, u32>,
     /// Trampolines into compiled code, by function type.
     pub(crate) entries: FxHashMap<TypeId, *const u8>,
     /// Images whose trampolines the store uses.
@@ -192,6 +195,7 @@ impl StoreState {
             global_cells: Vec::new(),
             host_callees: Vec::new(),
             host_functions: FxHashMap::default(),
+            linked_modules: FxHashMap::default(),
             entries: FxHashMap::default(),
             images: Vec::new(),
             roots: HostRoots::default(),

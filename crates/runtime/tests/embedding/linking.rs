@@ -121,6 +121,96 @@ fn imports_that_do_not_fit() -> Result<()> {
     Ok(())
 }
 
+/// Counts its calls.
+const COUNTER: &str = r#"(module
+    (global $count (export "count") (mut i32) (i32.const 0))
+    (func (export "next") (result i32)
+        (global.set $count (i32.add (global.get $count) (i32.const 1)))
+        (global.get $count)))"#;
+
+#[test]
+fn exports_are_defined_for_any_store() -> Result<()> {
+    for engine in engines() {
+        let library = Module::shared(&engine, COUNTER)?;
+        let mut linker = Linker::new(&engine);
+        linker.define_export("l", "next", &library, "next")?.define_export("l", "value", &library, "count")?;
+        linker.alias("l", "next", "l", "again")?;
+        let user = Module::new(
+            &engine,
+            r#"(module
+                (import "l" "next" (func $next (result i32)))
+                (import "l" "again" (func $again (result i32)))
+                (import "l" "value" (global $value (mut i32)))
+                (func (export "run") (result i32)
+                    (i32.add (i32.mul (call $next) (i32.const 100)) (i32.mul (call $again) (i32.const 10)))
+                    (global.get $value)
+                    i32.add))"#,
+        )?;
+        let ready = linker.instantiate_pre(&user)?;
+        for _ in 0..2 {
+            // Each store has its own instance of the library, which is none of those that are counted.
+            let mut store = Store::new(&engine, StoreLimitsBuilder::new().instances(2).build());
+            store.limiter(|limits| limits);
+            let run = |instance: Instance, store: &mut Store<StoreLimits>| -> Result<i32> {
+                instance.get_typed_func::<(), i32>(&mut *store, "run")?.call(store, ())
+            };
+            let first = ready.instantiate(&mut store)?;
+            assert_eq!(run(first, &mut store)?, 122);
+            let second = linker.clone().instantiate(&mut store, &user)?;
+            assert_eq!(run(second, &mut store)?, 344, "one instance in the store, whoever asks for it");
+            let other = Linker::new(&engine).define_export("m", "n", &library, "next")?.get(&mut store, "m", "n");
+            let other = other.and_then(Extern::into_func).unwrap().typed::<(), i32>(&store)?;
+            assert_eq!(other.call(&mut store, ())?, 5);
+            let error = linker.instantiate(&mut store, &user).unwrap_err();
+            assert!(format!("{error:#}").contains("a store may hold 2 instances"), "{error:#}");
+        }
+    }
+    Ok(())
+}
+
+/// The library's instance is made when others fill the store already.
+#[test]
+fn instances_of_libraries_are_not_counted() -> Result<()> {
+    let engine = &engines()[0];
+    let mut store = Store::new(engine, StoreLimitsBuilder::new().instances(1).build());
+    store.limiter(|limits| limits);
+    Instance::new(&mut store, &Module::new(engine, "(module)")?, &[])?;
+    let mut linker = Linker::new(engine);
+    linker.define_export("l", "next", &Module::new(engine, COUNTER)?, "next")?;
+    assert!(linker.get(&mut store, "l", "next").is_some());
+    assert!(linker.instantiate(&mut store, &Module::new(engine, "(module)")?).is_err());
+    Ok(())
+}
+
+#[test]
+fn exports_that_cannot_be_defined() -> Result<()> {
+    let engine = &engines()[0];
+    let mut linker = Linker::<()>::new(engine);
+    let mut says = |module: &Module, export: &str, says: &str| {
+        let error = linker.define_export("l", "f", module, export).map(drop).unwrap_err();
+        assert!(error.to_string().contains(says), "{error:#}");
+    };
+    let other = Module::new(&legato::Engine::default(), COUNTER)?;
+    let importing = Module::new(engine, r#"(module (import "a" "b" (func)) (export "f" (func 0)))"#)?;
+    says(&other, "next", "belongs to another engine");
+    says(&importing, "f", "may import nothing");
+    says(&Module::new(engine, COUNTER)?, "f", "no export `f`");
+
+    // One that fails to start does so each time, and then counts as the instance that it is.
+    let failing = Module::new(engine, r#"(module (func $f (export "f") (unreachable)) (start $f))"#)?;
+    linker.define_export("l", "f", &failing, "f")?;
+    let mut store = Store::new(engine, ());
+    let user = Module::new(engine, r#"(module (import "l" "f" (func)))"#)?;
+    for _ in 0..2 {
+        let error = linker.instantiate(&mut store, &user).unwrap_err();
+        assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::UnreachableCodeReached));
+    }
+    linker.allow_shadowing(true).define_export("l", "f", &Module::new(engine, COUNTER)?, "next")?;
+    let error = linker.instantiate(&mut store, &user).unwrap_err();
+    assert!(format!("{error:#}").contains("incompatible import type for `l::f`"), "{error:#}");
+    Ok(())
+}
+
 #[test]
 fn unknown_imports_may_trap_late() -> Result<()> {
     let engine = &engines()[0];

@@ -3,16 +3,18 @@
 //! unit in the last place off.) Java has no `acosh`, `asinh`, `atanh` and `log2`: these follow fdlibm's revision in the
 //! crate `libm`.
 
+mod instructions;
 mod strict;
 #[cfg(test)]
 mod tests;
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The function of one argument called `name`.
+pub(crate) use instructions::instructions;
+
+/// The function of one argument called `name`, unless Wasm has an instruction for it ([`instructions()`]).
 pub(crate) fn unary(name: &str) -> Option<fn(f64) -> f64> {
     Some(match name {
-        "abs" => f64::abs,
         "acos" => libm::acos,
         "acosh" => libm::acosh,
         "asin" => libm::asin,
@@ -20,35 +22,28 @@ pub(crate) fn unary(name: &str) -> Option<fn(f64) -> f64> {
         "atan" => libm::atan,
         "atanh" => libm::atanh,
         "cbrt" => strict::cbrt,
-        "ceil" => f64::ceil,
         "cos" => strict::cos,
         "cosh" => strict::cosh,
         "exp" => libm::exp,
         "expm1" => libm::expm1,
-        "floor" => f64::floor,
         "log" => strict::log,
         "log10" => strict::log10,
         "log1p" => strict::log1p,
         "log2" => libm::log2,
-        "rint" => f64::round_ties_even,
         "sign" | "signum" => sign,
         "sin" => strict::sin,
         "sinh" => strict::sinh,
-        "sqrt" => f64::sqrt,
         "tan" => libm::tan,
         "tanh" => strict::tanh,
-        "trunc" => f64::trunc,
         _ => return None,
     })
 }
 
-/// The function of two arguments called `name`.
+/// As [`unary`], of two arguments.
 pub(crate) fn binary(name: &str) -> Option<fn(f64, f64) -> f64> {
     Some(match name {
         "atan2" => strict::atan2,
         "hypot" => strict::hypot,
-        "max" => max,
-        "min" => min,
         "pow" => pow,
         _ => return None,
     })
@@ -66,21 +61,6 @@ fn pow(base: f64, exponent: f64) -> f64 {
 /// Zeros keep their sign.
 fn sign(value: f64) -> f64 {
     if value == 0.0 || value.is_nan() { value } else { value.signum() }
-}
-
-/// An operand that is no number makes the result none; a negative zero is less than a positive one.
-fn min(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() {
-        f64::NAN
-    } else if a == b {
-        if a.is_sign_negative() { a } else { b }
-    } else {
-        a.min(b)
-    }
-}
-
-fn max(a: f64, b: f64) -> f64 {
-    -min(-a, -b)
 }
 
 /// A seed that differs from run to run; never zero.
