@@ -408,4 +408,63 @@ builtins! {
     /// optimised code that goes on in that loop, with the locals that are live there as parameters; 0 where there is
     /// none, or not yet. Never collects.
     OsrEntry(I32, I32) -> I64 [fails];
+    /// Stores what immutable globals hold, references to objects or null, into elements of a new array: array (not
+    /// null), index of the first element, six [`GlobalRange`]s, two in each word, the lower half first. The elements
+    /// exist, and have not been written since the allocation, behind which nothing has been collected. Never collects.
+    InitialiseElements(I32, I32, I64, I64, I64) [fails];
+    /// Stores references to functions into fields of objects that immutable globals hold, which are not null: a
+    /// [`FunctionStore`] in each word, or 0 for none. In order. Never collects.
+    StoreFunctions(I64, I64, I64, I64, I64);
+}
+
+/// A store of a reference to a function, as [`Builtin::StoreFunctions`] is told it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FunctionStore {
+    /// Index in the module of the global that holds the object.
+    pub global: u32,
+    /// Offset of the field in the object, in bytes.
+    pub offset: u32,
+    /// Number of the function's record among the instance's, see [`ContextHead::func_refs`].
+    pub record: u32,
+}
+
+impl FunctionStore {
+    /// The store in 64 bits, not 0; `None` where it does not fit.
+    pub fn word(self) -> Option<u64> {
+        let fits = self.global < 1 << 24 && self.offset < 1 << 16 && self.record < 1 << 24;
+        let word = u64::from(self.offset) << 48 | u64::from(self.global) << 24 | u64::from(self.record);
+        // A header stands before the fields.
+        (fits && self.offset != 0).then_some(word)
+    }
+
+    /// The store of such a word.
+    pub fn of_word(word: u64) -> FunctionStore {
+        let low = |word: u64| word as u32 & 0xff_ffff;
+        FunctionStore { global: low(word >> 24), offset: (word >> 48) as u32, record: low(word) }
+    }
+}
+
+/// Globals of a module, one behind the other, as [`Builtin::InitialiseElements`] is told them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GlobalRange {
+    /// Index of the first one in the module. No module has 2^24 globals.
+    pub first: u32,
+    /// How many there are, at most [`LONGEST`](Self::LONGEST).
+    pub count: u32,
+}
+
+impl GlobalRange {
+    /// The most globals of one range.
+    pub const LONGEST: u32 = 0xff;
+
+    /// The range in 32 bits; 0: an empty one.
+    pub fn word(self) -> u32 {
+        debug_assert!(self.first < 1 << 24 && self.count <= Self::LONGEST, "{self:?}");
+        self.first << 8 | self.count
+    }
+
+    /// The range of such a word.
+    pub fn of_word(word: u32) -> GlobalRange {
+        GlobalRange { first: word >> 8, count: word & Self::LONGEST }
+    }
 }

@@ -5,6 +5,7 @@ mod support;
 use legato_compiler::abi::Builtin;
 use legato_compiler::emit::Symbol;
 use legato_compiler::{CompileOptions, OnDemand, Tier};
+use legato_heap::plan::{AccessPlan, ArrayPlan};
 use legato_heap::references::References;
 use support::*;
 
@@ -97,5 +98,112 @@ fn long_quick_functions_without_loops_store_references_by_calls() {
         for (function, tier) in [(0, Tier::Optimized), (1, Tier::Quick), (2, Tier::Quick)] {
             assert_eq!(calls(function, tier), [0, 0], "{title}: {function} {tier:?}");
         }
+    }
+}
+
+/// The elements of a table of strings, say, are in globals that are mostly made one after the other.
+#[test]
+fn long_quick_functions_without_loops_have_globals_stored_into_new_arrays_by_calls() {
+    const GLOBALS: usize = 1200;
+    let globals = "(global (ref $s) (struct.new $s))".repeat(GLOBALS);
+    let get = |global: usize| format!("(global.get {global})");
+    let null = "(ref.null $s)".to_string();
+    // How many calls there are, and the elements.
+    let cases: Vec<(usize, Vec<String>)> = vec![
+        (1, (0..600).map(get).collect()),
+        (100, (0..600).map(|number| get(2 * number)).collect()),
+        (2, (0..600).map(|number| if number == 300 { null.clone() } else { get(number) }).collect()),
+        (0, (0..600).map(|number| if number < 15 { get(number) } else { null.clone() }).collect()),
+        (0, (0..100).map(get).collect()),
+    ];
+    let functions = cases.iter().map(|(_, elements)| {
+        format!("(func (result (ref $v)) (array.new_fixed $v {} {}))", elements.len(), elements.concat())
+    });
+    let text = format!(
+        "(module (type $s (struct)) (type $v (array (mut (ref null $s)))) {globals} {})",
+        functions.collect::<String>()
+    );
+    let wasm = wat::parse_str(text).unwrap();
+    let spines =
+        spine_plans().into_iter().map(|(title, arrays)| (title, AccessPlan { arrays, ..plan(References::Direct) }));
+    let all = all_plans().into_iter().map(|(title, plan)| (title.to_string(), plan)).chain(spines);
+    let mut may_grow = 0;
+    for (title, plan) in all {
+        // Where the array may grow when it is written.
+        let grows = matches!(plan.arrays, ArrayPlan::Spines(spines) if spines.checks_stores());
+        may_grow += usize::from(grows);
+        let compiler = OnDemand::new(&wasm, &CompileOptions { optimize: true, ..options(plan) }).unwrap();
+        let calls = |function, tier| {
+            let code = compiler.compile(Symbol::Function(function as u32), tier).unwrap();
+            code.symbols().filter(|&called| called == Symbol::Builtin(Builtin::InitialiseElements as u32)).count()
+        };
+        for (function, (count, _)) in cases.iter().enumerate() {
+            assert_eq!(calls(function, Tier::Quick), if grows { 0 } else { *count }, "{title}: {function}");
+            assert_eq!(calls(function, Tier::Optimized), 0, "{title}: {function}");
+        }
+    }
+    assert!(may_grow > 0);
+}
+
+/// The tables of methods of a program's classes are filled by one function.
+#[test]
+fn long_quick_functions_without_loops_store_functions_into_what_globals_hold_by_calls() {
+    let set = |object: &str, field: usize| format!("(struct.set $s {field} {object} (ref.func $f))");
+    let tables = |count| (0..count).map(|number| set("(global.get $g)", number % 3)).collect::<String>();
+    let other = "(drop (call $f))";
+    // How many calls there are, and the function.
+    let cases = [
+        (60, tables(300)),
+        // A store by itself is made inline.
+        (0, format!("{}{other}", set("(global.get $g)", 0)).repeat(200)),
+        (200, format!("{}{other}", tables(2)).repeat(200)),
+        (400, format!("{}{other}", tables(6) + &tables(1)).repeat(200)),
+        (0, set("(global.get $null)", 0).repeat(300)),
+        (0, set("(global.get $mutable)", 0).repeat(300)),
+        (0, set("(local.get 0)", 0).repeat(300)),
+        (0, tables(10)),
+        (0, format!("(loop {} (br_if 0 (call $f)))", tables(300))),
+    ];
+    let functions = cases.iter().map(|(_, stores)| format!("(func (param (ref $s)) {stores})")).collect::<String>();
+    let wasm = wat::parse_str(format!(
+        "(module (type $t (func (result i32)))
+        (type $s (struct (field (mut (ref null $t))) (field (mut (ref null $t))) (field (mut (ref null $t)))))
+        (global $g (ref $s) (struct.new_default $s))
+        (global $null (ref null $s) (struct.new_default $s))
+        (global $mutable (mut (ref $s)) (struct.new_default $s))
+        {functions}
+        (elem declare func $f)
+        (func $f (type $t) (i32.const 7)))"
+    ))
+    .unwrap();
+    for (title, plan) in all_plans() {
+        let compiler = OnDemand::new(&wasm, &CompileOptions { optimize: true, ..options(plan) }).unwrap();
+        let calls = |function, tier| {
+            let code = compiler.compile(Symbol::Function(function as u32), tier).unwrap();
+            code.symbols().filter(|&called| called == Symbol::Builtin(Builtin::StoreFunctions as u32)).count()
+        };
+        for (function, (count, _)) in cases.iter().enumerate() {
+            assert_eq!(calls(function, Tier::Quick), *count, "{title}: {function}");
+            assert_eq!(calls(function, Tier::Optimized), 0, "{title}: {function}");
+        }
+    }
+}
+
+#[test]
+fn what_the_runtime_is_told_of_globals_fits() {
+    use legato_compiler::abi::{FunctionStore, GlobalRange};
+    for (first, count) in [(0, 1), (7, 3), ((1 << 24) - 1, GlobalRange::LONGEST)] {
+        let range = GlobalRange { first, count };
+        assert_eq!(GlobalRange::of_word(range.word()), range);
+    }
+    assert_eq!(GlobalRange::of_word(0).count, 0);
+    let most = (1 << 24) - 1;
+    for (global, offset, record) in [(0, 8, 0), (1, 12, 2), (most, (1 << 16) - 4, most)] {
+        let store = FunctionStore { global, offset, record };
+        assert_eq!(FunctionStore::of_word(store.word().unwrap()), store);
+        assert_ne!(store.word(), Some(0));
+    }
+    for (global, offset, record) in [(1 << 24, 8, 0), (0, 1 << 16, 0), (0, 8, 1 << 24), (0, 0, 0)] {
+        assert_eq!(FunctionStore { global, offset, record }.word(), None);
     }
 }

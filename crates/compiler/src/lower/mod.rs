@@ -83,7 +83,8 @@ pub(crate) fn lower(
     let may_allocate_inline = !large && allocation::count(mir, order, &fused_throws) <= MOST_INLINE_ALLOCATIONS;
     let checks_stack = poll::needs_stack_check(mir, order);
     let safepoints = safepoints::find(env, mir, order, may_allocate_inline, &fused_throws);
-    let late_values = late_values(mir, env.info, order);
+    let stores_by_calls = large && is_long(mir, &cfg);
+    let late_values = late_values(mir, env.info, order, stores_by_calls);
     let made_later: Vec<bool> = late_values.iter().zip(&fused_throws).map(|(&late, &fused)| late || fused).collect();
     let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &made_later);
     let strips = if large { StripPlan::default() } else { plan_strips(heap, mir, &cfg, &safepoints) };
@@ -96,7 +97,8 @@ pub(crate) fn lower(
         b: FunctionBuilder::new(function, builder_context),
         inline_allocation: may_allocate_inline,
         may_allocate_inline,
-        stores_by_calls: large && is_long(mir, &cfg),
+        stores_by_calls,
+        function_stores: Vec::new(),
         context: ir::Value::from_u32(0),
         values: vec![None; mir.values.len()],
         wide: FxHashMap::default(),
@@ -198,6 +200,10 @@ impl Lowering<'_, '_> {
             if self.fused_tests[inst.index()] || self.fused_throws[inst.index()] || self.late_values[inst.index()] {
                 continue;
             }
+            if self.delays_store(inst) {
+                continue;
+            }
+            self.store_functions();
             let inst_data = &self.mir.insts[inst.index()];
             self.b.set_srcloc(SourceLoc::new(inst_data.source));
             self.inst(inst, inst_data);
@@ -205,6 +211,7 @@ impl Lowering<'_, '_> {
                 self.keep_root(result);
             }
         }
+        self.store_functions();
         self.b.set_srcloc(SourceLoc::new(data.terminator_source));
         if let Some(terminator) = &data.terminator {
             self.start_strips(block, terminator);

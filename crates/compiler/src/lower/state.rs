@@ -32,6 +32,10 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) may_allocate_inline: bool,
     /// Stores references by calls, where they have a barrier.
     pub(super) stores_by_calls: bool,
+    /// Stores of references to functions that the next call makes, with their words: see [`FunctionStore`].
+    ///
+    /// [`FunctionStore`]: crate::abi::FunctionStore
+    pub(super) function_stores: Vec<(mir::Inst, u64)>,
     /// The instance context.
     pub(super) context: ir::Value,
     /// For each MIR value its Cranelift value, once lowered.
@@ -73,7 +77,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) fused_tests: Vec<bool>,
     /// For each MIR instruction whether it makes an exception that its block's throw makes.
     pub(super) fused_throws: Vec<bool>,
-    /// For each MIR instruction whether it is a constant, or reads a global, that is made where it is used instead.
+    /// For each MIR instruction whether it is a constant or a reference to a function, or reads a global, that is made
+    /// where it is used instead.
     pub(super) late_values: Vec<bool>,
     /// What the checker wants to know, where it is on.
     pub(super) notes: Option<Box<Notes>>,
@@ -96,7 +101,8 @@ impl Lowering<'_, '_> {
         self.values[resolved.index()].unwrap_or_else(|| panic!("value {} is used before it is defined", resolved.0))
     }
 
-    /// Makes a value that is not made where MIR makes it: a constant, or what an immutable global holds.
+    /// Makes a value that is not made where MIR makes it: a constant, a reference to a function, or what an immutable
+    /// global holds.
     fn late_value(&mut self, value: mir::Value) -> Option<ir::Value> {
         let ValueDef::Result(inst, _) = self.mir.values[value.index()].def else { return None };
         if !self.late_values[inst.index()] {
@@ -105,6 +111,7 @@ impl Lowering<'_, '_> {
         let made = match self.mir.insts[inst.index()].op {
             Op::GlobalGet(global) => self.global_get(global),
             Op::Const(constant) => self.constant(constant),
+            Op::RefFunc(function) => self.ref_func(function),
             _ => return None,
         };
         self.values[value.index()] = Some(made);

@@ -1,5 +1,6 @@
 //! Objects: allocation, and the bulk instructions on arrays.
 
+use legato_compiler::abi::{ContextHead, FuncRef, FunctionStore, GlobalRange};
 use legato_compiler::artifact::TrapCode;
 use legato_heap::layout::StorageKind;
 use legato_heap::{Reference, TypeId, TypeShape};
@@ -36,6 +37,56 @@ pub(super) unsafe extern "C" fn store_element(context: *mut u8, array: u32, inde
         run(context, |store, _| {
             store.heap.array_set_reference(array, index, value)?;
             Ok(0)
+        })
+    }
+}
+
+/// `Builtin::InitialiseElements`.
+pub(super) unsafe extern "C" fn initialise_elements(
+    context: *mut u8,
+    array: u32,
+    start: u32,
+    first: u64,
+    second: u64,
+    third: u64,
+) -> i64 {
+    // SAFETY: a builtin; the array is new, and what globals hold is live.
+    unsafe {
+        run(context, |store, instance| {
+            let globals = &store.state.instances[instance as usize].globals;
+            let words = [first, second, third].into_iter().flat_map(|pair| [pair as u32, (pair >> 32) as u32]);
+            let ranges = words.map(GlobalRange::of_word).map(|range| {
+                let first = range.first as usize;
+                &globals[first..first + range.count as usize]
+            });
+            let references: SmallVec<[Reference; 64]> =
+                ranges.flatten().map(|&global| Reference(store.read_global(global).0 as u32)).collect();
+            store.heap.array_initialise_references(Reference(array), start, &references)?;
+            Ok(0)
+        })
+    }
+}
+
+/// `Builtin::StoreFunctions`.
+pub(super) unsafe extern "C" fn store_functions(
+    context: *mut u8,
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
+    fifth: u64,
+) {
+    // SAFETY: a builtin; what globals hold is live.
+    unsafe {
+        let func_refs = (*context.cast::<ContextHead>()).func_refs;
+        run_without_result(context, |store, instance| {
+            for word in [first, second, third, fourth, fifth].into_iter().filter(|&word| word != 0) {
+                let FunctionStore { global, offset, record } = FunctionStore::of_word(word);
+                let global = store.state.instances[instance as usize].globals[global as usize];
+                let object = Reference(store.read_global(global).0 as u32);
+                let function = func_refs + record * size_of::<FuncRef>() as u32;
+                store.heap.store(object, offset, StorageKind::Immortal, function.into());
+            }
         })
     }
 }

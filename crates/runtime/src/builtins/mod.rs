@@ -60,6 +60,8 @@ const fn address(builtin: Builtin) -> *const u8 {
         Builtin::RecordOverwritten => gc::flush_overwritten as *const u8,
         Builtin::StoreField => gc::store_field as *const u8,
         Builtin::StoreElement => gc::store_element as *const u8,
+        Builtin::StoreFunctions => gc::store_functions as *const u8,
+        Builtin::InitialiseElements => gc::initialise_elements as *const u8,
         Builtin::AllocateStruct => gc::allocate_struct as *const u8,
         Builtin::AllocateArray => gc::allocate_array as *const u8,
         Builtin::ArrayNew => gc::array_new as *const u8,

@@ -2,7 +2,7 @@
 //! immutable globals in deep nests of loops, slots of old objects by the million.
 
 use legato::{Compilation, Config, Engine, Instance, Module, Ref, Store, Trap, Val};
-use legato_test_matrix::{Row, pairs};
+use legato_test_matrix::{Row, pairs, product};
 
 /// Calls the export `run` of a module in text form.
 fn run(row: &Row, text: &str) -> anyhow::Result<i32> {
@@ -16,6 +16,14 @@ fn run(row: &Row, text: &str) -> anyhow::Result<i32> {
 fn layouts() -> Vec<Row> {
     let axes = ["collector", "references", "arrays", "first-n", "nursery", "barrier", "aging"];
     pairs(&axes, &["min=256K", "min=256K,stress=3"])
+}
+
+/// Heaps that move objects whenever they may, a slice of a cycle at each allocation.
+fn moving() -> Vec<Row> {
+    let rows: Vec<_> =
+        product(&["collector", "references"]).iter().filter_map(|row| row.and("stress-move=on")).collect();
+    assert!(!rows.is_empty());
+    rows.iter().map(|row| row.with("stress=1")).collect()
 }
 
 /// Types, and a function that allocates so much that the nursery is collected.
@@ -272,5 +280,124 @@ fn what_a_long_initialiser_stores_and_overwrites_is_told() {
             assert_eq!(found, trap, "{row}: {export}");
             store.gc();
         }
+    }
+}
+
+/// An array of what globals hold, in ranges up and down, with other elements between them.
+#[test]
+fn what_a_long_initialiser_makes_of_globals_is_kept() {
+    const GLOBALS: usize = 300;
+    const COUNT: usize = 2 * GLOBALS;
+    const ARRAYS: usize = 20;
+    // The number in an element's object; `None`: the element is null.
+    let number = |element: usize| (element % 97 != 50).then(|| element.min(COUNT - 1 - element));
+    let globals: String = (0..GLOBALS)
+        .map(|number| format!("(global $g{number} (ref $s) (struct.new $s (i32.const {number})))"))
+        .collect();
+    let elements = (0..COUNT).map(|element| match number(element) {
+        Some(number) => format!("(global.get $g{number})"),
+        None => "(ref.null any)".to_string(),
+    });
+    let elements: String = elements.collect();
+    let text = format!(
+        r#"(module {COMMON} {globals}
+          (global $v (mut (ref null $v)) (ref.null $v))
+          (func $make (result (ref $v)) (array.new_fixed $v {COUNT} {elements}))
+          (func $sum (param $v (ref null $v)) (result i32) (local $i i32) (local $sum i32) (local $e anyref)
+            (loop $l
+              (local.set $e (array.get $v (local.get $v) (local.get $i)))
+              (if (i32.eqz (ref.is_null (local.get $e))) (then
+                (local.set $sum (i32.add (local.get $sum)
+                  (i32.mul (local.get $i) (struct.get $s $n (ref.cast (ref $s) (local.get $e))))))))
+              (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const {COUNT}))))
+            (local.get $sum))
+          (func $some (local $i i32)
+            (loop $l (global.set $garbage (array.new_default $a (i32.const 10)))
+              (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 200)))))
+          (func (export "run") (result i32) (local $i i32) (local $sum i32)
+            (global.set $v (array.new_default $v (i32.const {ARRAYS})))
+            (loop $l
+              (array.set $v (global.get $v) (local.get $i) (call $make))
+              (call $some)
+              (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const {ARRAYS}))))
+            (call $collect)
+            (loop $l
+              (local.set $i (i32.sub (local.get $i) (i32.const 1)))
+              (local.set $sum (i32.add (local.get $sum)
+                (call $sum (ref.cast (ref $v) (array.get $v (global.get $v) (local.get $i))))))
+              (br_if $l (local.get $i)))
+            (local.get $sum)))"#
+    );
+    let expected: usize = (0..COUNT).filter_map(|element| Some(element * number(element)?)).sum();
+    let rows = crate::heaps().into_iter().chain(moving()).map(|row| row.with("verify=on")).chain(layouts());
+    for row in rows {
+        let mut config = Config::new();
+        config.compilation(Compilation::Lazy).compiler_verifier(true).heap(row.heap());
+        let (mut store, instance) = crate::instance(&Engine::new(&config).unwrap(), (), &text).unwrap();
+        let run = instance.get_typed_func::<(), i32>(&mut store, "run").unwrap();
+        // Of objects that no collection has seen, and of others.
+        for _ in 0..2 {
+            let sum = run.call(&mut store, ()).unwrap_or_else(|error| panic!("{row}: {error:?}"));
+            assert_eq!(sum, (ARRAYS * expected) as i32, "{row}");
+        }
+    }
+}
+
+/// Tables of methods, which are filled by one function with collections between.
+#[test]
+fn what_a_long_initialiser_stores_of_functions_is_called() {
+    const TABLES: usize = 40;
+    const METHODS: usize = 7;
+    let method = |table: usize, field: usize| (table * METHODS + field * 3) % 100;
+    let names: String = (0..100).map(|number| format!("$f{number} ")).collect();
+    let methods: String = (0..100).map(|number| format!("(func $f{number} (type $t) (i32.const {number}))")).collect();
+    let globals: String =
+        (0..TABLES).map(|table| format!("(global $g{table} (ref $table) (struct.new_default $table))")).collect();
+    let stores = (0..TABLES * METHODS).map(|number| {
+        let (table, field) = (number / METHODS, number % METHODS);
+        // Overwritten at once: stores are made in order.
+        let before = if number % 5 == 0 {
+            format!("(struct.set $table {field} (global.get $g{table}) (ref.func $f99))")
+        } else {
+            String::new()
+        };
+        // Read at once.
+        let read = match number % 53 {
+            0 => format!("(call $collect) (drop (call_ref $t (struct.get $table {field} (global.get $g{table}))))"),
+            _ if number % 4 == 0 => "(global.set $garbage (array.new_default $a (i32.const 1)))".to_string(),
+            _ => String::new(),
+        };
+        let function = method(table, field);
+        format!("{before}(struct.set $table {field} (global.get $g{table}) (ref.func $f{function})){read}")
+    });
+    let stores: String = stores.collect();
+    let calls = (0..TABLES * METHODS).map(|number| {
+        let (table, field) = (number / METHODS, number % METHODS);
+        let get = format!("(struct.get $table {field} (global.get $g{table}))");
+        format!("(local.set $sum (i32.add (local.get $sum) (i32.mul (i32.const {number}) (call_ref $t {get}))))")
+    });
+    let calls: String = calls.collect();
+    let fields = "(field (mut (ref null $t)))".repeat(METHODS);
+    let text = format!(
+        r#"(module (type $t (func (result i32))) {COMMON}
+          (type $table (struct {fields}))
+          {globals}
+          (func $fill {stores})
+          {methods}
+          (elem declare func {names})
+          (func (export "run") (result i32) (local $sum i32)
+            (call $fill)
+            (call $collect)
+            {calls}
+            (local.get $sum)))"#
+    );
+    let expected: usize = (0..TABLES * METHODS).map(|number| number * method(number / METHODS, number % METHODS)).sum();
+    let rows = crate::heaps().into_iter().chain(moving()).map(|row| row.with("verify=on")).chain(layouts());
+    for row in rows {
+        let mut config = Config::new();
+        config.compilation(Compilation::Lazy).compiler_verifier(true).heap(row.heap());
+        let (mut store, instance) = crate::instance(&Engine::new(&config).unwrap(), (), &text).unwrap();
+        let sum = instance.get_typed_func::<(), i32>(&mut store, "run").unwrap().call(&mut store, ());
+        assert_eq!(sum.unwrap_or_else(|error| panic!("{row}: {error:?}")), expected as i32, "{row}");
     }
 }

@@ -12,6 +12,7 @@ use super::dynamic::{DynamicRun, LONGEST_LOOP};
 use crate::abi::Builtin;
 use crate::lower::Lowering;
 use crate::lower::access::Region;
+use crate::lower::allocation::NewObject;
 use crate::lower::barrier::Store;
 use crate::lower::env::{ModuleEnv, POINTER};
 use crate::mir::{Constant, Value};
@@ -193,13 +194,20 @@ impl Lowering<'_, '_> {
         let type_id = self.type_id(ty);
         let length = args.len() as u32;
         let new = self.allocate_array(type_id, kind, length, true, key);
+        let by_calls = self.stores_globals_by_calls(kind, args);
+        if by_calls {
+            self.store_globals(new.reference, args);
+        }
         if let Some(shape) = self.env.array_shape(kind, length) {
             for (number, &arg) in args.iter().enumerate() {
+                if by_calls && self.late_global(arg).is_some() {
+                    continue;
+                }
                 let value = self.value(arg);
                 self.initialise_element(kind, new.address, shape, number as u32, value);
             }
         } else if let ArrayPlan::Spines(plan) = self.env.plan.arrays {
-            self.initialise_spine(&plan, kind, new.reference, new.address, args);
+            self.initialise_spine(&plan, kind, new, args, by_calls);
         }
         new.reference
     }
@@ -217,14 +225,14 @@ impl Lowering<'_, '_> {
         self.store(&Store::initialising(kind, value), flags, address, offset as i32);
     }
 
-    /// Writes the elements of a new array that has leaves and holds zeros so far.
+    /// Writes the elements of a new array that has leaves and holds zeros so far. `by_calls`: but for late globals.
     fn initialise_spine(
         &mut self,
         plan: &SpinePlan,
         kind: StorageKind,
-        array: ir::Value,
-        address: ir::Value,
+        NewObject { reference: array, address }: NewObject,
         args: &[Value],
+        by_calls: bool,
     ) {
         let spine = plan.layout.spine(kind.bytes(), args.len() as u32);
         let in_leaf = plan.layout.leaf_bytes() / kind.bytes();
@@ -237,6 +245,7 @@ impl Lowering<'_, '_> {
                 .iter()
                 .enumerate()
                 .filter(|(_, arg)| !self.constant_of(**arg).is_some_and(Constant::is_zero))
+                .filter(|(_, arg)| !(by_calls && self.late_global(**arg).is_some()))
                 .map(|(number, &arg)| (number as u32 * kind.bytes(), arg))
                 .collect();
             if elements.is_empty() {

@@ -6,6 +6,7 @@ mod contiguous;
 mod counting;
 mod dynamic;
 mod element;
+mod globals;
 mod guarded;
 mod spines;
 mod strips;

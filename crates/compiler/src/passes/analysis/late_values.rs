@@ -1,6 +1,8 @@
-//! Constants and immutable globals that are best brought into registers where they are stored.
+//! Constants, immutable globals and references to functions that are best brought into registers where they are stored.
 
-use crate::mir::{Block, Function, Op, Value};
+use legato_heap::layout::StorageKind;
+
+use crate::mir::{Block, Function, NullCheck, Op, Value};
 use crate::module::ModuleInfo;
 use crate::passes::support::use_counts;
 
@@ -10,7 +12,10 @@ const NONE: u32 = u32::MAX;
 /// Such a value is made behind the allocation: a global is still the same there, as its cell is a root; and the value
 /// needs no slot and no register meanwhile. Programs that make an array of all their strings, or tables of numbers,
 /// have thousands of them.
-pub(crate) fn late_values(mir: &Function, info: &ModuleInfo, order: &[Block]) -> Vec<bool> {
+///
+/// With `functions`, stores of references to functions into what such globals hold count like fields of new objects:
+/// calls make them, see [`Builtin::StoreFunctions`](crate::abi::Builtin::StoreFunctions).
+pub(crate) fn late_values(mir: &Function, info: &ModuleInfo, order: &[Block], functions: bool) -> Vec<bool> {
     let mut late = vec![false; mir.insts.len()];
     // For each such value, the block that has it, and how many fields and elements it becomes.
     let mut made_in = vec![NONE; mir.values.len()];
@@ -28,6 +33,19 @@ pub(crate) fn late_values(mir: &Function, info: &ModuleInfo, order: &[Block]) ->
                 Op::Const(_) => {
                     made_in[data.results[0].index()] = block.index() as u32;
                     candidates.push((inst, data.results[0], 1));
+                }
+                Op::RefFunc(_) if functions => {
+                    made_in[data.results[0].index()] = block.index() as u32;
+                    candidates.push((inst, data.results[0], u32::MAX));
+                }
+                Op::StructSet(ty, field, NullCheck::Elided) if functions => {
+                    let storage = info.struct_fields(ty)[field as usize].storage;
+                    let args = [0, 1].map(|arg: usize| mir.resolve(data.args[arg]).index());
+                    if info.storage_kind(storage) == StorageKind::Immortal
+                        && args.iter().all(|&arg| made_in[arg] == block.index() as u32)
+                    {
+                        args.into_iter().for_each(|arg| stores[arg] += 1);
+                    }
                 }
                 Op::StructNew(_) | Op::ExceptionNew(_) | Op::ArrayNewFixed(_) => {
                     let args = data.args.iter().map(|&arg: &Value| mir.resolve(arg).index());
