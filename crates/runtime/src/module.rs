@@ -66,8 +66,8 @@ impl Module {
     }
 
     /// The module of these bytes (binary or text) that the engine keeps: it is compiled when it is asked for first, and
-    /// is the same one from then on. It stays as long as the engine, so this is for the few small modules that a library
-    /// brings along, say for [`Linker::define_export`](crate::Linker::define_export), and not for programs.
+    /// is the same one from then on. It stays as long as the engine, so this is for the few small modules that a
+    /// library brings along, say for [`Linker::define_export`](crate::Linker::define_export), and not for programs.
     ///
     /// ```
     /// use legato::{Engine, Module};
