@@ -122,6 +122,16 @@ mod tests {
     }
 
     #[test]
+    fn more_is_left_than_the_mutators_share() {
+        for (quantum, utilisation, most_of_window) in [(300, 70, 0.27), (500, 40, 0.54), (50, 95, 0.045)] {
+            let time = TimeParams { quantum, utilisation, window: 10_000 };
+            let used = most(&slices(time, |_| time.quantum()), time.window());
+            let promised = time.window().mul_f64(most_of_window);
+            assert!(used <= promised, "{utilisation} %: slices take {used:?} of a window");
+        }
+    }
+
+    #[test]
     fn what_exceeds_the_quantum_is_paid_for() {
         let time = TimeParams::DEFAULT;
         let rest = time.window().mul_f64(time.rest());
