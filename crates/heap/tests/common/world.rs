@@ -92,6 +92,8 @@ impl World {
 
     /// Takes `steps` random steps in a new world, and settles it eight times on the way.
     pub fn run(config: &HeapConfig, seed: u64, steps: usize) -> World {
+        // Shown where the test fails: the last one is the one that did.
+        println!("seed {seed}, {config:?}");
         let mut world = World::new(config, seed);
         for step in 1..=steps {
             world.step();
