@@ -3,7 +3,7 @@
 mod common;
 
 use common::world::World;
-use common::{Held, Random, Trusting, all_layouts, leaf_bytes, register, spines, with_layouts};
+use common::{Held, Random, Trusting, all_layouts, leaf_bytes, moving, register, spines, with_layouts};
 use legato_heap::arrays::ZRayParams;
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::ArrayPlan;
@@ -40,6 +40,40 @@ fn exhaustion_leaves_a_consistent_heap() {
         let world = World::run(&config, 4, 3000);
         assert!(world.out_of_memory > 0, "the heap is too small for the program: {config:?}");
     }
+}
+
+/// Whoever copies within an array may name it by the old copy on one side, and by the new one on the other.
+#[test]
+fn two_copies_are_one_array_to_whoever_copies_within() {
+    const LENGTH: u32 = 3000;
+    let base = HeapConfig { stress_move: true, verify: true, ..HeapConfig::default() };
+    let (mut moved, kind) = (0, StorageKind::I16);
+    for config in with_layouts(&base).iter().flat_map(moving) {
+        let types = TypeTable::new().unwrap();
+        let id = register(&types, TypeShape::Array(kind));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = Held::new();
+        let array = heap.allocate_array(id, LENGTH, &mut roots).unwrap();
+        roots.push(array);
+        let mut model: Vec<u128> = (0..u128::from(LENGTH)).map(|number| number * 7 + 1).collect();
+        for (index, &bits) in (0..).zip(&model) {
+            heap.set(roots[0], index, bits).unwrap();
+        }
+        heap.collect(Cause::Requested, &mut roots);
+        let (old, new) = (roots[0], heap.current(roots[0]));
+        moved += usize::from(old != new);
+        for (to, from) in [(old, new), (new, old)] {
+            for (start, source) in [(1, 0), (0, 1), (600, 0), (0, 600), (30, 20), (20, 30), (200, 200)] {
+                heap.copy((to, start as u32), (from, source as u32), 2000).unwrap();
+                model.copy_within(source..source + 2000, start);
+                for copy in [old, new] {
+                    let found: Vec<_> = (0..LENGTH).map(|index| heap.array_get(copy, index)).collect();
+                    assert_eq!(found, model, "{source} to {start} under {config:?}");
+                }
+            }
+        }
+    }
+    assert!(moved >= 2, "only {moved} arrays have been moved");
 }
 
 /// One array of each kind of element beside a model of it.

@@ -119,7 +119,9 @@ impl<M: ReferenceModel> Core<M> {
         bytes: u64,
     ) -> Option<()> {
         self.count_copy(to_position, to_position + bytes);
-        if bytes == 0 || to.object == from.object && to_position == from_position {
+        // Of two copies of one object, what is written to one is written to the other, and they have the same leaves.
+        let is_within = to.object == from.object || self.replica(to.object) == Some(from.object);
+        if bytes == 0 || is_within && to_position == from_position {
             return Some(());
         }
         if self.share_pages(to, to_position, from, from_position, bytes) {
@@ -135,8 +137,7 @@ impl<M: ReferenceModel> Core<M> {
             return Some(());
         }
         // Backwards where the source would be overwritten before it is read.
-        let (forward, shift) =
-            (to.object != from.object || to_position < from_position, from_position.abs_diff(to_position));
+        let (forward, shift) = (!is_within || to_position < from_position, from_position.abs_diff(to_position));
         let strip = match self.spines {
             Some(mode) if !mode.fast_copy => u64::from(to.size),
             // Whole leaves are shared, one by one.
