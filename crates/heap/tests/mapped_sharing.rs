@@ -285,21 +285,38 @@ fn an_array_outlives_those_it_shares_with() {
     }
 }
 
-#[test]
-fn an_array_that_changes_before_every_copy_is_left_alone() {
+/// Fills an array and copies it, a hundred times, and returns how often its pages were moved to be shared. Collects
+/// before the copies of rounds that `collects` names.
+fn moves_of_a_changing_array(collects: impl Fn(u32) -> bool) -> u64 {
     const BYTES: u32 = 1 << 20;
     let config = mapped(HeapConfig::default());
     let (mut heap, id, mut roots) = with_source(&config, BYTES);
     for round in 0..100 {
-        heap.fill(roots[0], 0, round, BYTES).unwrap();
+        heap.fill(roots[0], 0, round.into(), BYTES).unwrap();
+        if collects(round) {
+            heap.collect(Cause::Requested, &mut roots);
+        }
         copy_first(&mut heap, id, &mut roots, BYTES);
     }
     for (round, &copy) in (0..).zip(&roots[1..]) {
         assert!((12..BYTES).step_by(1000).all(|at| heap.load(copy, at, StorageKind::I8) == round));
     }
+    heap.stats().mapped_shared_bytes / BYTES as u64
+}
+
+#[test]
+fn an_array_that_changes_before_every_copy_is_left_alone() {
     // Moved at the 2nd copy, then after two plain ones, after four, and so on.
-    let moves = heap.stats().mapped_shared_bytes / BYTES as u64;
+    let moves = moves_of_a_changing_array(|_| false);
     assert!((3..=7).contains(&moves), "{moves} copies of a hundred were shared");
+}
+
+#[test]
+fn a_collection_between_change_and_copy_does_not_hide_the_change() {
+    for every in [1, 2, 3] {
+        let moves = moves_of_a_changing_array(|round| round % every == 0);
+        assert!((3..=7).contains(&moves), "{moves} copies of a hundred were shared");
+    }
 }
 
 #[test]

@@ -53,6 +53,8 @@ enum Part {
     Own,
     /// They are mapped from the file; some may have been written since.
     Shown(Extent),
+    /// They have been mapped from the file and all written since, and a collection has let go of the file's.
+    LetGo,
 }
 
 /// One copy. Pages are counted from the start of each array.
@@ -84,7 +86,7 @@ impl MappedArray {
         match self.extents.get(next) {
             Some(extent) if extent.first <= page => {
                 let end = end.min(extent.end());
-                (if extent.is_own { Part::Own } else { Part::Shown(extent.part(page, end)) }, end)
+                (if extent.is_own { Part::LetGo } else { Part::Shown(extent.part(page, end)) }, end)
             }
             next => {
                 let end = next.map_or(end, |next| end.min(next.first));
@@ -185,7 +187,7 @@ impl MappedSpace {
             let run = index..end - copy.from;
             let owned = run.clone().filter(|&index| is_own(index)).count() as u32;
             let is_stale = matches!(part, Part::Shown(_)) && 2 * owned > run.len() as u32;
-            changed |= is_stale;
+            changed |= is_stale || matches!(part, Part::LetGo);
             match part {
                 Part::Untouched => clear(pool, copy, run.clone(), is_touched),
                 Part::Shown(extent) if !is_stale && self.show(pool, copy, extent) => {
@@ -193,12 +195,12 @@ impl MappedSpace {
                         move_bytes(pool, copy.target_page(index), copy.source_page(index), page);
                     }
                 }
-                Part::Own | Part::Shown(_)
+                Part::Own | Part::Shown(_) | Part::LetGo
                     if may_move && run.len() as u32 >= LEAST_PAGES && self.move_to_file(pool, copy, run.clone()) =>
                 {
                     moved = true;
                 }
-                Part::Own | Part::Shown(_) => {
+                Part::Own | Part::Shown(_) | Part::LetGo => {
                     let bytes = run.len() as u32 * page;
                     if run.len() as u32 >= LEAST_PAGES {
                         pool.cage.populate(copy.target_page(index), bytes as usize);
