@@ -16,8 +16,11 @@ use std::time::{Duration, Instant};
 
 /// The answer is kept for so long: the questions take some microseconds, and a nursery may be full every millisecond.
 const KEPT: Duration = Duration::from_millis(10);
-/// After a helper was found without a processor, none counts as idle for so long.
-const BUSY_KEPT: Duration = Duration::from_secs(1);
+/// After a helper was found without a processor, none counts as idle for so long: a virtual machine's host takes one
+/// away for some milliseconds now and then, which says nothing of the next.
+const LEAST_BUSY: Duration = Duration::from_millis(50);
+/// Each time that a helper is without one again, not much later, it is twice as long; not longer than this.
+const MOST_BUSY: Duration = Duration::from_secs(1);
 /// The processors are asked for this often: that opens files.
 const PROCESSORS_KEPT: Duration = Duration::from_secs(1);
 
@@ -42,8 +45,8 @@ impl Load {
 #[derive(Debug)]
 pub(crate) struct IdleContexts {
     answer: bool,
-    /// When the last time ends in which none counts as idle.
-    busy_until: Option<Instant>,
+    /// When the last time ends in which none counts as idle, and how long that is.
+    busy: Option<(Instant, Duration)>,
     usable: u32,
     /// Processors online, of the whole machine.
     online: Option<u32>,
@@ -63,7 +66,7 @@ impl IdleContexts {
         IdleContexts {
             // Until something has been measured: the mutator is the one active thread.
             answer: usable > 1,
-            busy_until: None,
+            busy: None,
             usable,
             online: processors::online(),
             asked: now,
@@ -80,13 +83,20 @@ impl IdleContexts {
 
     /// Notes that the helper has been kept waiting for a processor, whatever the system says of idle ones.
     pub(crate) fn helper_waited(&mut self) {
-        self.busy_until = Some(Instant::now() + BUSY_KEPT);
+        self.note_busy(Instant::now());
+    }
+
+    /// A helper that had a processor for as long as none counted as idle before begins anew.
+    fn note_busy(&mut self, now: Instant) {
+        let again = self.busy.filter(|&(until, length)| now.saturating_duration_since(until) < length);
+        let length = again.map_or(LEAST_BUSY, |(_, length)| (2 * length).min(MOST_BUSY));
+        self.busy = Some((now + length, length));
     }
 
     /// Whether a context is idle now, or would be but for the helper, where that `is_active`.
     pub(crate) fn any(&mut self, is_active: bool) -> bool {
         let now = Instant::now();
-        if self.busy_until.is_some_and(|until| now < until) {
+        if self.busy.is_some_and(|(until, _)| now < until) {
             return false;
         }
         let elapsed = now.saturating_duration_since(self.looked);
@@ -138,9 +148,27 @@ mod tests {
         contexts.answer = true;
         contexts.helper_waited();
         assert!(!contexts.any(false));
-        contexts.busy_until = Some(Instant::now());
+        contexts.busy = Some((Instant::now(), LEAST_BUSY));
         contexts.looked = Instant::now() + KEPT;
         assert!(contexts.any(false), "that is over");
+    }
+
+    #[test]
+    fn a_helper_that_waits_again_and_again_is_asked_less_often() {
+        let mut contexts = IdleContexts::new();
+        let mut now = Instant::now();
+        let mut wait_after = |time: Duration| {
+            now += time;
+            contexts.note_busy(now);
+            let (until, length) = contexts.busy.unwrap();
+            now = until;
+            length.as_millis()
+        };
+        let short = Duration::from_millis(10);
+        assert_eq!([short; 7].map(&mut wait_after), [50, 100, 200, 400, 800, 1000, 1000]);
+        assert_eq!(wait_after(MOST_BUSY - short), 1000, "less time with a processor than without");
+        assert_eq!(wait_after(MOST_BUSY), 50);
+        assert_eq!(wait_after(LEAST_BUSY), 50);
     }
 
     #[test]
