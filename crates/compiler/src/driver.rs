@@ -17,7 +17,11 @@ use crate::{CompileError, CompileOptions, mir, passes};
 pub fn compile(wasm: &[u8], options: &CompileOptions) -> Result<CompiledModule, CompileError> {
     let parsed = ParsedModule::parse(wasm, options.features)?;
     let generator = CodeGenerator::new(parsed.info.clone(), options)?;
-    let code = with_functions(&parsed, options, |function| generator.compile_function(&function))?;
+    let uncalled = generator.compile_uncalled()?;
+    let code = with_functions(&parsed, options, passes::reached, |function, is_called| match is_called {
+        true => generator.compile_function(&function),
+        false => Ok(uncalled.in_place_of(&function)),
+    })?;
     generator.link(code)
 }
 
@@ -76,33 +80,43 @@ pub fn translate_module(
     parsed: &ParsedModule<'_>,
     options: &CompileOptions,
 ) -> Result<Vec<mir::Function>, CompileError> {
-    with_functions(parsed, options, Ok)
+    with_functions(parsed, options, |functions, _| vec![true; functions.len()], |function, _| Ok(function))
 }
 
-/// Calls `work` for every function of a module in MIR, with what `options` say done to it. Each is freed as soon as
-/// `work` is done with it: a large module's functions take more memory than its code.
+/// Calls `work` for every function of a module in MIR, with what `options` say done to it, and whether it is one of those
+/// that `select` has chosen after inlining: less is done to the others. Each is freed as soon as `work` is done with it:
+/// a large module's functions take more memory than its code.
 fn with_functions<T: Send>(
     parsed: &ParsedModule<'_>,
     options: &CompileOptions,
-    work: impl Fn(mir::Function) -> Result<T, CompileError> + Sync,
+    select: impl Fn(&[mir::Function], &ModuleInfo) -> Vec<bool>,
+    work: impl Fn(mir::Function, bool) -> Result<T, CompileError> + Sync,
 ) -> Result<Vec<T>, CompileError> {
     let bodies: Vec<&FunctionSource<'_>> = parsed.bodies.iter().collect();
     let functions =
         each(bodies, options, |source, allocations: &mut Allocations| function(parsed, source, options, allocations))?;
     if !options.optimize {
-        return each(functions, options, |function: mir::Function, (): &mut ()| work(function));
+        return each(functions, options, |function: mir::Function, (): &mut ()| work(function, true));
     }
     let info = &parsed.info;
     let functions = propagate(functions, info, options)?;
     let inliner = Inliner::new(&functions, info);
-    each(functions, options, |mut function: mir::Function, (): &mut ()| {
-        if inliner.inline(&mut function) {
+    let inlined = each(functions, options, |mut function: mir::Function, (): &mut ()| {
+        let has_changed = inliner.inline(&mut function);
+        Ok((function, has_changed))
+    })?;
+    drop(inliner);
+    let (functions, changed): (Vec<_>, Vec<_>) = inlined.into_iter().unzip();
+    let selected = select(&functions, info);
+    let functions = functions.into_iter().zip(changed.into_iter().zip(selected)).collect();
+    each(functions, options, |(mut function, (has_changed, is_selected)): (mir::Function, _), (): &mut ()| {
+        if is_selected && has_changed {
             if options.verify {
                 passes::check(&function, info, "inline")?;
             }
             passes::optimize(&mut function, info, options.verify)?;
         }
         passes::cold(&mut function);
-        work(function)
+        work(function, is_selected)
     })
 }

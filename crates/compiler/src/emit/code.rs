@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::kept::{deserialize_kind, serialize_kind};
 use crate::artifact::TrapCode;
 use crate::lower::env::Symbol;
+use crate::mir;
 
 /// The code of a function or trampoline, with offsets from its own start.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FunctionCode {
     /// Index in the module; `u32::MAX` for trampolines.
     pub(super) index: u32,
@@ -38,6 +39,11 @@ pub struct FunctionCode {
 }
 
 impl FunctionCode {
+    /// This code as that of a function.
+    pub(crate) fn in_place_of(&self, function: &mir::Function) -> FunctionCode {
+        FunctionCode { index: function.index.0, source: function.source, ..self.clone() }
+    }
+
     /// Bytes of machine code.
     pub fn length(&self) -> usize {
         self.bytes.len()
@@ -68,7 +74,7 @@ pub(super) struct Relocation {
     pub(super) addend: i64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CodeCallSite {
     pub(super) offset: u32,
     pub(super) sp_distance: u32,

@@ -88,6 +88,13 @@ impl CodeGenerator {
             .map_err(|message| CompileError::CodeGeneration { function: u32::MAX, message })
     }
 
+    /// The code of a function that is never called, as its calls have all become its body: it traps. Errors: the code
+    /// generator refuses it.
+    pub(crate) fn compile_uncalled(&self) -> Result<FunctionCode, CompileError> {
+        trampolines::uncalled(&self.target)
+            .map_err(|message| CompileError::CodeGeneration { function: u32::MAX, message })
+    }
+
     /// Compiles one function. May be called from several threads at once. Errors: the function passes a limit of the
     /// code generator.
     pub fn compile_function(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {

@@ -46,6 +46,15 @@ fn host_signature(target: &Target, params: &[ir::Type], result: Option<ir::Type>
     signature
 }
 
+/// What nothing calls.
+pub(super) fn uncalled(target: &Target) -> Result<FunctionCode, String> {
+    compile(target, |function, context| {
+        let mut t = Trampoline::new(target, function, context);
+        t.b.ins().trap(ir::TrapCode::unwrap_user(TrapCode::Internal as u8));
+        t.finish();
+    })
+}
+
 /// Host to Wasm.
 pub(super) fn entry(target: &Target, signature: &MachineSignature) -> Result<FunctionCode, String> {
     compile(target, |function, context| {

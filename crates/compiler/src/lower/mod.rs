@@ -126,7 +126,7 @@ pub(crate) fn lower(
     };
     lowering.create_roots();
     lowering.create_strips();
-    lowering.prologue(order, checks_stack);
+    lowering.prologue(&cfg, checks_stack);
     for &block in order {
         lowering.located.enter(&cfg, block);
         lowering.block(block);
@@ -138,11 +138,16 @@ pub(crate) fn lower(
 }
 
 impl Lowering<'_, '_> {
-    /// The first block: takes the parameters, checks the stack and goes to MIR's entry.
-    fn prologue(&mut self, order: &[mir::Block], checks_stack: bool) {
+    /// The first block: takes the parameters, checks the stack and goes on as MIR's entry, or there, if that is the
+    /// header of a loop.
+    fn prologue(&mut self, cfg: &Cfg, checks_stack: bool) {
         let prologue = self.b.create_block();
         self.b.append_block_params_for_function_params(prologue);
-        for &block in order {
+        let is_entered_once = cfg.predecessors(self.mir.entry).is_empty();
+        for &block in &cfg.order {
+            if is_entered_once && block == self.mir.entry {
+                continue;
+            }
             let created = self.b.create_block();
             self.blocks[block.index()] = Some(created);
             let mir = self.mir;
@@ -171,30 +176,42 @@ impl Lowering<'_, '_> {
         if checks_stack {
             self.check_stack(&params[1..]);
         }
-        let mut args: Vec<ir::BlockArg> = Vec::with_capacity(entry_params.len());
-        for (&param, value) in entry_params.iter().zip(passed) {
-            let changes = self.roots.reference(param).is_some();
-            args.push(if changes { self.argument(param) } else { value }.into());
+        for (&param, value) in entry_params.iter().zip(&mut passed) {
+            if self.roots.reference(param).is_some() {
+                *value = self.argument(param);
+            }
         }
-        let entry = self.clif_block(self.mir.entry);
-        self.b.ins().jump(entry, &args);
+        if is_entered_once {
+            self.receive(entry_params, &passed);
+        } else {
+            let args: Vec<ir::BlockArg> = passed.into_iter().map(ir::BlockArg::from).collect();
+            let entry = self.clif_block(self.mir.entry);
+            self.b.ins().jump(entry, &args);
+        }
+    }
+
+    /// Takes what has been passed to a MIR block for its parameters.
+    fn receive(&mut self, params: &[mir::Value], passed: &[ir::Value]) {
+        for (&param, &passed) in params.iter().zip(passed) {
+            self.values[param.index()] = Some(self.received(self.mir.value_type(param), passed));
+            self.keep_root(param);
+        }
     }
 
     fn block(&mut self, block: mir::Block) {
         let data = &self.mir.blocks[block.index()];
         let created = self.b.func.dfg.num_blocks();
-        let first = self.clif_block(block);
-        self.b.switch_to_block(first);
         self.inline_allocation = self.may_allocate_inline && !data.cold;
-        self.bases = [None; 3];
         self.fresh.clear();
         self.read_lengths.clear();
         self.active_strips = self.strips.active(block);
         self.b.set_srcloc(SourceLoc::new(self.first_source(data)));
-        for (number, &param) in data.params.iter().enumerate() {
-            let passed = self.b.block_params(first)[number];
-            self.values[param.index()] = Some(self.received(self.mir.value_type(param), passed));
-            self.keep_root(param);
+        // The entry goes on where the prologue ends.
+        if let Some(first) = self.blocks[block.index()] {
+            self.b.switch_to_block(first);
+            self.bases = [None; 3];
+            let passed = self.b.block_params(first).to_vec();
+            self.receive(&data.params, &passed);
         }
         for &inst in &data.insts {
             if self.fused_tests[inst.index()] || self.fused_throws[inst.index()] || self.late_values[inst.index()] {

@@ -42,7 +42,7 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) values: Vec<Option<ir::Value>>,
     /// For each reference, or offset of an object, that was made from its 64-bit form: that form.
     pub(super) wide: FxHashMap<ir::Value, ir::Value>,
-    /// For each reachable MIR block its first Cranelift block.
+    /// For each reachable MIR block its first Cranelift block, but for an entry that continues the first one.
     pub(super) blocks: Vec<Option<ir::Block>>,
     /// References that the collector must find.
     pub(super) roots: RootPlan,

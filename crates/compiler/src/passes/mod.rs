@@ -24,6 +24,7 @@ mod invariant;
 mod loads;
 mod osr;
 mod ranges;
+mod reached;
 mod settled;
 mod simplify;
 mod support;
@@ -36,6 +37,7 @@ pub(crate) use globals::value as global_value;
 pub(crate) use heap::HeapFacts;
 pub(crate) use inline::{Body, Inliner, body, inline};
 pub(crate) use osr::{narrow_entry, prune_exits};
+pub(crate) use reached::reached;
 pub(crate) use settled::Settled;
 pub(crate) use support::{constant, constant_length, definition, root};
 
