@@ -59,19 +59,21 @@ fn function(
 }
 
 /// What only the whole module tells: replaces reads of fields that hold the same in every object, and skips calls
-/// through globals that settle on a function that does nothing.
+/// through globals that settle on a function that does nothing. Returns for each function, too, whether it has to be
+/// optimised anew: after inlining is soon enough.
 fn propagate(
     functions: Vec<mir::Function>,
     info: &ModuleInfo,
     options: &CompileOptions,
-) -> Result<Vec<mir::Function>, CompileError> {
+) -> Result<Vec<(mir::Function, bool)>, CompileError> {
     let (fields, settled) = (Fields::new(&functions, info), Settled::new(&functions));
     each(functions, options, |mut function: mir::Function, (): &mut ()| {
-        if fields.as_ref().is_some_and(|fields| fields.replace(&mut function, info)) {
-            passes::optimize(&mut function, info, options.verify)?;
+        let has_changed = fields.as_ref().is_some_and(|fields| fields.replace(&mut function, info));
+        if has_changed {
+            passes::tidy(&mut function, info, options.verify)?;
         }
         settled.replace(&mut function);
-        Ok(function)
+        Ok((function, has_changed))
     })
 }
 
@@ -99,11 +101,12 @@ fn with_functions<T: Send>(
         return each(functions, options, |function: mir::Function, (): &mut ()| work(function, true));
     }
     let info = &parsed.info;
-    let functions = propagate(functions, info, options)?;
+    let (functions, changed): (Vec<_>, Vec<_>) = propagate(functions, info, options)?.into_iter().unzip();
     let inliner = Inliner::new(&functions, info);
-    let inlined = each(functions, options, |mut function: mir::Function, (): &mut ()| {
-        let has_changed = inliner.inline(&mut function);
-        Ok((function, has_changed))
+    let functions = functions.into_iter().zip(changed).collect();
+    let inlined = each(functions, options, |(mut function, has_changed): (mir::Function, bool), (): &mut ()| {
+        let has_grown = inliner.inline(&mut function);
+        Ok((function, has_changed || has_grown))
     })?;
     drop(inliner);
     let (functions, changed): (Vec<_>, Vec<_>) = inlined.into_iter().unzip();

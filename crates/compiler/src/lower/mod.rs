@@ -36,6 +36,7 @@ use rustc_hash::FxHashMap;
 use self::env::{ModuleEnv, code_signature};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op, Terminator};
+use crate::module::ValueType;
 use crate::passes::analysis::{
     SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_values, merge_checks, plan_roots, plan_strips,
 };
@@ -165,10 +166,13 @@ impl Lowering<'_, '_> {
         // The entry's parameters live from here on: the stack check may change them.
         let mir = self.mir;
         let entry_params = &mir.blocks[mir.entry.index()].params;
-        let mut passed = Vec::with_capacity(entry_params.len());
         for (&param, &value) in entry_params.iter().zip(&params[1..]) {
-            passed.push(self.passed(mir.value_type(param), value));
-            self.note_parameter(param, value);
+            self.values[param.index()] = Some(value);
+            if matches!(mir.value_type(param), ValueType::Ref(_)) {
+                let wide = self.widen(value);
+                self.wide.insert(value, wide);
+            }
+            self.note_value(param);
             if let Some(number) = self.roots.reference(param) {
                 self.define_reference(number, value);
             }
@@ -176,25 +180,12 @@ impl Lowering<'_, '_> {
         if checks_stack {
             self.check_stack(&params[1..]);
         }
-        for (&param, value) in entry_params.iter().zip(&mut passed) {
-            if self.roots.reference(param).is_some() {
-                *value = self.argument(param);
-            }
-        }
         if is_entered_once {
-            self.receive(entry_params, &passed);
+            entry_params.iter().for_each(|&param| self.keep_in_slot(param));
         } else {
-            let args: Vec<ir::BlockArg> = passed.into_iter().map(ir::BlockArg::from).collect();
-            let entry = self.clif_block(self.mir.entry);
+            let args: Vec<ir::BlockArg> = entry_params.iter().map(|&param| self.argument(param).into()).collect();
+            let entry = self.clif_block(mir.entry);
             self.b.ins().jump(entry, &args);
-        }
-    }
-
-    /// Takes what has been passed to a MIR block for its parameters.
-    fn receive(&mut self, params: &[mir::Value], passed: &[ir::Value]) {
-        for (&param, &passed) in params.iter().zip(passed) {
-            self.values[param.index()] = Some(self.received(self.mir.value_type(param), passed));
-            self.keep_root(param);
         }
     }
 
@@ -210,8 +201,11 @@ impl Lowering<'_, '_> {
         if let Some(first) = self.blocks[block.index()] {
             self.b.switch_to_block(first);
             self.bases = [None; 3];
-            let passed = self.b.block_params(first).to_vec();
-            self.receive(&data.params, &passed);
+            for (number, &param) in data.params.iter().enumerate() {
+                let passed = self.b.block_params(first)[number];
+                self.values[param.index()] = Some(self.received(self.mir.value_type(param), passed));
+                self.keep_root(param);
+            }
         }
         for &inst in &data.insts {
             if self.fused_tests[inst.index()] || self.fused_throws[inst.index()] || self.late_values[inst.index()] {

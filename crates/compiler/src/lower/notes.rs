@@ -36,15 +36,6 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Notes what a parameter of the function is before it becomes the entry block's.
-    pub(super) fn note_parameter(&mut self, param: Value, lowered: ir::Value) {
-        if let Some(notes) = &mut self.notes
-            && self.env.is_traced(self.mir.value_type(param))
-        {
-            notes.references.insert(lowered, Some(param));
-        }
-    }
-
     /// Notes a reference, or the address of an object, that is no MIR value.
     pub(super) fn note_reference(&mut self, reference: ir::Value) {
         if let Some(notes) = &mut self.notes {

@@ -85,6 +85,11 @@ impl Lowering<'_, '_> {
         {
             self.define_reference(number, defined);
         }
+        self.keep_in_slot(value);
+    }
+
+    /// Stores a value that has been defined into its slot, where it has one from there on.
+    pub(super) fn keep_in_slot(&mut self, value: Value) {
         if let Some(slot) = self.roots.slot_at_definition(value) {
             // Untraced types have no slot, so this is a 32-bit reference.
             debug_assert!(matches!(self.mir.value_type(value), ValueType::Ref(_)));
