@@ -85,9 +85,9 @@ pub fn translate_module(
     with_functions(parsed, options, |functions, _| vec![true; functions.len()], |function, _| Ok(function))
 }
 
-/// Calls `work` for every function of a module in MIR, with what `options` say done to it, and whether it is one of those
-/// that `select` has chosen after inlining: less is done to the others. Each is freed as soon as `work` is done with it:
-/// a large module's functions take more memory than its code.
+/// Calls `work` for every function of a module in MIR, with what `options` say done to it, and whether it is one of
+/// those that `select` has chosen after inlining: less is done to the others. Each is freed as soon as `work` is done
+/// with it: a large module's functions take more memory than its code.
 fn with_functions<T: Send>(
     parsed: &ParsedModule<'_>,
     options: &CompileOptions,

@@ -30,7 +30,7 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
 /// references, and a reference `$r`.
-const USES: [(&str, &str); 60] = [
+const USES: [(&str, &str); 62] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),
@@ -41,6 +41,14 @@ const USES: [(&str, &str); 60] = [
     (
         "struct.set in a loop, too",
         "(struct.set $s $n (local.get $o) (i32.const 1)) (loop $l (struct.set $s $n (local.get $o) (local.get $i)) (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))",
+    ),
+    (
+        "array.set in a loop that allocates",
+        "(loop $l (array.set $a (local.get $n) (local.get $i) (struct.get $s $n (local.get $o))) (struct.set $s $r (local.get $o) (struct.new $s (local.get $r) (local.get $i))) (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))",
+    ),
+    (
+        "array.get in a loop within another, which calls",
+        "(loop $m (loop $l (local.set $r (array.get $v (local.get $w) (local.get $i))) (br_if $l (local.tee $i (i32.sub (local.get $i) (i32.const 1))))) (call $collect) (br_if $m (ref.is_null (local.get $r))))",
     ),
     (
         "struct.set behind a call on one way",

@@ -59,7 +59,7 @@ impl Lowering<'_, '_> {
     /// The target of an edge and the arguments for its block.
     pub(super) fn edge(&mut self, edge: &Edge) -> (ir::Block, Vec<ir::BlockArg>) {
         let args = edge.args.iter().map(|&arg| self.argument(arg).into()).collect();
-        (self.clif_block(edge.block), args)
+        (self.target(edge.block), args)
     }
 
     /// A value as it is passed to a MIR block.

@@ -3,11 +3,11 @@
 use cranelift_codegen::ir::{self, AbiParam, ArgumentPurpose, Signature, types};
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use legato_heap::layout::{StorageKind, StructLayout};
-use legato_heap::plan::{AccessPlan, ArrayPlan};
+use legato_heap::plan::{AccessPlan, ArrayPlan, HeaderWord, ObjectAt};
 
 use crate::abi::{AbiType, Builtin, COLD_CELLS, ContextLayout};
 use crate::module::{FuncType, ModuleInfo, StorageType, TagIndex, TypeIndex, ValueType};
-use crate::passes::HeapFacts;
+use crate::passes::{HeapFacts, Lookups};
 use serde::{Deserialize, Serialize};
 
 /// What lowering knows of the module, the heap and the target.
@@ -143,7 +143,17 @@ impl ModuleEnv<'_> {
             },
             counts_accesses: self.plan.counting.is_some(),
             references_change: self.plan.references_change_at_safepoints,
+            lookups: self.lookups(),
         }
+    }
+
+    fn lookups(&self) -> Option<Lookups> {
+        let references = &self.plan.references;
+        let is_in_object = |word| matches!(word, HeaderWord::InObject { .. });
+        matches!(references.object, ObjectAt::Through { .. }).then(|| Lookups {
+            type_ids: is_in_object(references.type_id),
+            lengths: is_in_object(references.array_length),
+        })
     }
 
     /// The layout of a struct type. Panics where it is another kind of type: validation has ruled that out.

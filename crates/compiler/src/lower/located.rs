@@ -5,10 +5,12 @@
 //! loop has a memory of its own.
 
 use cranelift_codegen::ir;
+use cranelift_frontend::Variable;
 use rustc_hash::FxHashMap;
 
 use super::Lowering;
 use crate::mir::{self, Cfg};
+use crate::passes::analysis::LocationPlan;
 
 /// Where an object lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +57,19 @@ impl LocatedObjects {
     /// predecessors has been found in a block that dominates them all. At the header of a loop, nothing: its back-edges
     /// have not been lowered.
     pub(super) fn enter(&mut self, cfg: &Cfg, block: mir::Block) {
+        self.enter_from(cfg, block, |_| true);
+    }
+
+    /// In front of a loop: what is known wherever it is entered from.
+    pub(super) fn enter_loop(&mut self, cfg: &Cfg, header: mir::Block) {
+        let position = cfg.position[header.index()];
+        self.enter_from(cfg, header, |from| cfg.position[from.index()] < position);
+    }
+
+    fn enter_from(&mut self, cfg: &Cfg, block: mir::Block, is_entered: impl Fn(mir::Block) -> bool) {
         self.here.clear();
-        let mut ends = cfg.predecessors(block).iter().map(|(from, _)| self.at_end.get(from));
+        let predecessors = cfg.predecessors(block).iter().filter(|&&(from, _)| is_entered(from));
+        let mut ends = predecessors.map(|(from, _)| self.at_end.get(from));
         let Some(Some(first)) = ends.next() else { return };
         let mut here = first.clone();
         for end in ends {
@@ -71,6 +84,44 @@ impl LocatedObjects {
         if !self.here.is_empty() && !is_safepoint {
             self.at_end.insert(block, self.here.clone());
         }
+    }
+}
+
+/// Where objects lie that loops hold: see [`held`](super::held).
+#[derive(Default)]
+pub(super) struct HeldLocations {
+    pub(super) plan: LocationPlan,
+    /// For each location the variable that holds the object's address: that of the cage for null.
+    pub(super) variables: Vec<Variable>,
+    /// Those of the loop that the current block lies in.
+    pub(super) here: std::ops::Range<usize>,
+    /// The numbers of those here, by reference, in its 64-bit form where it has one.
+    pub(super) by_reference: FxHashMap<ir::Value, usize>,
+    /// By header: the block in front of it, for edges from outside of the loop.
+    pub(super) in_front: FxHashMap<mir::Block, ir::Block>,
+}
+
+impl HeldLocations {
+    pub(super) fn new(plan: LocationPlan) -> HeldLocations {
+        HeldLocations { plan, ..HeldLocations::default() }
+    }
+
+    /// Outside of all loops.
+    pub(super) fn leave(&mut self) {
+        self.here = 0..0;
+        self.by_reference.clear();
+    }
+
+    /// At the start of a block.
+    pub(super) fn enter(&mut self, block: mir::Block) {
+        self.leave();
+        self.here = self.plan.held(block);
+    }
+
+    /// The block in front of a loop, for an edge to its header from where lowering is.
+    pub(super) fn in_front(&self, target: mir::Block) -> Option<ir::Block> {
+        let block = self.in_front.get(&target)?;
+        (self.plan.held(target) != self.here).then_some(*block)
     }
 }
 

@@ -15,6 +15,7 @@ mod control;
 pub(crate) mod env;
 mod exceptions;
 mod globals;
+mod held;
 mod located;
 mod memory;
 mod notes;
@@ -34,11 +35,13 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use rustc_hash::FxHashMap;
 
 use self::env::{ModuleEnv, code_signature};
+use self::located::HeldLocations;
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op, Terminator};
 use crate::module::ValueType;
 use crate::passes::analysis::{
-    SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_values, merge_checks, plan_roots, plan_strips,
+    LocationPlan, SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_values, merge_checks,
+    plan_locations, plan_roots, plan_strips,
 };
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
@@ -87,8 +90,15 @@ pub(crate) fn lower(
     let stores_by_calls = large && is_long(mir, &cfg);
     let late_values = late_values(mir, env.info, order, stores_by_calls);
     let made_later: Vec<bool> = late_values.iter().zip(&fused_throws).map(|(&late, &fused)| late || fused).collect();
-    let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &made_later);
-    let strips = if large { StripPlan::default() } else { plan_strips(heap, mir, &cfg, &safepoints) };
+    let (strips, locations) = match large {
+        true => (StripPlan::default(), LocationPlan::default()),
+        false => {
+            let strips = plan_strips(heap, mir, &cfg, &safepoints);
+            let locations = plan_locations(heap, mir, &cfg, &safepoints, &strips);
+            (strips, locations)
+        }
+    };
+    let roots = plan_roots(heap, mir, &cfg, checks_stack, &safepoints, &made_later, &locations);
     let guards = find_guards(heap, mir, &cfg);
     let checks = merge_checks(heap, mir, &cfg, &strips, &guards);
 
@@ -117,6 +127,7 @@ pub(crate) fn lower(
         bases: [None; 3],
         fresh: Vec::new(),
         located: Default::default(),
+        held: HeldLocations::new(locations),
         cold: false,
         signatures: FxHashMap::default(),
         functions: FxHashMap::default(),
@@ -127,8 +138,11 @@ pub(crate) fn lower(
     };
     lowering.create_roots();
     lowering.create_strips();
+    lowering.create_held();
     lowering.prologue(&cfg, checks_stack);
     for &block in order {
+        lowering.enter_loop(&cfg, block);
+        lowering.held.enter(block);
         lowering.located.enter(&cfg, block);
         lowering.block(block);
     }
@@ -184,7 +198,7 @@ impl Lowering<'_, '_> {
             entry_params.iter().for_each(|&param| self.keep_in_slot(param));
         } else {
             let args: Vec<ir::BlockArg> = entry_params.iter().map(|&param| self.argument(param).into()).collect();
-            let entry = self.clif_block(mir.entry);
+            let entry = self.target(mir.entry);
             self.b.ins().jump(entry, &args);
         }
     }

@@ -8,6 +8,7 @@ use legato_heap::plan::{CollectorWord, ForwardingWord, HandleRun, HeaderWord, Mi
 
 use super::Lowering;
 use super::access::{Region, trap};
+use super::env::POINTER;
 use super::located::Located;
 use crate::artifact::TrapCode;
 
@@ -45,11 +46,12 @@ impl Lowering<'_, '_> {
         match self.env.plan.references.object {
             ObjectAt::Itself => self.at_reference(reference, null, reach),
             ObjectAt::Through { .. } => {
-                let address = match self.locate(reference, null) {
-                    Located::Offset(offset) => self.cage_address(offset),
-                    Located::Address(address) => address,
-                };
-                Object { address, null_trap: None }
+                if let Some(address) = self.held_address(reference) {
+                    let null_trap = self.null_trap_within(reference, null, reach);
+                    return Object { address, null_trap };
+                }
+                let located = self.locate(reference, null);
+                Object { address: self.located_address(located), null_trap: None }
             }
         }
     }
@@ -70,6 +72,52 @@ impl Lowering<'_, '_> {
         located
     }
 
+    fn located_address(&mut self, located: Located) -> ir::Value {
+        match located {
+            Located::Offset(offset) => self.cage_address(offset),
+            Located::Address(address) => address,
+        }
+    }
+
+    /// The address of the object of a reference that leads there through a word. Without a trap: null, which it may be
+    /// if it is `nullable`, has the start of the cage.
+    pub(super) fn look_up(&mut self, reference: ir::Value, nullable: bool) -> ir::Value {
+        let known = self.located.of(self.widest(reference));
+        let located = match known {
+            Some(known) => known,
+            None if nullable => self.locate_nullable(reference),
+            None => self.locate(reference, None),
+        };
+        let address = self.located_address(located);
+        self.note_address(address);
+        address
+    }
+
+    fn locate_nullable(&mut self, reference: ir::Value) -> Located {
+        let ObjectAt::Through { offset } = self.env.plan.references.object else {
+            unreachable!("the reference is the object's offset")
+        };
+        // Used on both ways, and behind.
+        self.cage();
+        let [some, join] = [(); 2].map(|()| self.b.create_block());
+        if self.cold {
+            self.b.set_cold_block(some);
+            self.b.set_cold_block(join);
+        }
+        let found = self.b.append_block_param(join, POINTER);
+        let none = self.b.ins().iconst(POINTER, 0);
+        self.b.ins().brif(reference, some, &[], join, &[none.into()]);
+        self.b.switch_to_block(some);
+        let loaded = self.load_through(reference, None, offset);
+        self.note_address(loaded);
+        let loaded = self.widen(loaded);
+        self.b.ins().jump(join, &[loaded.into()]);
+        self.b.switch_to_block(join);
+        let found = self.narrow(found);
+        self.note_address(found);
+        Located::Offset(found)
+    }
+
     /// Notes where the object of a reference lies, where all that follows up to a safepoint is reached through here.
     pub(super) fn note_located(&mut self, reference: ir::Value, located: Located) {
         if !self.cold && matches!(self.env.plan.references.object, ObjectAt::Through { .. }) {
@@ -81,16 +129,19 @@ impl Lowering<'_, '_> {
     pub(super) fn object_offset(&mut self, reference: ir::Value) -> ir::Value {
         match self.env.plan.references.object {
             ObjectAt::Itself => reference,
-            ObjectAt::Through { .. } => match self.locate(reference, None) {
-                Located::Offset(offset) => offset,
-                Located::Address(address) => {
-                    let cage = self.cage();
-                    let wide = self.b.ins().isub(address, cage);
-                    let offset = self.narrow(wide);
-                    self.note_address(offset);
-                    offset
+            ObjectAt::Through { .. } => {
+                let located = self.held_address(reference).map(Located::Address);
+                match located.unwrap_or_else(|| self.locate(reference, None)) {
+                    Located::Offset(offset) => offset,
+                    Located::Address(address) => {
+                        let cage = self.cage();
+                        let wide = self.b.ins().isub(address, cage);
+                        let offset = self.narrow(wide);
+                        self.note_address(offset);
+                        offset
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -158,21 +209,27 @@ impl Lowering<'_, '_> {
 
     /// What a reference is the offset of. As for [`object`](Self::object).
     fn at_reference(&mut self, reference: ir::Value, null: Option<TrapCode>, reach: u32) -> Object {
-        let mut null_trap = null;
-        if let Some(code) = null
-            && reach > self.env.plan.null_guard_bytes
-        {
-            self.trap_if_null(reference, code);
-            null_trap = None;
-        }
+        let null_trap = self.null_trap_within(reference, null, reach);
         Object { address: self.cage_address(reference), null_trap }
+    }
+
+    /// Where null has the start of the cage as its object: checks for null, unless an access before `reach` does that.
+    /// Returns the trap which that access is to raise.
+    fn null_trap_within(&mut self, reference: ir::Value, null: Option<TrapCode>, reach: u32) -> Option<TrapCode> {
+        match null {
+            Some(code) if reach > self.env.plan.null_guard_bytes => {
+                self.trap_if_null(reference, code);
+                None
+            }
+            null => null,
+        }
     }
 
     /// Loads the word at `offset` from a reference that leads to the object.
     fn load_through(&mut self, reference: ir::Value, null: Option<TrapCode>, offset: u32) -> ir::Value {
+        let (base, offset) = self.header_base(HeaderWord::AtReference { offset }, reference, null);
         // Without handles, it is the collector word, which is written with the type id.
         let region = if self.env.plan.references.handles.is_some() { Region::Handles } else { Region::Headers };
-        let (base, offset) = self.header_base(HeaderWord::AtReference { offset }, reference, null);
         let flags = self.flags_trapping(region, base.null_trap);
         self.load_reference(flags, base.address, offset as i32)
     }

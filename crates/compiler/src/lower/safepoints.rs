@@ -13,7 +13,7 @@ use super::arrays::ArraySource;
 use super::env::{ModuleEnv, POINTER};
 use crate::mir::{self, Block, Collects, Constant, Op, Value};
 use crate::module::ValueType;
-use crate::passes::analysis::{SafepointKey, Safepoints, Temperature};
+use crate::passes::analysis::{Root, SafepointKey, Safepoints, Temperature};
 use crate::passes::{constant, constant_length};
 
 /// The safepoints of a function, terminators apart. `inline`: whether it allocates inline, outside of cold blocks.
@@ -108,20 +108,28 @@ impl Lowering<'_, '_> {
         self.b.def_var(variable, wide);
     }
 
-    /// Behind a safepoint: loads the references that may have changed and are still used.
+    /// Behind a safepoint: loads the references that may have changed and are still used, and looks up their objects,
+    /// where the loop holds these.
     pub(super) fn reload_roots(&mut self, key: SafepointKey) {
         self.empty_strips();
         for position in 0..self.roots.at(key).len() {
             let root = self.roots.at(key)[position];
             if root.reload {
-                let stack_slot = self.root_slot.expect("a function with roots has a slot for them");
-                let address = self.b.ins().stack_addr(POINTER, stack_slot, 4 * root.slot as i32);
-                let flags = self.flags(Region::Stack).with_aligned();
-                let value = self.load_reference(flags, address, 0);
-                self.note_slot_load(value, root);
+                let value = self.load_root(root);
                 self.define_reference(root.reference, value);
             }
         }
+        self.look_up_all_held(key);
+    }
+
+    /// Loads a reference from its slot.
+    pub(super) fn load_root(&mut self, root: Root) -> ir::Value {
+        let stack_slot = self.root_slot.expect("a function with roots has a slot for them");
+        let address = self.b.ins().stack_addr(POINTER, stack_slot, 4 * root.slot as i32);
+        let flags = self.flags(Region::Stack).with_aligned();
+        let value = self.load_reference(flags, address, 0);
+        self.note_slot_load(value, root);
+        value
     }
 
     /// Stores what `value` is at this point into a slot.

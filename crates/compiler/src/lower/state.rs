@@ -5,7 +5,7 @@ use cranelift_frontend::{FunctionBuilder, Variable};
 use rustc_hash::FxHashMap;
 
 use super::env::{ModuleEnv, POINTER, Symbol, clif_type};
-use super::located::LocatedObjects;
+use super::located::{HeldLocations, LocatedObjects};
 use super::verify::Notes;
 use crate::mir::{self, Constant, Op, ValueDef};
 use crate::module::{TypeIndex, ValueType};
@@ -68,6 +68,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) fresh: Vec<mir::Value>,
     /// Where objects lie by what references have led to since the last safepoint.
     pub(super) located: LocatedObjects,
+    /// Where objects lie that loops hold.
+    pub(super) held: HeldLocations,
     /// Within a block that is not always reached, whose values reach nothing behind it.
     pub(super) cold: bool,
     /// Signatures and functions declared so far.
@@ -89,6 +91,12 @@ impl Lowering<'_, '_> {
     /// definition does not dominate: MIR's verifier rules that out.
     pub(super) fn value(&mut self, value: mir::Value) -> ir::Value {
         let resolved = self.mir.resolve(value);
+        let found = self.current_value(resolved);
+        self.note_held(resolved, found);
+        found
+    }
+
+    fn current_value(&mut self, resolved: mir::Value) -> ir::Value {
         if let Some(number) = self.roots.reference(resolved)
             && let Some(variable) = self.variables[number as usize]
         {
@@ -125,6 +133,11 @@ impl Lowering<'_, '_> {
 
     pub(super) fn clif_block(&self, block: mir::Block) -> ir::Block {
         self.blocks[block.index()].expect("a reachable block")
+    }
+
+    /// The Cranelift block that an edge from here to a MIR block leads to.
+    pub(super) fn target(&self, block: mir::Block) -> ir::Block {
+        self.held.in_front(block).unwrap_or_else(|| self.clif_block(block))
     }
 
     /// The reference, or offset of an object, whose zero-extended form is given. Addresses are computed from that form:

@@ -18,6 +18,17 @@ pub(crate) struct HeapFacts<'a> {
     pub(crate) counts_accesses: bool,
     /// Whether a safepoint may change references.
     pub(crate) references_change: bool,
+    /// What is looked up through references, where these do not say themselves where their objects lie.
+    pub(crate) lookups: Option<Lookups>,
+}
+
+/// What has to be looked up through a reference beside fields and elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookups {
+    /// The type id.
+    pub(crate) type_ids: bool,
+    /// An array's length.
+    pub(crate) lengths: bool,
 }
 
 impl HeapFacts<'_> {

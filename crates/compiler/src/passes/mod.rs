@@ -34,7 +34,7 @@ pub(crate) use cold::cold;
 pub(crate) use fields::{Fields, Made};
 use flow::Flow;
 pub(crate) use globals::value as global_value;
-pub(crate) use heap::HeapFacts;
+pub(crate) use heap::{HeapFacts, Lookups};
 pub(crate) use inline::{Body, Inliner, body, inline};
 pub(crate) use osr::{narrow_entry, prune_exits};
 pub(crate) use reached::reached;

@@ -90,3 +90,47 @@ fn no_store_keeps_a_reference_to_an_old_copy() -> Result<()> {
     }
     Ok(())
 }
+
+/// A loop that keeps where its objects lie, while each of its safepoints may move them: a struct, an array that may be
+/// null before the loop, and one that is null, which the loop finds.
+#[test]
+fn loops_find_what_is_moved_while_they_run() -> Result<()> {
+    let text = r#"(module
+        (type $node (sub (struct (field $number (mut i32)))))
+        (type $numbers (array (mut i32)))
+        (global $garbage (mut (ref null $node)) (ref.null $node))
+        (func $fill (param $node (ref $node)) (param $numbers (ref null $numbers)) (param $count i32)
+            (local $i i32)
+            (loop $each
+                (array.set $numbers (local.get $numbers) (local.get $i) (local.get $i))
+                (struct.set $node 0 (local.get $node)
+                    (i32.add (struct.get $node 0 (local.get $node)) (array.get $numbers (local.get $numbers) (local.get $i))))
+                (global.set $garbage (struct.new $node (local.get $i)))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br_if $each (i32.lt_u (local.get $i) (local.get $count)))))
+        (func (export "run") (param $count i32) (result i32)
+            (local $i i32) (local $sum i32) (local $node (ref $node)) (local $numbers (ref $numbers))
+            (local.set $node (struct.new $node (i32.const 0)))
+            (local.set $numbers (array.new_default $numbers (local.get $count)))
+            (call $fill (local.get $node) (local.get $numbers) (local.get $count))
+            (loop $each
+                (local.set $sum (i32.add (local.get $sum) (array.get $numbers (local.get $numbers) (local.get $i))))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br_if $each (i32.lt_u (local.get $i) (local.get $count))))
+            (i32.add (local.get $sum) (struct.get $node 0 (local.get $node))))
+        (func (export "fail")
+            (call $fill (struct.new $node (i32.const 0)) (ref.null $numbers) (i32.const 5))))"#;
+    for heap in product(&["collector", "references"]).iter().filter_map(|row| row.and("stress-move=on")) {
+        let engine = engine(&heap, "stress=1");
+        let (mut store, instance) = instance(&engine, (), text)?;
+        let run = instance.get_typed_func::<i32, i32>(&mut store, "run")?;
+        assert_eq!(run.call(&mut store, 3000)?, 3000 * 2999, "{heap}");
+        store.verify_heap()?;
+        let stats = store.heap_stats();
+        assert!(stats.cycles > 10 && stats.moved_objects > 10, "{heap}: {stats:?}");
+        let fail = instance.get_typed_func::<(), ()>(&mut store, "fail")?;
+        let error = fail.call(&mut store, ()).expect_err("the array is null");
+        assert_eq!(error.downcast_ref::<legato::Trap>().map(legato::Trap::code), Some(legato::TrapCode::NullReference));
+    }
+    Ok(())
+}

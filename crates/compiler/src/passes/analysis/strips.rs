@@ -26,8 +26,9 @@ use legato_heap::plan::SpinePlan;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::roots::{Safepoints, Temperature};
-use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Loops, Op, Terminator, Value};
+use super::quiet_loops::quiet_loops;
+use super::roots::Safepoints;
+use crate::mir::{BinaryOp, Block, Cfg, Dominators, Function, Inst, Op, Value};
 use crate::passes::heap::HeapFacts;
 use crate::passes::support::{DefBlocks, constant_i32, origin, root};
 
@@ -102,28 +103,10 @@ pub(crate) fn plan_strips(heap: &HeapFacts, mir: &Function, cfg: &Cfg, safepoint
         return StripPlan::default();
     }
     let dominators = Dominators::new(mir, cfg);
-    let loops = Loops::new(cfg, &dominators);
-    let mut is_innermost = vec![true; loops.loops.len()];
-    let parents = loops.loops.iter().filter_map(|data| data.parent);
-    parents.for_each(|parent| is_innermost[parent] = false);
-    let mut blocks: Vec<Vec<Block>> = vec![Vec::new(); loops.loops.len()];
-    for &block in &cfg.order {
-        if let Some(number) = loops.innermost[block.index()] {
-            blocks[number].push(block);
-        }
-    }
     let mut finder =
         Finder { heap, mir, spines, cfg, dominators: &dominators, places: None, plan: StripPlan::default() };
-    for (number, blocks) in blocks.iter().enumerate() {
-        let calls = |&block: &Block| {
-            let data = &mir.blocks[block.index()];
-            let is_hot = |inst: &Inst| safepoints.get(inst) == Some(&Temperature::Hot);
-            matches!(data.terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
-                || data.insts.iter().any(is_hot)
-        };
-        if is_innermost[number] && !blocks.iter().any(calls) {
-            finder.find(loops.loops[number].header, blocks);
-        }
+    for quiet in quiet_loops(mir, cfg, &dominators, safepoints) {
+        finder.find(quiet.header, &quiet.blocks);
     }
     finder.plan
 }

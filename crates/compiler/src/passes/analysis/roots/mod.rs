@@ -24,6 +24,7 @@ use self::references::{NONE, References};
 use self::reloads::Reloads;
 use self::safepoint::is_safepoint;
 pub(crate) use self::safepoint::{SafepointKey, Safepoints, Temperature};
+use super::held::LocationPlan;
 use crate::mir::{self, Block, Cfg, Value};
 use crate::passes::heap::HeapFacts;
 
@@ -92,6 +93,7 @@ pub(crate) fn plan_roots(
     entry_check: bool,
     safepoints: &Safepoints,
     late: &[bool],
+    locations: &LocationPlan,
 ) -> RootPlan {
     let order = &cfg.order;
     let calls_in_terminators = order.iter().any(|block| is_safepoint(mir.blocks[block.index()].terminator.as_ref()));
@@ -104,7 +106,8 @@ pub(crate) fn plan_roots(
     }
     let live_in = references.live_in(mir, cfg);
     let crossings = Crossings::find(mir, order, &references, &live_in, entry_check, safepoints);
-    let reloads = heap.references_change.then(|| Reloads::find(mir, cfg, &references, &crossings, safepoints));
+    let reloads =
+        heap.references_change.then(|| Reloads::find(mir, cfg, &references, &crossings, safepoints, locations));
     crossings.colour(mir, order, references, &live_in, reloads)
 }
 

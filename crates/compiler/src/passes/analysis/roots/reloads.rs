@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
+use super::super::held::LocationPlan;
 use super::crossings::Crossings;
 use super::references::{NONE, References};
 use super::safepoint::{SafepointKey, Safepoints, Temperature, is_safepoint};
@@ -24,6 +25,7 @@ impl Reloads {
         references: &References,
         crossings: &Crossings,
         safepoints: &Safepoints,
+        locations: &LocationPlan,
     ) -> Reloads {
         // Such safepoints of each block, by position as in `References::values`; the terminator's is last.
         let mut sure: Vec<Vec<(u32, SafepointKey)>> = vec![Vec::new(); mir.blocks.len()];
@@ -42,6 +44,8 @@ impl Reloads {
                 let data = &mir.insts[inst.index()];
                 if let Some(Temperature::Hot | Temperature::OutOfLine) = safepoints.get(&inst) {
                     sure[block.index()].push((position, SafepointKey::Inst(inst)));
+                    // What the loop holds is looked up behind it.
+                    locations.held(block).for_each(|held| note(locations.locations[held].reference, position));
                 }
                 let read = if data.op.properties().fills { position } else { position - 1 };
                 data.args.iter().for_each(|&arg| note(arg, read));
@@ -54,6 +58,14 @@ impl Reloads {
                     terminator.for_each_edge(|edge| edge.args.iter().for_each(|&arg| note(arg, END)));
                 }
                 terminator.for_each_use(|value| note(value, position - 1));
+            }
+        }
+        for header in locations.headers() {
+            for held in locations.held(header) {
+                let number = references.of(mir, locations.locations[held].reference);
+                if number != NONE && crossings.surely[number as usize] {
+                    uses.push((number, header, 0));
+                }
             }
         }
         // What is stored at a safepoint is read there.

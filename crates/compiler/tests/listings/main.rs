@@ -2,6 +2,8 @@
 //! after a deliberate change; read the difference before committing it.
 #![cfg(target_arch = "x86_64")]
 
+mod loops;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::fmt::Write;
@@ -115,33 +117,6 @@ fn cast() {
     let object = build.op(Op::RefCast(target), &[object], ValueType::Ref(target));
     let number = build.op(Op::StructGet(TypeIndex(1), 0, Extension::None, NullCheck::Elided), &[object], I32);
     check("cast", &module, &build.returns(&[number]));
-}
-
-/// The sum of an array, with a poll at the back-edge.
-#[test]
-fn array_loop() {
-    let mut module = module();
-    let array_type = concrete(2);
-    let mut build = start(&mut module, &[array_type], &[I32]);
-    let array = build.param(0);
-    let [header, body, done] = [0; 3].map(|_| build.function.add_block());
-    let [index, sum] = [0; 2].map(|_| build.function.add_param(header, I32));
-    let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
-    build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero, zero] }));
-    build.switch(header);
-    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[array], I32);
-    let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
-    build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
-    build.switch(body);
-    build.inst(Op::BoundsCheck, &[index, length], &[]);
-    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
-    let next_sum = build.op(Op::Binary(BinaryOp::I32Add), &[sum, element], I32);
-    let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
-    let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
-    build.inst(Op::Poll, &[], &[]);
-    build.end(Terminator::Jump(Edge { block: header, args: smallvec![next, next_sum] }));
-    build.switch(done);
-    check("array_loop", &module, &build.returns(&[sum]));
 }
 
 /// Stores of references into a struct and an array that are not new, and into a struct that is.

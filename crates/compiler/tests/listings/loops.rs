@@ -1,0 +1,68 @@
+//! Loops: what is looked up in front of them, and what in each iteration.
+
+use legato_compiler::mir::*;
+use legato_compiler::module::*;
+use legato_heap::references::References;
+use smallvec::smallvec;
+
+use super::support::*;
+use super::{check, check_under, module, start};
+
+/// The sum of an array, with a poll at the back-edge.
+#[test]
+fn array_loop() {
+    let mut module = module();
+    let array_type = concrete(2);
+    let mut build = start(&mut module, &[array_type], &[I32]);
+    let array = build.param(0);
+    let [header, body, done] = [0; 3].map(|_| build.function.add_block());
+    let [index, sum] = [0; 2].map(|_| build.function.add_param(header, I32));
+    let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero, zero] }));
+    build.switch(header);
+    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[array], I32);
+    let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
+    build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
+    build.switch(body);
+    build.inst(Op::BoundsCheck, &[index, length], &[]);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[array, index], I32);
+    let next_sum = build.op(Op::Binary(BinaryOp::I32Add), &[sum, element], I32);
+    let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
+    let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
+    build.inst(Op::Poll, &[], &[]);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![next, next_sum] }));
+    build.switch(done);
+    check("array_loop", &module, &build.returns(&[sum]));
+}
+
+/// Copies an array, and counts in a struct: where references lead to their objects through a word, the loop keeps where
+/// all three lie, and the cold path of its poll looks them up anew.
+#[test]
+fn held_loop() {
+    let mut module = module();
+    let array = |nullable| ValueType::Ref(RefType { nullable, heap: HeapType::Concrete(TypeIndex(2)) });
+    let counter = ValueType::Ref(RefType { nullable: false, heap: HeapType::Concrete(TypeIndex(0)) });
+    let mut build = start(&mut module, &[array(false), array(true), counter], &[]);
+    let [from, to, counter] = [0, 1, 2].map(|number| build.param(number));
+    let [header, done] = [0; 2].map(|_| build.function.add_block());
+    let index = build.function.add_param(header, I32);
+    let [zero, one] = [0, 1].map(|number| build.op(Op::Const(Constant::I32(number)), &[], I32));
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero] }));
+    build.switch(header);
+    let length = build.op(Op::ArrayLen(NullCheck::Elided), &[from], I32);
+    build.inst(Op::BoundsCheck, &[index, length], &[]);
+    let element = build.op(Op::ArrayGet(TypeIndex(2), Extension::None), &[from, index], I32);
+    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[to], I32);
+    build.inst(Op::BoundsCheck, &[index, length], &[]);
+    build.inst(Op::ArraySet(TypeIndex(2)), &[to, index, element], &[]);
+    let count = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, NullCheck::Elided), &[counter], I32);
+    let count = build.op(Op::Binary(BinaryOp::I32Add), &[count, one], I32);
+    build.inst(Op::StructSet(TypeIndex(0), 0, NullCheck::Elided), &[counter, count], &[]);
+    build.inst(Op::Poll, &[], &[]);
+    let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
+    let back = Edge { block: header, args: smallvec![next] };
+    build.end(Terminator::Branch { cond: element, then: back, otherwise: Edge::to(done) });
+    build.switch(done);
+    let plans = [References::Brooks, References::UniHandles].map(|model| (model.name().to_string(), moving(model)));
+    check_under("held_loop", &module, &build.returns(&[]), plans);
+}
