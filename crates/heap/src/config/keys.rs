@@ -227,7 +227,7 @@ pub(super) const PARAMETERS: &[Key] = &[
         "iv-recover",
         |c| Some(Field::Switch(&mut isla_vista(c)?.recover)),
         Range::Any,
-        "steps grow again after collections without a stall",
+        "a quick start up to the first stall; later, steps grow again",
     ),
     key(
         "iv-memory",

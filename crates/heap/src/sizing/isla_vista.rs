@@ -28,6 +28,13 @@
 //!   there is, and the step doubles at each collection, up to eight times what it was at first. Stalls in a row make
 //!   it smaller once. (TCP's later rules do the same: BIC and CUBIC look for the last window quickly, and speed up
 //!   beyond it.)
+//!
+//!   Nor does a new heap grow step by step. Until the first stall, a nursery collection leaves a limit of at least
+//!   twice what the heap held: a full collection for each step would find the same live objects again and again,
+//!   although memory has never been short. (TCP's slow start doubles its window in the same way.) This takes no memory
+//!   beforehand: the next nursery collection asks again, when one nursery more is in use, and its stall ends the slow
+//!   start for good. A heap without nursery collections would have filled such a limit before it asks, so it grows in
+//!   steps.
 //! * `memory`: the paper's rule runs into the same stall again and again, and comes down slowly where little of the
 //!   heap is live. With this it remembers the size of the heap at the last stall, goes down to three quarters of it at
 //!   once, and grows by an eighth of a step from 0.9 of it on, with `recover` by half of one, until it has grown past
@@ -43,7 +50,8 @@ crate::values::params! {
         pub grow: f64 = 0.02,
         /// The part of that base that a stall takes away: from 0 to 0.99. The paper's is 0.75.
         pub shrink: f64 = 0.75,
-        /// Steps grow again after a stall, and more so once the heap has grown past its size then.
+        /// The limit is well ahead of the heap until the first stall. Steps grow again after a stall, and more so once
+        /// the heap has grown past its size then.
         pub recover: bool = false,
         /// The size at the last stall is approached slowly.
         pub memory: bool = false,
@@ -61,6 +69,8 @@ const WAY_BACK: f64 = 10.0;
 const LEAST_TAKEN: u64 = 8;
 /// `recover`: the longest step, over what it was at first.
 const FASTEST: f64 = 8.0;
+/// `recover`: the least limit behind a nursery collection before the first stall, over what the heap held.
+const AHEAD: u64 = 2;
 /// `memory`: from which part of the size at the last stall on the limit grows slowly, and by which part of a step,
 /// without `recover` and with it.
 const NEAR: f64 = 0.9;
@@ -80,6 +90,8 @@ pub(super) struct IslaVista {
     /// The limit, and what was reserved, at the last collection that was free of stalls.
     last_limit: u64,
     last_reserved: u64,
+    /// `recover`: whether there has been no stall yet.
+    is_starting: bool,
     /// Whether the last collection had a stall.
     is_stalled: bool,
     /// The size at the last stall, until the heap has grown past it.
@@ -110,6 +122,7 @@ impl IslaVista {
             pace: None,
             last_limit: bounds.minimum,
             last_reserved: 0,
+            is_starting: params.recover,
             is_stalled: false,
             stalled_at: None,
         }
@@ -156,7 +169,7 @@ impl IslaVista {
         if !(self.params.recover && self.is_stalled) {
             self.step_base -= self.step_base * self.params.shrink;
         }
-        (self.is_stalled, self.stalled_at) = (true, Some(size));
+        (self.is_starting, self.is_stalled, self.stalled_at) = (false, true, Some(size));
         self.last_limit = self.last_limit.saturating_sub(self.last_reserved).max(self.last_reserved).min(limit);
         if self.params.memory {
             self.last_limit = self.last_limit.min((size as f64 * LEFT) as u64);
@@ -181,6 +194,7 @@ impl Rule for IslaVista {
 
     fn scavenged(&mut self, limit: u64, scavenge: Scavenge, bounds: &Bounds) -> u64 {
         let Scavenge { before: size, mature: reserved, live, stalled } = scavenge;
-        self.step(limit, Collection { size, walked: size.min(limit), reserved, live, stalled }, bounds)
+        let next = self.step(limit, Collection { size, walked: size.min(limit), reserved, live, stalled }, bounds);
+        if self.is_starting { next.max(AHEAD * size) } else { next }
     }
 }

@@ -223,6 +223,8 @@ impl HeapSize {
 }
 
 #[cfg(test)]
+mod shared;
+#[cfg(test)]
 mod simulated;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The end of the command by a signal: what it has made on the system is removed first.
 
-use super::{group, swap};
+use super::group;
+use super::swap::Place;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ static MAKING: Mutex<()> = Mutex::new(());
 /// The signals that end the command in an orderly way.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// To be held while a group or a swap file is made or removed. Once the command is being ended, nobody gets it.
+/// To be held while a group or swap is made or removed. Once the command is being ended, nobody gets it.
 pub(super) fn making() -> MutexGuard<'static, ()> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -21,8 +22,8 @@ pub(super) fn making() -> MutexGuard<'static, ()> {
 pub(super) struct Made {
     /// The folder in which groups are made.
     pub(super) groups: PathBuf,
-    /// The swap file, if there is to be one.
-    pub(super) swap: Option<PathBuf>,
+    /// Where swap is, if there is to be some.
+    pub(super) swap: Option<Place>,
     /// The folder for files.
     pub(super) folder: PathBuf,
 }
@@ -40,7 +41,7 @@ pub(super) fn watch(made: Made) -> anyhow::Result<()> {
         while unsafe { libc::sigwait(&signals, &mut signal) } != 0 {}
         let _making = making();
         group::end_all(&made.groups);
-        made.swap.iter().for_each(|file| swap::end(file));
+        made.swap.iter().for_each(Place::end);
         let _ = std::fs::remove_dir_all(&made.folder);
         std::process::exit(128 + signal);
     };

@@ -2,7 +2,7 @@
 //! machine.
 //!
 //! The paper locks most of the machine's memory; here programs run in memory groups that have less than they take by
-//! themselves, beside a swap file.
+//! themselves, beside swap.
 //!
 //! * `squeeze`: the examples that allocate, in a group of a share of their memory: time, collections, page faults
 //!   (table 2).
@@ -12,7 +12,7 @@
 //! * `processes`: several processes of a program in one group, against memory that is split beforehand.
 //!
 //! All other heaps are given their maximum: one that found it out would know the group's limit, and what Isla Vista is
-//! for is memory that others take. Groups and swap file are removed in the end, also where a signal brings it about.
+//! for is memory that others take. Groups and swap are removed in the end, also where a signal brings it about.
 
 pub mod ballast;
 mod container;
@@ -28,16 +28,19 @@ mod subject;
 mod swap;
 mod sweep;
 mod waves;
+mod zram;
 
 use self::group::Groups;
 use self::interrupt::Made;
 use self::subject::{Bench, PROGRAMS};
-use self::swap::SwapFile;
+use self::swap::{Place, Swap};
 use crate::programs::Program;
 use crate::tables::Report;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use self::swap::SwapDevice;
 
 /// What to measure, and how often. Without a choice of experiments it is the programs under each rule.
 #[derive(Clone, Debug, clap::Args)]
@@ -89,10 +92,14 @@ pub struct Options {
     /// Further options of every heap: see `legato run --help`.
     #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
     pub heap: Vec<String>,
+    /// What is swapped to. With a slow disk the kernel kills programs that swap much; zram takes memory in its place,
+    /// and is much faster than a disk.
+    #[arg(long, value_enum, default_value_t = SwapDevice::File, conflicts_with = "container")]
+    pub swap_device: SwapDevice,
     /// The folder of the swap file. By default that for temporary files, which must not be memory itself.
     #[arg(long, value_name = "DIR")]
     pub swap: Option<PathBuf>,
-    /// MiB of the swap file; 0: there is swap already.
+    /// MiB of swap; 0: there is swap already.
     #[arg(long, default_value_t = 2048, value_name = "MIB")]
     pub swap_size: u64,
     /// A folder in which memory groups can be made. By default where the system has them.
@@ -138,13 +145,14 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     let groups = Groups::find(options.group.as_deref())?;
     let place = options.swap.clone().unwrap_or_else(std::env::temp_dir);
     let needs_swap = options.swap_size > 0 && !options.container;
+    let swap = needs_swap.then(|| Place::find(options.swap_device, &place)).transpose()?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     interrupt::watch(Made {
         groups: groups.parent().to_path_buf(),
-        swap: needs_swap.then(|| swap::place(&place)),
+        swap: swap.clone(),
         folder: folder.path().to_path_buf(),
     })?;
-    let _swap = if needs_swap { Some(SwapFile::new(&place, options.swap_size)?) } else { None };
+    let _swap = swap.map(|place| Swap::new(place, options.swap_size)).transpose()?;
     let report = measure(&Bench::new(options, &groups, folder.path()));
     // Whoever is being ended by a signal does not return.
     drop(interrupt::making());
@@ -157,6 +165,9 @@ fn measure(bench: &Bench<'_>) -> anyhow::Result<Report> {
     let mut report = Report::empty();
     if options.runs < 5 {
         report.notes.push(format!("{} runs are too few for a figure to quote", options.runs));
+    }
+    if options.swap_device == SwapDevice::Zram && options.swap_size > 0 {
+        report.notes.push("swap is compressed memory (zram), which is much faster than a disk".into());
     }
     if options.container {
         container::measure(bench, &mut report);
