@@ -92,8 +92,8 @@ pub struct Options {
     /// Further options of every heap: see `legato run --help`.
     #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE,...")]
     pub heap: Vec<String>,
-    /// What is swapped to. With a slow disk the kernel kills programs that swap much; zram takes memory in its place,
-    /// and is much faster than a disk.
+    /// What is swapped to. With a slow disk the kernel kills most programs that swap much, with zram fewer: that takes
+    /// memory in place of a disk, and is much faster.
     #[arg(long, value_enum, default_value_t = SwapDevice::File, conflicts_with = "container")]
     pub swap_device: SwapDevice,
     /// The folder of the swap file. By default that for temporary files, which must not be memory itself.
