@@ -1,15 +1,12 @@
 //! `isla-vista` in simulated heaps with a nursery, several of which share the memory of a machine.
 
+use super::simulated::{MAXIMUM, MIB, MINIMUM, Told};
 use super::{Collected, HeapSize, IslaVistaParams, Sizing};
 use crate::config::HeapConfig;
-use crate::pressure::{Moment, Pressure, PressureSource};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
-const MINIMUM: u64 = 16 * MIB;
-const MAXIMUM: u64 = 1024 * MIB;
 /// The nursery, and what each of its collections promotes, in bytes.
 const NURSERY: u64 = 2 * MIB;
 const PROMOTED: u64 = MIB / 2;
@@ -18,19 +15,6 @@ const LEAD: u64 = 8;
 /// Both extensions.
 const BOTH: IslaVistaParams = IslaVistaParams { recover: true, memory: true, ..IslaVistaParams::DEFAULT };
 const ISLA_VISTA: Sizing = Sizing::IslaVista(BOTH);
-
-/// A source that says what the test has said last.
-struct Told(Arc<AtomicBool>);
-
-impl PressureSource for Told {
-    fn name(&self) -> String {
-        "a simulated machine".to_string()
-    }
-
-    fn read(&mut self, _: Moment) -> Pressure {
-        if self.0.load(Ordering::Relaxed) { Pressure::Stall } else { Pressure::Clear }
-    }
-}
 
 /// A heap whose program keeps so much of what it allocates.
 struct Heap {

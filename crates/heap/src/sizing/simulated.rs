@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
-const MINIMUM: u64 = 16 * MIB;
-const MAXIMUM: u64 = 1024 * MIB;
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const MINIMUM: u64 = 16 * MIB;
+pub(super) const MAXIMUM: u64 = 1024 * MIB;
 
 /// A source that says what the test has said last.
-struct Told(Arc<AtomicBool>);
+pub(super) struct Told(pub(super) Arc<AtomicBool>);
 
 impl PressureSource for Told {
     fn name(&self) -> String {
