@@ -111,7 +111,8 @@ impl Body<'_> {
         self.fold_field(array.element(), depth.saturating_sub(1));
     }
 
-    fn struct_get(&mut self, kind: Kind, field_index: u32, field: Field) {
+    /// Reads a field of the struct on the stack.
+    pub fn struct_get(&mut self, kind: Kind, field_index: u32, field: Field) {
         let struct_type_index = kind.index();
         let signed = self.chance(50);
         self.emit(match field {

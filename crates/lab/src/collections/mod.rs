@@ -18,6 +18,7 @@ mod host;
 mod listing;
 mod names;
 mod program;
+mod quiet;
 mod reduce;
 mod rows;
 mod run;

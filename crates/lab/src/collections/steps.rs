@@ -12,7 +12,7 @@ const DEEPEST: u32 = 4;
 type Choice = (usize, fn(&mut Body));
 
 /// Steps without steps in them.
-const SIMPLE: [Choice; 21] = [
+const SIMPLE: [Choice; 22] = [
     (6, |body| body.assign()),
     (8, |body| body.slot_use()),
     (5, |body| body.value_use()),
@@ -34,6 +34,7 @@ const SIMPLE: [Choice; 21] = [
     (3, |body| body.branch_on_null()),
     (3, |body| body.test_and_cast()),
     (2, |body| body.loop_with_parameter()),
+    (4, |body| body.loop_without_calls()),
 ];
 /// Steps with steps in them.
 const COMPOUND: [Choice; 4] = [

@@ -1,6 +1,9 @@
 //! Objects that move while the program runs: stores that must not keep references to old copies.
 
-use legato::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use legato::{Compilation, CompileCause, Config, Engine, Result};
 use legato_test_matrix::product;
 
 use crate::{engine, instance};
@@ -91,46 +94,86 @@ fn no_store_keeps_a_reference_to_an_old_copy() -> Result<()> {
     Ok(())
 }
 
-/// A loop that keeps where its objects lie, while each of its safepoints may move them: a struct, an array that may be
-/// null before the loop, and one that is null, which the loop finds.
+/// Loops that keep where their objects lie, while each of their safepoints may move them: a struct, an array that may
+/// be null before the loop, and one that is null, which the loop finds. `caught` enters its loop from a call that
+/// returns or throws.
+const KEEPING: &str = r#"(module
+    (type $node (sub (struct (field $number (mut i32)))))
+    (type $numbers (array (mut i32)))
+    (tag $odd)
+    (global $garbage (mut (ref null $node)) (ref.null $node))
+    (func $fill (param $node (ref $node)) (param $numbers (ref null $numbers)) (param $count i32)
+        (local $i i32)
+        (loop $each
+            (array.set $numbers (local.get $numbers) (local.get $i) (local.get $i))
+            (struct.set $node 0 (local.get $node)
+                (i32.add (struct.get $node 0 (local.get $node)) (array.get $numbers (local.get $numbers) (local.get $i))))
+            (global.set $garbage (struct.new $node (local.get $i)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $each (i32.lt_u (local.get $i) (local.get $count)))))
+    (func $sum (param $numbers (ref $numbers)) (param $node (ref $node)) (result i32)
+        (local $i i32) (local $sum i32)
+        (loop $each
+            (local.set $sum (i32.add (local.get $sum) (array.get $numbers (local.get $numbers) (local.get $i))))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $each (i32.lt_u (local.get $i) (array.len (local.get $numbers)))))
+        (i32.add (local.get $sum) (struct.get $node 0 (local.get $node))))
+    (func (export "run") (param $count i32) (result i32)
+        (local $node (ref $node)) (local $numbers (ref $numbers))
+        (local.set $node (struct.new $node (i32.const 0)))
+        (local.set $numbers (array.new_default $numbers (local.get $count)))
+        (call $fill (local.get $node) (local.get $numbers) (local.get $count))
+        (call $sum (local.get $numbers) (local.get $node)))
+    (func $throws (param $count i32)
+        (global.set $garbage (struct.new $node (local.get $count)))
+        (if (i32.and (local.get $count) (i32.const 1)) (then (throw $odd))))
+    (func (export "caught") (param $count i32) (result i32)
+        (local $node (ref $node)) (local $numbers (ref $numbers)) (local $i i32)
+        (local.set $node (struct.new $node (i32.const 0)))
+        (local.set $numbers (array.new_default $numbers (local.get $count)))
+        (block $odd (try_table (catch $odd $odd) (call $throws (local.get $count))))
+        (loop $each
+            (array.set $numbers (local.get $numbers) (local.get $i) (local.get $i))
+            (struct.set $node 0 (local.get $node) (i32.add (struct.get $node 0 (local.get $node)) (local.get $i)))
+            (global.set $garbage (struct.new $node (local.get $i)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br_if $each (i32.lt_u (local.get $i) (local.get $count))))
+        (call $sum (local.get $numbers) (local.get $node)))
+    (func (export "fail")
+        (call $fill (struct.new $node (i32.const 0)) (ref.null $numbers) (i32.const 5))))"#;
+
 #[test]
 fn loops_find_what_is_moved_while_they_run() -> Result<()> {
-    let text = r#"(module
-        (type $node (sub (struct (field $number (mut i32)))))
-        (type $numbers (array (mut i32)))
-        (global $garbage (mut (ref null $node)) (ref.null $node))
-        (func $fill (param $node (ref $node)) (param $numbers (ref null $numbers)) (param $count i32)
-            (local $i i32)
-            (loop $each
-                (array.set $numbers (local.get $numbers) (local.get $i) (local.get $i))
-                (struct.set $node 0 (local.get $node)
-                    (i32.add (struct.get $node 0 (local.get $node)) (array.get $numbers (local.get $numbers) (local.get $i))))
-                (global.set $garbage (struct.new $node (local.get $i)))
-                (local.set $i (i32.add (local.get $i) (i32.const 1)))
-                (br_if $each (i32.lt_u (local.get $i) (local.get $count)))))
-        (func (export "run") (param $count i32) (result i32)
-            (local $i i32) (local $sum i32) (local $node (ref $node)) (local $numbers (ref $numbers))
-            (local.set $node (struct.new $node (i32.const 0)))
-            (local.set $numbers (array.new_default $numbers (local.get $count)))
-            (call $fill (local.get $node) (local.get $numbers) (local.get $count))
-            (loop $each
-                (local.set $sum (i32.add (local.get $sum) (array.get $numbers (local.get $numbers) (local.get $i))))
-                (local.set $i (i32.add (local.get $i) (i32.const 1)))
-                (br_if $each (i32.lt_u (local.get $i) (local.get $count))))
-            (i32.add (local.get $sum) (struct.get $node 0 (local.get $node))))
-        (func (export "fail")
-            (call $fill (struct.new $node (i32.const 0)) (ref.null $numbers) (i32.const 5))))"#;
     for heap in product(&["collector", "references"]).iter().filter_map(|row| row.and("stress-move=on")) {
-        let engine = engine(&heap, "stress=1");
-        let (mut store, instance) = instance(&engine, (), text)?;
-        let run = instance.get_typed_func::<i32, i32>(&mut store, "run")?;
-        assert_eq!(run.call(&mut store, 3000)?, 3000 * 2999, "{heap}");
-        store.verify_heap()?;
-        let stats = store.heap_stats();
-        assert!(stats.cycles > 10 && stats.moved_objects > 10, "{heap}: {stats:?}");
-        let fail = instance.get_typed_func::<(), ()>(&mut store, "fail")?;
-        let error = fail.call(&mut store, ()).expect_err("the array is null");
-        assert_eq!(error.downcast_ref(), Some(&legato::Trap::NullReference), "{heap}");
+        // Compiled as a whole; and when called, so that the loops are entered on the stack, from code of the first tier.
+        for compilation in [Compilation::Eager, Compilation::Lazy] {
+            let mut config = Config::new();
+            let replaced = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&replaced);
+            config.compiler_verifier(true).heap(heap.with("verify=on").with("stress=1").heap());
+            config.compilation(compilation).parallel_compilation(false);
+            config.compile_observer(Arc::new(move |compiled| {
+                let is_loop = matches!(compiled.cause, CompileCause::Loop(_));
+                counted.fetch_add(usize::from(is_loop), Ordering::Relaxed);
+            }));
+            let (mut store, instance) = instance(&Engine::new(&config)?, (), KEEPING)?;
+            for (name, count) in [("run", 3000), ("caught", 1500), ("caught", 1501)] {
+                let run = instance.get_typed_func::<i32, i32>(&mut store, name)?;
+                assert_eq!(
+                    run.call(&mut store, count)?,
+                    count * (count - 1),
+                    "{name} {count}, {compilation:?}, {heap}"
+                );
+            }
+            store.verify_heap()?;
+            let stats = store.heap_stats();
+            assert!(stats.cycles > 10 && stats.moved_objects > 10, "{heap}: {stats:?}");
+            let fail = instance.get_typed_func::<(), ()>(&mut store, "fail")?;
+            let error = fail.call(&mut store, ()).expect_err("the array is null");
+            assert_eq!(error.downcast_ref(), Some(&legato::Trap::NullReference), "{heap}");
+            let is_lazy = matches!(compilation, Compilation::Lazy) && cfg!(target_arch = "x86_64");
+            assert_eq!(replaced.load(Ordering::Relaxed) > 2, is_lazy, "{compilation:?}, {heap}");
+        }
     }
     Ok(())
 }
