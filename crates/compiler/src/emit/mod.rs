@@ -117,7 +117,7 @@ impl CodeGenerator {
         let large = is_large(function);
         with_scratch(|scratch| {
             lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)
-                .map(|()| scratch.context.func.display().to_string())
+                .map(|_| scratch.context.func.display().to_string())
         })
         .map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
@@ -154,11 +154,15 @@ impl CodeGenerator {
     ) -> Result<FunctionCode, String> {
         let mut code = with_scratch(|scratch| {
             scratch.context.func.name = ir::UserFuncName::user(0, function.index.0);
-            lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)?;
+            let gains = lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)?;
             if floor {
                 check_floor(&mut scratch.context.func);
             }
-            let isa = if large { &self.target.fast_compile } else { &self.target.fast_code };
+            let isa = match (large, gains) {
+                (true, _) => &self.target.fast_compile,
+                (false, true) => &self.target.fast_code,
+                (false, false) => &self.target.final_code,
+            };
             scratch.compile(&**isa, listing)
         })?;
         code.index = function.index.0;

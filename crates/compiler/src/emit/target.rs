@@ -9,10 +9,14 @@ use crate::artifact::TargetInfo;
 use crate::error::CompileError;
 use crate::options::CompileOptions;
 
-/// Code generators for the host: one for speed, one for compile time (for functions of extraordinary size).
+/// Code generators for the host.
 #[derive(Clone)]
 pub(super) struct Target {
+    /// For speed.
     pub(super) fast_code: Arc<dyn TargetIsa>,
+    /// The same without the mid-end, for functions in which that finds nothing to do.
+    pub(super) final_code: Arc<dyn TargetIsa>,
+    /// For compile time: functions of extraordinary size, and the quick tier.
     pub(super) fast_compile: Arc<dyn TargetIsa>,
     /// Whether the processor rounds floats in one instruction.
     pub(super) rounds: bool,
@@ -23,9 +27,10 @@ impl Target {
     pub(super) fn host(options: &CompileOptions) -> Result<Target, CompileError> {
         let level = if options.optimize { "speed" } else { "none" };
         let fast_code = isa(level, "backtracking", options.verify)?;
+        let final_code = isa("none", "backtracking", options.verify)?;
         let fast_compile = isa("none", "single_pass", options.verify)?;
         let rounds = fast_code.name() != "x64" || features(&*fast_code).iter().any(|feature| feature == "has_sse41");
-        Ok(Target { fast_code, fast_compile, rounds })
+        Ok(Target { fast_code, final_code, fast_compile, rounds })
     }
 
     /// What the code needs.

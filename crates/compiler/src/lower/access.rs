@@ -5,6 +5,7 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::env::{POINTER, element_type};
+use super::made::{Bases, Made};
 use crate::abi::ContextHead;
 use crate::artifact::TrapCode;
 use crate::mir::Extension;
@@ -114,6 +115,11 @@ impl Region {
     }
 }
 
+/// The word of the instance context that holds a type id. It is loaded where it is needed: allocations need it in two
+/// forms, in blocks of which one is cold.
+#[derive(Clone, Copy)]
+pub(super) struct TypeIdWord(u32);
+
 /// Cranelift's form of a trap code.
 pub(crate) fn trap(code: TrapCode) -> ir::TrapCode {
     ir::TrapCode::unwrap_user(code as u8)
@@ -153,36 +159,84 @@ impl Lowering<'_, '_> {
         self.b.ins().load(ty, flags, self.context, offset as i32)
     }
 
-    /// The cage's base address.
-    pub(super) fn cage(&mut self) -> ir::Value {
-        self.base(0, std::mem::offset_of!(ContextHead, cage) as u32)
-    }
-
-    /// The address of the mutator context.
-    pub(super) fn mutator(&mut self) -> ir::Value {
-        self.base(1, std::mem::offset_of!(ContextHead, mutator) as u32)
-    }
-
-    /// The type table's base address.
-    pub(super) fn types(&mut self) -> ir::Value {
-        self.base(2, std::mem::offset_of!(ContextHead, types) as u32)
-    }
-
-    /// Loads a base address once for each stretch of code; Cranelift merges what remains.
-    fn base(&mut self, number: usize, offset: u32) -> ir::Value {
+    /// A base address, by its number.
+    pub(super) fn base(&mut self, number: usize, make: impl FnOnce(&mut Self) -> ir::Value) -> ir::Value {
         if let Some(value) = self.bases[number] {
             return value;
         }
-        let value = self.context_constant(POINTER, offset);
+        let value = make(self);
         if !self.cold {
             self.bases[number] = Some(value);
         }
         value
     }
 
+    /// Behind code that is not always reached: the base addresses that were known before it, and those that have been
+    /// loaded since in the block it began in.
+    pub(super) fn return_to_bases(&mut self, before: Bases, began: Option<ir::Block>) {
+        let function = &self.b.func;
+        let block_of = |value| function.layout.inst_block(function.dfg.value_def(value).unwrap_inst());
+        for (known, before) in self.bases.iter_mut().zip(before) {
+            if before.is_some() || known.is_some_and(|value| block_of(value) != began) {
+                *known = before;
+            }
+        }
+    }
+
+    /// What is made from a value, unless it has been made in this block.
+    pub(super) fn made(&mut self, made: Made, from: ir::Value, make: impl FnOnce(&mut Self) -> ir::Value) -> ir::Value {
+        let block = self.b.current_block();
+        if let Some(&(made_in, value)) = self.made.get(&(made, from))
+            && Some(made_in) == block
+        {
+            return value;
+        }
+        let value = make(self);
+        self.note_made(made, from, value);
+        value
+    }
+
+    /// Notes what has been made from a value, or is known to be the same, in this block.
+    pub(super) fn note_made(&mut self, made: Made, from: ir::Value, value: ir::Value) {
+        let block = self.b.current_block();
+        self.made.extend(block.map(|block| ((made, from), (block, value))));
+    }
+
+    /// The cage's base address.
+    pub(super) fn cage(&mut self) -> ir::Value {
+        self.base(0, |l| l.context_constant(POINTER, std::mem::offset_of!(ContextHead, cage) as u32))
+    }
+
+    /// The address of the mutator context.
+    pub(super) fn mutator(&mut self) -> ir::Value {
+        self.base(1, |l| l.context_constant(POINTER, std::mem::offset_of!(ContextHead, mutator) as u32))
+    }
+
+    /// The type table's base address.
+    pub(super) fn types(&mut self) -> ir::Value {
+        self.base(2, |l| l.context_constant(POINTER, std::mem::offset_of!(ContextHead, types) as u32))
+    }
+
+    /// Where the engine's id of a type of the module is to be found.
+    pub(super) fn type_id_word(&self, ty: TypeIndex) -> TypeIdWord {
+        TypeIdWord(self.env.layout.type_ids + 4 * ty.0)
+    }
+
     /// The engine's id of a type of the module, 32 bits.
     pub(super) fn type_id(&mut self, ty: TypeIndex) -> ir::Value {
-        self.context_constant(types::I32, self.env.layout.type_ids + 4 * ty.0)
+        let word = self.type_id_word(ty);
+        self.load_type_id(word)
+    }
+
+    /// A type id, 32 bits.
+    pub(super) fn load_type_id(&mut self, word: TypeIdWord) -> ir::Value {
+        self.context_constant(types::I32, word.0)
+    }
+
+    /// A type id, zero-extended to 64 bits.
+    pub(super) fn load_wide_type_id(&mut self, word: TypeIdWord) -> ir::Value {
+        let flags = self.constant_flags(Region::Context);
+        self.b.ins().uload32(flags, self.context, word.0 as i32)
     }
 
     /// The store's id of a tag, 32 bits.
@@ -190,16 +244,16 @@ impl Lowering<'_, '_> {
         self.context_constant(types::I32, self.env.layout.tags + 4 * tag.0)
     }
 
-    /// The engine's type id of a tag's exceptions, 32 bits.
-    pub(super) fn exception_type_id(&mut self, tag: TagIndex) -> ir::Value {
-        self.context_constant(types::I32, self.env.layout.exception_types + 4 * tag.0)
+    /// Where the engine's type id of a tag's exceptions is to be found.
+    pub(super) fn exception_type_id_word(&self, tag: TagIndex) -> TypeIdWord {
+        TypeIdWord(self.env.layout.exception_types + 4 * tag.0)
     }
 
     /// The address of cage offset `offset` (32 bits).
     pub(super) fn cage_address(&mut self, offset: ir::Value) -> ir::Value {
         let cage = self.cage();
         let wide = self.widen(offset);
-        self.b.ins().iadd(cage, wide)
+        self.made(Made::Address, wide, |l| l.b.ins().iadd(cage, wide))
     }
 
     /// The address of a function reference's record, until the next call. Null has one too.

@@ -4,9 +4,10 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use legato_heap::layout::{HEADER_BYTES, StorageKind, StructLayout};
 use legato_heap::plan::InlineRun;
+use smallvec::{SmallVec, smallvec};
 
 use super::Lowering;
-use super::access::Region;
+use super::access::{Region, TypeIdWord};
 use super::arrays::ArrayShape;
 use super::env::{ModuleEnv, POINTER};
 use super::located::Located;
@@ -64,7 +65,7 @@ impl Lowering<'_, '_> {
     /// Allocates a struct with fields laid out so. Its fields hold zeros, or (with `filled`) anything.
     pub(super) fn allocate_struct(
         &mut self,
-        type_id: ir::Value,
+        type_id: TypeIdWord,
         layout: &StructLayout,
         filled: bool,
         key: SafepointKey,
@@ -72,9 +73,10 @@ impl Lowering<'_, '_> {
         match self.env.inline_struct(self.inline_allocation, layout, filled) {
             Some(run) => {
                 let shape = Shape { run, bytes: layout.bytes, array: None, filled };
-                self.allocate_inline(type_id, shape, Builtin::AllocateStruct, &[type_id], key)
+                self.allocate_inline(type_id, shape, key)
             }
             None => {
+                let type_id = self.load_type_id(type_id);
                 let reference = self.builtin_safepoint(Builtin::AllocateStruct, &[type_id], key);
                 let address = self.object(reference, None, 0).address;
                 NewObject { reference, address }
@@ -85,35 +87,40 @@ impl Lowering<'_, '_> {
     /// Allocates an array whose length is known. As [`Self::allocate_struct`].
     pub(super) fn allocate_array(
         &mut self,
-        type_id: ir::Value,
+        type_id: TypeIdWord,
         kind: StorageKind,
         length: u32,
         filled: bool,
         key: SafepointKey,
     ) -> NewObject {
-        let length_value = self.b.ins().iconst(types::I32, i64::from(length));
         match self.env.inline_array(self.inline_allocation, kind, length, filled) {
             Some(run) => {
                 let array = self.env.array_shape(kind, length).expect("an array allocated inline has a shape");
                 let shape = Shape { run, bytes: array.bytes, array: Some((length, array)), filled };
-                self.allocate_inline(type_id, shape, Builtin::AllocateArray, &[type_id, length_value], key)
+                self.allocate_inline(type_id, shape, key)
             }
             None => {
-                let reference = self.builtin_safepoint(Builtin::AllocateArray, &[type_id, length_value], key);
+                let (builtin, args) = self.slow_allocation(type_id, Some(length));
+                let reference = self.builtin_safepoint(builtin, &args, key);
                 let address = self.object(reference, None, 0).address;
                 NewObject { reference, address }
             }
         }
     }
 
-    fn allocate_inline(
-        &mut self,
-        type_id: ir::Value,
-        shape: Shape,
-        slow_builtin: Builtin,
-        slow_args: &[ir::Value],
-        key: SafepointKey,
-    ) -> NewObject {
+    /// The builtin that allocates an object of a type, an array if there is a length, and its arguments.
+    fn slow_allocation(&mut self, type_id: TypeIdWord, length: Option<u32>) -> (Builtin, SmallVec<[ir::Value; 2]>) {
+        let type_id = self.load_type_id(type_id);
+        match length {
+            Some(length) => {
+                let length = self.b.ins().iconst(types::I32, i64::from(length));
+                (Builtin::AllocateArray, smallvec![type_id, length])
+            }
+            None => (Builtin::AllocateStruct, smallvec![type_id]),
+        }
+    }
+
+    fn allocate_inline(&mut self, type_id: TypeIdWord, shape: Shape, key: SafepointKey) -> NewObject {
         let plan = self.env.plan;
         let InlineRun { run_offset, queue_offset, cell_bytes } = shape.run;
         let run = run_offset as i32;
@@ -168,7 +175,8 @@ impl Lowering<'_, '_> {
         self.b.set_cold_block(slow);
         self.b.switch_to_block(slow);
         self.cold = true;
-        let slow_reference = self.builtin_cold_safepoint(slow_builtin, slow_args, key);
+        let (builtin, args) = self.slow_allocation(type_id, shape.array.map(|(length, _)| length));
+        let slow_reference = self.builtin_cold_safepoint(builtin, &args, key);
         let slow_object = self.object(slow_reference, None, 0);
         let passed = self.widen(slow_reference);
         self.b.ins().jump(join, &[passed.into(), slow_object.address.into()]);

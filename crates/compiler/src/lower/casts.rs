@@ -132,10 +132,10 @@ impl Lowering<'_, '_> {
             panic!("a type test of something that is no reference")
         };
         // What is loaded after a branch does not dominate what follows the check.
-        let (bases, located) = (self.bases, self.located.take_note());
+        let (bases, located, block) = (self.bases, self.located.take_note(), self.b.current_block());
         let reference = self.value(value);
         self.check_reference(reference, source, target, outcome);
-        self.bases = bases;
+        self.return_to_bases(bases, block);
         self.located.restore(located);
     }
 
@@ -236,9 +236,9 @@ impl Lowering<'_, '_> {
             }
             _ => self.object_type_id(reference, null_trap),
         };
-        let wanted = self.type_id(ty);
         let target = &self.env.info.types[ty.index()];
         if target.is_final {
+            let wanted = self.type_id(ty);
             let equal = self.b.ins().icmp(IntCC::Equal, id, wanted);
             return self.finish(equal, outcome);
         }
@@ -248,13 +248,15 @@ impl Lowering<'_, '_> {
             let shallow = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, length, i64::from(depth));
             self.fail_if(shallow, outcome);
         }
-        let equal = self.display_matches(id, wanted, depth);
+        let equal = self.display_matches(id, ty, depth);
         self.finish(equal, outcome);
     }
 
-    /// Whether the display of the type `id` has `wanted` at `depth`. The display is known to be that long.
-    fn display_matches(&mut self, id: ir::Value, wanted: ir::Value, depth: u32) -> ir::Value {
+    /// Whether the display of the type `id` has the type `wanted` at `depth`. The display is known to be that long.
+    fn display_matches(&mut self, id: ir::Value, wanted: TypeIndex, depth: u32) -> ir::Value {
         let found = self.record_field(id, TypeRecord::DISPLAY_OFFSET + 4 * depth);
+        // Behind the other: so it is an operand of the comparison in memory.
+        let wanted = self.type_id(wanted);
         self.b.ins().icmp(IntCC::Equal, found, wanted)
     }
 
@@ -285,7 +287,7 @@ impl Lowering<'_, '_> {
             let shallow = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, length, i64::from(depth));
             self.b.ins().trapnz(shallow, trap(TrapCode::BadSignature));
         }
-        let matches = self.display_matches(id, wanted, depth);
+        let matches = self.display_matches(id, ty, depth);
         self.b.ins().trapz(matches, trap(TrapCode::BadSignature));
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);

@@ -34,7 +34,7 @@ impl Lowering<'_, '_> {
         // Those of its own: variables that are read may add others.
         let passed: Vec<ir::BlockArg> = self.b.block_params(in_front).iter().map(|&param| param.into()).collect();
         self.held.leave();
-        self.bases = [None; 3];
+        self.bases = self.bases_at_ends.enter(cfg, header);
         self.located.enter_loop(cfg, header);
         for number in self.held.plan.held(header) {
             let reference = self.value(self.held.plan.locations[number].reference);

@@ -17,6 +17,7 @@ mod exceptions;
 mod globals;
 mod held;
 mod located;
+mod made;
 mod memory;
 mod notes;
 mod numeric;
@@ -36,12 +37,13 @@ use rustc_hash::FxHashMap;
 
 use self::env::{ModuleEnv, code_signature};
 use self::located::HeldLocations;
+use self::made::{BasesAtEnds, MadeValues};
 use self::state::Lowering;
 use crate::mir::{self, Cfg, Collects, Op, Terminator};
 use crate::module::ValueType;
 use crate::passes::analysis::{
-    LocationPlan, SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, late_values, merge_checks,
-    plan_locations, plan_roots, plan_strips,
+    LocationPlan, SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, gains_by_mid_end, late_values,
+    merge_checks, plan_locations, plan_roots, plan_strips,
 };
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
@@ -58,11 +60,7 @@ const LONG_FUNCTION: usize = 500;
 
 /// Whether a function is long and has no loops.
 fn is_long(function: &mir::Function, cfg: &Cfg) -> bool {
-    let runs_back = |block: &mir::Block| {
-        let position = cfg.position[block.index()];
-        cfg.predecessors(*block).iter().any(|(from, _)| cfg.position[from.index()] >= position)
-    };
-    function.insts.len() > LONG_FUNCTION && !cfg.order.iter().any(runs_back)
+    function.insts.len() > LONG_FUNCTION && !cfg.has_loops()
 }
 
 /// Whether a function is to be compiled for compile time rather than for speed.
@@ -70,14 +68,15 @@ pub(crate) fn is_large(function: &mir::Function) -> bool {
     function.insts.len() > LARGE_FUNCTION
 }
 
-/// Lowers `mir` into `function`, which must be empty. `large`: see [`is_large`].
+/// Lowers `mir` into `function`, which must be empty. `large`: see [`is_large`]. Gives back whether Cranelift's mid-end
+/// may make the code faster.
 pub(crate) fn lower(
     env: &ModuleEnv,
     mir: &mir::Function,
     function: &mut ir::Function,
     builder_context: &mut FunctionBuilderContext,
     large: bool,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let params: Vec<_> = mir.blocks[mir.entry.index()].params.iter().map(|&param| mir.value_type(param)).collect();
     function.signature = code_signature(&params, &env.info.func_type(mir.ty).results);
     let heap = &env.heap_facts();
@@ -88,7 +87,8 @@ pub(crate) fn lower(
     let checks_stack = poll::needs_stack_check(mir, order);
     let safepoints = safepoints::find(env, mir, order, may_allocate_inline, &fused_throws);
     let stores_by_calls = large && is_long(mir, &cfg);
-    let late_values = late_values(mir, env.info, order, stores_by_calls);
+    let has_mid_end = gains_by_mid_end(mir, &cfg);
+    let late_values = late_values(mir, env.info, order, stores_by_calls, !has_mid_end && !large);
     let made_later: Vec<bool> = late_values.iter().zip(&fused_throws).map(|(&late, &fused)| late || fused).collect();
     let (strips, locations) = match large {
         true => (StripPlan::default(), LocationPlan::default()),
@@ -124,7 +124,9 @@ pub(crate) fn lower(
         checks,
         guards,
         regions: FxHashMap::default(),
-        bases: [None; 3],
+        made: MadeValues::default(),
+        bases: Default::default(),
+        bases_at_ends: if large { BasesAtEnds::none() } else { BasesAtEnds::new(mir.blocks.len()) },
         fresh: Vec::new(),
         located: Default::default(),
         held: HeldLocations::new(locations),
@@ -144,12 +146,13 @@ pub(crate) fn lower(
         lowering.enter_loop(&cfg, block);
         lowering.held.enter(block);
         lowering.located.enter(&cfg, block);
-        lowering.block(block);
+        lowering.block(&cfg, block);
     }
     lowering.b.seal_all_blocks();
     let notes = lowering.notes.take();
     lowering.b.finalize(env.frontend);
-    notes.map_or(Ok(()), |notes| verify::verify(env, function, &notes))
+    notes.map_or(Ok(()), |notes| verify::verify(env, function, &notes))?;
+    Ok(has_mid_end)
 }
 
 impl Lowering<'_, '_> {
@@ -203,7 +206,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn block(&mut self, block: mir::Block) {
+    fn block(&mut self, cfg: &Cfg, block: mir::Block) {
         let data = &self.mir.blocks[block.index()];
         let created = self.b.func.dfg.num_blocks();
         self.inline_allocation = self.may_allocate_inline && !data.cold;
@@ -214,7 +217,9 @@ impl Lowering<'_, '_> {
         // The entry goes on where the prologue ends.
         if let Some(first) = self.blocks[block.index()] {
             self.b.switch_to_block(first);
-            self.bases = [None; 3];
+            if !self.held.in_front.contains_key(&block) {
+                self.bases = self.bases_at_ends.enter(cfg, block);
+            }
             for (number, &param) in data.params.iter().enumerate() {
                 let passed = self.b.block_params(first)[number];
                 self.values[param.index()] = Some(self.received(self.mir.value_type(param), passed));
@@ -243,6 +248,7 @@ impl Lowering<'_, '_> {
         }
         let is_safepoint = matches!(data.terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }));
         self.located.leave(block, is_safepoint);
+        self.bases_at_ends.leave(block, self.bases);
         self.terminator(block, data);
         if data.cold {
             // What it has been split into lies out of line as well.

@@ -7,7 +7,7 @@ use legato_heap::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFF
 use legato_heap::plan::{CollectorWord, ForwardingWord, HandleRun, HeaderWord, MirrorPlan, ObjectAt, SameObject};
 
 use super::Lowering;
-use super::access::{Region, trap};
+use super::access::{Region, TypeIdWord, trap};
 use super::env::POINTER;
 use super::located::Located;
 use crate::artifact::TrapCode;
@@ -304,34 +304,42 @@ impl Lowering<'_, '_> {
 
     /// Writes the header of a new object: its type id, and its collector word, or what an array has in the place of it:
     /// its inline length.
-    pub(super) fn write_header(&mut self, type_id: ir::Value, new: &NewCell, inline_length: Option<ir::Value>) {
+    pub(super) fn write_header(&mut self, type_id: TypeIdWord, new: &NewCell, inline_length: Option<ir::Value>) {
         let flags = self.flags(Region::Headers).with_aligned();
         match inline_length {
             // In two halves, which takes less than to put them together.
             Some(length) => {
+                let type_id = self.load_type_id(type_id);
                 self.b.ins().store(flags, type_id, new.address, TYPE_ID_OFFSET as i32);
                 self.b.ins().store(flags, length, new.address, INLINE_LENGTH_OFFSET as i32);
             }
             None => {
-                let mut header = self.b.ins().uextend(types::I64, type_id);
+                let mut header = self.load_wide_type_id(type_id);
                 if let Some(word) = new.collector_word {
                     header = self.b.ins().bor(header, word);
                 }
                 self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
             }
         }
-        self.write_in_handle(self.env.plan.references.type_id, Region::Headers, new, type_id);
+        self.write_in_handle(self.env.plan.references.type_id, Region::Headers, new, |l| l.load_type_id(type_id));
     }
 
     /// Writes the length of a new array.
     pub(super) fn write_array_length(&mut self, length: ir::Value, new: &NewCell) {
         let flags = self.flags(Region::Lengths).with_aligned();
         self.b.ins().store(flags, length, new.address, ARRAY_LENGTH_OFFSET as i32);
-        self.write_in_handle(self.env.plan.references.array_length, Region::Lengths, new, length);
+        self.write_in_handle(self.env.plan.references.array_length, Region::Lengths, new, |_| length);
     }
 
-    fn write_in_handle(&mut self, word: HeaderWord, region: Region, new: &NewCell, value: ir::Value) {
+    fn write_in_handle(
+        &mut self,
+        word: HeaderWord,
+        region: Region,
+        new: &NewCell,
+        value: impl FnOnce(&mut Self) -> ir::Value,
+    ) {
         if let (HeaderWord::AtReference { offset }, Some(handle)) = (word, new.handle) {
+            let value = value(self);
             let flags = self.flags(region).with_aligned();
             self.b.ins().store(flags, value, handle, offset as i32);
         }

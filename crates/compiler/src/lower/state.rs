@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::env::{ModuleEnv, POINTER, Symbol, clif_type};
 use super::located::{HeldLocations, LocatedObjects};
+use super::made::{Bases, BasesAtEnds, Made, MadeValues};
 use super::verify::Notes;
 use crate::mir::{self, Constant, Op, ValueDef};
 use crate::module::{TypeIndex, ValueType};
@@ -62,8 +63,11 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) guards: Guards,
     /// Alias regions, by number.
     pub(super) regions: FxHashMap<u32, AliasRegion>,
-    /// Base addresses loaded in this stretch of code.
-    pub(super) bases: [Option<ir::Value>; 3],
+    /// Values that lowering has made for its own use.
+    pub(super) made: MadeValues,
+    /// The base addresses that are known here, and at the ends of blocks.
+    pub(super) bases: Bases,
+    pub(super) bases_at_ends: BasesAtEnds,
     /// Objects allocated in this block since the last safepoint.
     pub(super) fresh: Vec<mir::Value>,
     /// Where objects lie by what references have led to since the last safepoint.
@@ -143,16 +147,31 @@ impl Lowering<'_, '_> {
     /// The reference, or offset of an object, whose zero-extended form is given. Addresses are computed from that form:
     /// what is loaded with it, passed to blocks with it and kept in variables with it is never extended again.
     pub(super) fn narrow(&mut self, wide: ir::Value) -> ir::Value {
+        if let Some(narrow) = self.extended(wide) {
+            self.note_made(Made::Wide, narrow, wide);
+            return narrow;
+        }
         let narrow = self.b.ins().ireduce(types::I32, wide);
         self.wide.insert(narrow, wide);
         narrow
+    }
+
+    /// What a value is the zero-extended form of, if it has been made from that.
+    fn extended(&self, wide: ir::Value) -> Option<ir::Value> {
+        let function = &self.b.func.dfg;
+        let ir::InstructionData::Unary { opcode: ir::Opcode::Uextend, arg } =
+            function.insts[function.value_def(wide).inst()?]
+        else {
+            return None;
+        };
+        (function.value_type(arg) == types::I32).then_some(arg)
     }
 
     /// The zero-extended form of a reference, or of the offset of an object.
     pub(super) fn widen(&mut self, narrow: ir::Value) -> ir::Value {
         match self.wide.get(&narrow) {
             Some(&wide) => wide,
-            None => self.b.ins().uextend(POINTER, narrow),
+            None => self.made(Made::Wide, narrow, |l| l.b.ins().uextend(POINTER, narrow)),
         }
     }
 

@@ -68,6 +68,15 @@ impl Cfg {
     pub fn predecessors(&self, block: Block) -> &[(Block, u32)] {
         &self.edges[self.starts[block.index()] as usize..self.starts[block.index() + 1] as usize]
     }
+
+    /// Whether control can come back to a block.
+    pub fn has_loops(&self) -> bool {
+        let comes_back = |block: &Block| {
+            let position = self.position[block.index()];
+            self.predecessors(*block).iter().any(|(from, _)| self.position[from.index()] >= position)
+        };
+        self.order.iter().any(comes_back)
+    }
 }
 
 /// Calls `visit` with the number and the target of each edge that leaves a block.

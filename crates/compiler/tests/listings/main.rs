@@ -209,27 +209,36 @@ fn array_of_globals() {
     check("array_of_globals", &module, &build.returns(&[object, second]));
 }
 
-/// So is a constant that is stored once: it takes no register across the allocation's call.
+/// So is a constant that is stored once: it takes no register across the allocation's call. One that is used otherwise,
+/// too, is made once where Cranelift's mid-end runs, which makes it anew where that is best, and else at each use.
 #[test]
 fn constants_are_made_behind_the_allocation() {
-    let mut module = module();
-    let array = module.add_array(StorageType::Value(ValueType::F64));
-    let mut build = start(&mut module, &[], &[concrete(array.0), concrete(0), ValueType::F64]);
-    let [first, second, shared] =
-        [1.5f64, 2.5, 3.5].map(|number| build.op(Op::Const(Constant::F64(number.to_bits())), &[], ValueType::F64));
-    let number = build.op(Op::Const(Constant::I32(77)), &[], I32);
-    let null = build.op(Op::Const(Constant::Null(HeapType::Concrete(TypeIndex(0)))), &[], concrete(0));
-    let elements = build.op(Op::ArrayNewFixed(array), &[first, second, shared], concrete(array.0));
-    let object = build.op(Op::StructNew(TypeIndex(0)), &[number, null], concrete(0));
-    let function = build.returns(&[elements, object, shared]);
-    for (title, plan) in all_plans() {
-        let text = CodeGenerator::new(module.info.clone(), &options(plan)).unwrap().lowered(&function).unwrap();
-        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{title}: no {what} in\n{text}"));
-        // The allocation is the first that stores something.
-        let allocation = at("store");
-        assert!(at("f64const 0x1.c000000000000p1") < allocation, "{title}: one that is used otherwise, too\n{text}");
-        for late in ["f64const 0x1.8000000000000p0", "f64const 0x1.4000000000000p1", "iconst.i32 77"] {
-            assert!(at(late) > allocation, "{title}: {late}\n{text}");
+    for has_mid_end in [true, false] {
+        let mut module = module();
+        let array = module.add_array(StorageType::Value(ValueType::F64));
+        let results = [concrete(array.0), concrete(0), ValueType::F64, I32];
+        let mut build = start(&mut module, &[I32], &results);
+        let param = build.param(0);
+        let op = if has_mid_end { BinaryOp::I32Shl } else { BinaryOp::I32Add };
+        let sum = build.op(Op::Binary(op), &[param, param], I32);
+        let [first, second, shared] =
+            [1.5f64, 2.5, 3.5].map(|number| build.op(Op::Const(Constant::F64(number.to_bits())), &[], ValueType::F64));
+        let number = build.op(Op::Const(Constant::I32(77)), &[], I32);
+        let null = build.op(Op::Const(Constant::Null(HeapType::Concrete(TypeIndex(0)))), &[], concrete(0));
+        let elements = build.op(Op::ArrayNewFixed(array), &[first, second, shared], concrete(array.0));
+        let object = build.op(Op::StructNew(TypeIndex(0)), &[number, null], concrete(0));
+        let function = build.returns(&[elements, object, shared, sum]);
+        for (title, plan) in all_plans() {
+            let text = CodeGenerator::new(module.info.clone(), &options(plan)).unwrap().lowered(&function).unwrap();
+            let find = |what: &str| text.find(what).unwrap_or_else(|| panic!("{title}: no {what} in\n{text}"));
+            // The allocation is the first that stores something.
+            let allocation = find("store");
+            let shared = "f64const 0x1.c000000000000p1";
+            let (at, times) = (find(shared), text.matches(shared).count());
+            assert_eq!((at < allocation, times), (has_mid_end, if has_mid_end { 1 } else { 2 }), "{title}\n{text}");
+            for late in ["f64const 0x1.8000000000000p0", "f64const 0x1.4000000000000p1", "iconst.i32 77"] {
+                assert!(find(late) > allocation, "{title}: {late}\n{text}");
+            }
         }
     }
 }

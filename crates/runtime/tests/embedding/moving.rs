@@ -145,7 +145,7 @@ const KEEPING: &str = r#"(module
 #[test]
 fn loops_find_what_is_moved_while_they_run() -> Result<()> {
     for heap in product(&["collector", "references"]).iter().filter_map(|row| row.and("stress-move=on")) {
-        // Compiled as a whole; and when called, so that the loops are entered on the stack, from code of the first tier.
+        // Compiled as a whole; and when called, so that loops are entered on the stack, from code of the first tier.
         for compilation in [Compilation::Eager, Compilation::Lazy] {
             let mut config = Config::new();
             let replaced = Arc::new(AtomicUsize::new(0));

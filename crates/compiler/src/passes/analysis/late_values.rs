@@ -2,7 +2,7 @@
 
 use legato_heap::layout::StorageKind;
 
-use crate::mir::{Block, Function, NullCheck, Op, Value};
+use crate::mir::{Block, Function, InstData, NullCheck, Op, Value};
 use crate::module::ModuleInfo;
 use crate::passes::support::use_counts;
 
@@ -15,8 +15,17 @@ const NONE: u32 = u32::MAX;
 ///
 /// With `functions`, stores of references to functions into what such globals hold count like fields of new objects:
 /// calls make them, see [`Builtin::StoreFunctions`](crate::abi::Builtin::StoreFunctions).
-pub(crate) fn late_values(mir: &Function, info: &ModuleInfo, order: &[Block], functions: bool) -> Vec<bool> {
-    let mut late = vec![false; mir.insts.len()];
+///
+/// With `constants`, all of these are made where they are used: none lives across a call.
+pub(crate) fn late_values(
+    mir: &Function,
+    info: &ModuleInfo,
+    order: &[Block],
+    functions: bool,
+    constants: bool,
+) -> Vec<bool> {
+    let is_late = |data: &InstData| constants && matches!(data.op, Op::Const(_));
+    let mut late: Vec<bool> = mir.insts.iter().map(is_late).collect();
     // For each such value, the block that has it, and how many fields and elements it becomes.
     let mut made_in = vec![NONE; mir.values.len()];
     let mut stores = vec![0; mir.values.len()];
@@ -30,7 +39,7 @@ pub(crate) fn late_values(mir: &Function, info: &ModuleInfo, order: &[Block], fu
                     candidates.push((inst, data.results[0], u32::MAX));
                 }
                 // One that many objects share stays in its register.
-                Op::Const(_) => {
+                Op::Const(_) if !constants => {
                     made_in[data.results[0].index()] = block.index() as u32;
                     candidates.push((inst, data.results[0], 1));
                 }
