@@ -113,13 +113,15 @@ fn with_functions<T: Send>(
     let selected = select(&functions, info);
     let functions = functions.into_iter().zip(changed.into_iter().zip(selected)).collect();
     each(functions, options, |(mut function, (has_changed, is_selected)): (mir::Function, _), (): &mut ()| {
-        if is_selected && has_changed {
-            if options.verify {
-                passes::check(&function, info, "inline")?;
+        if is_selected {
+            if has_changed {
+                if options.verify {
+                    passes::check(&function, info, "inline")?;
+                }
+                passes::optimize(&mut function, info, options.verify)?;
             }
-            passes::optimize(&mut function, info, options.verify)?;
+            passes::cold(&mut function);
         }
-        passes::cold(&mut function);
         work(function, is_selected)
     })
 }
