@@ -230,8 +230,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "WHEN", default_value = "lazy")]
     pub compilation: CompilationTime,
 
-    /// Write a line for each function that is compiled because it is called, to FILE or else to standard error: when
-    /// (since the start), which, how long it took, how much code it has become
+    /// Write a line for each function that is compiled, to FILE or else to standard error: when (since the start),
+    /// which, in which tier, how long it took, how much code it has become, and why it was compiled
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub compile_log: Option<Option<PathBuf>>,
 

@@ -39,6 +39,7 @@ fn line(start: Instant, compiled: &Compiled<'_>) -> String {
         CompileCause::Ahead => "ahead",
         CompileCause::Often => "called often",
         CompileCause::Loop(_) => "in a loop",
+        CompileCause::Before => "before",
     };
     let Compiled { function, bytes, .. } = compiled;
     format!("[compile] {at:.3} ms: function {function}{name}: {tier}{kept}, {took:.3} ms, {bytes} bytes, {cause}\n")

@@ -1,5 +1,7 @@
 //! From bytes to a compiled module.
 
+use std::time::Instant;
+
 use rayon::prelude::*;
 
 use crate::artifact::CompiledModule;
@@ -15,11 +17,40 @@ use crate::{CompileError, CompileOptions, mir, passes};
 /// Errors: the first place in the declarations or, if those are valid, the first function that is invalid or not
 /// supported; or what the code generator refuses.
 pub fn compile(wasm: &[u8], options: &CompileOptions) -> Result<CompiledModule, CompileError> {
+    compile_observed(wasm, options, |_| {})
+}
+
+/// A function whose machine code has been made.
+#[derive(Debug)]
+pub struct Generated<'a> {
+    /// Its index in the module.
+    pub function: u32,
+    /// The module that it is of.
+    pub info: &'a ModuleInfo,
+    /// When its machine code was begun, behind all passes over its MIR.
+    pub start: Instant,
+    /// Bytes of machine code.
+    pub bytes: usize,
+}
+
+/// As [`compile`]. The observer is told of each function as soon as its code is made, by the thread that made it; not of
+/// those that nothing calls.
+pub fn compile_observed(
+    wasm: &[u8],
+    options: &CompileOptions,
+    observer: impl Fn(&Generated<'_>) + Sync,
+) -> Result<CompiledModule, CompileError> {
     let parsed = ParsedModule::parse(wasm, options.features)?;
     let generator = CodeGenerator::new(parsed.info.clone(), options)?;
     let uncalled = generator.compile_uncalled()?;
     let code = with_functions(&parsed, options, passes::reached, |function, is_called| match is_called {
-        true => generator.compile_function(&function),
+        true => {
+            let start = Instant::now();
+            let code = generator.compile_function(&function)?;
+            let (function, info) = (function.index.0, &parsed.info);
+            observer(&Generated { function, info, start, bytes: code.length() });
+            Ok(code)
+        }
         false => Ok(uncalled.in_place_of(&function)),
     })?;
     generator.link(code)

@@ -13,7 +13,7 @@ mod options;
 pub mod passes;
 pub mod translate;
 
-pub use driver::{compile, translate_module};
+pub use driver::{Generated, compile, compile_observed, translate_module};
 pub use emit::compile_trampolines;
 pub use error::CompileError;
 pub use on_demand::{OnDemand, Tier};

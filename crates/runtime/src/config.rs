@@ -156,7 +156,7 @@ impl Config {
         self
     }
 
-    /// Has an observer told of each function that has been compiled because it was called, by the thread that did it.
+    /// Has an observer told of each function that has been compiled, by the thread that did it.
     pub fn compile_observer(&mut self, observer: Arc<CompileObserver>) -> &mut Config {
         self.compile_observer = Some(Observer(observer));
         self

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cache::{Cache, Key};
 use crate::instance::MemoryImages;
-use crate::vm::{CodeImage, KeptCode, Observers};
+use crate::vm::{CodeImage, Compiled, KeptCode, Observers};
 use crate::{Compilation, Engine, ExportType, ExternType, HeapType, ImportType, serialize};
 
 /// A compiled module. Cheap to clone.
@@ -126,7 +126,12 @@ impl Module {
             let image = CodeImage::lazy(kept.compiler(binary, engine.options())?, observers, kept)?;
             return Module::of_image(engine, image, keeper);
         }
-        let module = legato_compiler::compile(binary, engine.options())?;
+        let module = match &config.compile_observer {
+            Some(observer) => legato_compiler::compile_observed(binary, engine.options(), |generated| {
+                observer.0(&Compiled::before(generated));
+            })?,
+            None => legato_compiler::compile(binary, engine.options())?,
+        };
         if let Some((cache, key)) = keeper {
             cache.keep(&key, &serialize::encode_contents(&module)?);
         }

@@ -415,3 +415,29 @@ fn what_is_called_often_is_compiled_anew() -> Result<()> {
     }
     Ok(())
 }
+
+/// An instance may be made while its functions are quick code, or when they are compiled for good.
+#[test]
+fn references_of_later_instances_lead_to_code_that_is_there_for_good() {
+    let (engine, log) = lazy(false);
+    let module = Module::new(
+        &engine,
+        r#"(module
+            (type $of (func (param i32) (result i32)))
+            (table funcref (elem $twice))
+            (func $twice (type $of) (i32.mul (local.get 0) (i32.const 2)))
+            (func (export "run") (type $of) (call_indirect (type $of) (local.get 0) (i32.const 0))))"#,
+    )
+    .unwrap();
+    let mut store = Store::new(&engine, ());
+    let often = || log.lock().unwrap().iter().filter(|&&it| it == (0, CompileCause::Often)).count();
+    // Compiled at the first call by the first instance, counted by the second, and as it stays in the third.
+    for (calls, expected) in [(1, 0), (2000, 1), (2000, 1)] {
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let run = instance.get_typed_func::<i32, i32>(&mut store, "run").unwrap();
+        for call in 0..calls {
+            assert_eq!(run.call(&mut store, call).unwrap(), 2 * call);
+        }
+        assert_eq!(often(), expected);
+    }
+}

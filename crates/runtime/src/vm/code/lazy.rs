@@ -24,7 +24,7 @@ mod publish;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use legato_compiler::emit::Symbol;
 use legato_compiler::module::{ExportKind, FuncIndex};
@@ -35,11 +35,11 @@ use self::loops::Loops;
 pub(super) use self::loops::{LoopKey, most_loops};
 use super::ahead::{self, Task};
 use super::kept::{Found, KeptCode};
+use super::observe::{CompileCause, Compiled, Observers};
 use super::parts::Parts;
 use super::room::code_bytes;
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
-use crate::vm::perf_map::PerfMap;
 use crate::vm::{Error, Unwind, activation, arch, signals};
 
 /// So many exported functions are compiled ahead.
@@ -50,51 +50,6 @@ const COMPILER_STACK: usize = 1 << 20;
 
 /// After so many calls a function that was compiled quickly is compiled anew.
 const CALLS: i32 = 1000;
-
-/// What is told of a function that has been compiled.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Compiled<'a> {
-    /// Its index in the module.
-    pub function: u32,
-    /// Its name, from the name section.
-    pub name: Option<&'a str>,
-    /// When its compilation began.
-    pub start: Instant,
-    /// How long it took.
-    pub time: Duration,
-    /// Bytes of machine code.
-    pub bytes: usize,
-    /// Whether it was compiled quickly, without most optimisations.
-    pub quickly: bool,
-    /// Why it was compiled.
-    pub cause: CompileCause,
-    /// Whether its code was kept by an earlier process, and has only been loaded.
-    pub kept: bool,
-}
-
-/// Why a function was compiled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CompileCause {
-    /// It was called, by the thread that compiled it.
-    Called,
-    /// It is likely to be called soon.
-    Ahead,
-    /// It has been called often.
-    Often,
-    /// It has been for long in this loop, given by its offset in the module file: this code goes on there.
-    Loop(u32),
-}
-
-/// Told of each function that has been compiled, by the thread that did it.
-pub type CompileObserver = dyn Fn(&Compiled<'_>) + Send + Sync;
-
-/// Who is told of what is compiled.
-#[derive(Clone, Default)]
-pub(crate) struct Observers {
-    pub(crate) observer: Option<Arc<CompileObserver>>,
-    pub(crate) perf_map: Option<&'static PerfMap>,
-}
 
 /// A module's functions, compiled or not.
 pub(super) struct Lazy {
@@ -243,6 +198,15 @@ impl Lazy {
     /// Offset at which a defined function can be called, now and later.
     pub(super) fn beginning(&self, defined: usize) -> u32 {
         (arch::BEGINNING_BYTES * defined) as u32
+    }
+
+    /// Offset at which somebody can call a defined function who has its address from now on: its code, where that is
+    /// for good.
+    pub(super) fn callable(&self, defined: usize) -> u32 {
+        match self.lock().functions[defined] {
+            Progress::Done(offset) => offset,
+            _ => self.beginning(defined),
+        }
     }
 
     fn address(&self, offset: u32) -> usize {

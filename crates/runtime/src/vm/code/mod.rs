@@ -3,6 +3,7 @@
 mod ahead;
 mod kept;
 mod lazy;
+mod observe;
 mod parts;
 mod room;
 
@@ -16,10 +17,10 @@ use legato_compiler::{CompileError, OnDemand};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::kept::KeptCode;
-pub(crate) use self::lazy::Observers;
 pub(crate) use self::lazy::first_called;
-pub use self::lazy::{CompileCause, CompileObserver, Compiled};
 use self::lazy::{Lazy, most_loops};
+pub(crate) use self::observe::Observers;
+pub use self::observe::{CompileCause, CompileObserver, Compiled};
 use self::parts::{Part, Parts};
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
@@ -193,7 +194,7 @@ impl CodeImage {
         self.address(
             match &self.memory {
                 Memory::Whole(..) => self.parts.iter().next().map(|whole| whole.functions[defined].range.start),
-                Memory::Lazy(lazy) => Some(lazy.beginning(defined)),
+                Memory::Lazy(lazy) => Some(lazy.callable(defined)),
             }
             .expect("a published module is one piece"),
         )

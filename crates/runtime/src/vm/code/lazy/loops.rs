@@ -11,7 +11,8 @@ use legato_compiler::emit::Symbol;
 use legato_compiler::module::FuncIndex;
 use rustc_hash::FxHashMap;
 
-use super::{CALLS, CompileCause, Lazy, Relaxed, State, Task, with_stack};
+use super::{CALLS, Lazy, Relaxed, State, Task, with_stack};
+use crate::vm::code::observe::CompileCause;
 
 /// Iterations from one request to the next.
 const ITERATIONS: i32 = 500;

@@ -8,9 +8,10 @@ use legato_compiler::artifact::{CodeRange, CodeTables, CompiledFunction};
 use legato_compiler::emit::Symbol;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{CompileCause, Lazy};
+use super::Lazy;
 use crate::vm::arch;
 use crate::vm::code::kept::Found;
+use crate::vm::code::observe::CompileCause;
 use crate::vm::code::parts::Part;
 
 impl Lazy {

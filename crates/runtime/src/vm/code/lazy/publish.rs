@@ -6,9 +6,10 @@ use legato_compiler::Tier;
 use legato_compiler::artifact::{CodeRange, CompiledFunction};
 use legato_compiler::emit::{FunctionCode, Symbol};
 
-use super::{CompileCause, Compiled, Lazy, Progress};
+use super::{Lazy, Progress};
 use crate::vm::arch;
 use crate::vm::code::kept::Found;
+use crate::vm::code::observe::{CompileCause, Compiled, name_of};
 use crate::vm::code::parts::Part;
 use crate::vm::perf_map::{builtin_name, function_name};
 
@@ -16,8 +17,7 @@ impl Lazy {
     /// Tells the observer of a function that has been compiled, or found, since then.
     pub(super) fn tell(&self, function: u32, start: Instant, found: &Found, cause: CompileCause) {
         let Some(observer) = &self.observers.observer else { return };
-        let names = &self.compiler.info().names.functions;
-        let name = names.get(function as usize).map(String::as_str).filter(|name| !name.is_empty());
+        let name = name_of(self.compiler.info(), function);
         let (time, bytes, quickly) = (start.elapsed(), found.code.length(), found.tier == Tier::Quick);
         observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
     }
