@@ -358,8 +358,8 @@ fn what_is_compiled_when_it_is_called_is_kept() {
                 (br_if 0 (i32.lt_u (local.get 0) (i32.const 1000))) (local.get 0)))
         (func (export "first") (param i32) (result i32) (call $loop (local.get 0)))
         (func (export "second") (param i32) (result i32) (i32.add (call $loop (local.get 0)) (call $one))))"#;
-    // Functions that the program waited for, and what came from the cache. What is compiled ahead is so in no order, and
-    // may not be done when the program is over.
+    // Functions that the program waited for, and what came from the cache. What is compiled ahead is so in no order,
+    // and may not be done when the program is over.
     let run = |name: &str, result: &str| -> (Vec<String>, Vec<String>) {
         let outcome = lab.run(&["--compile-log", "--invoke", name], module, &["7"]);
         assert_eq!((outcome.status, outcome.out.as_str()), (0, result), "{outcome:#?}");

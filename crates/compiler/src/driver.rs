@@ -33,8 +33,8 @@ pub struct Generated<'a> {
     pub bytes: usize,
 }
 
-/// As [`compile`]. The observer is told of each function as soon as its code is made, by the thread that made it; not of
-/// those that nothing calls.
+/// As [`compile`]. The observer is told of each function as soon as its code is made, by the thread that made it; not
+/// of those that nothing calls.
 pub fn compile_observed(
     wasm: &[u8],
     options: &CompileOptions,
