@@ -19,6 +19,7 @@ use crate::roots::{RootVisitor, Roots};
 use crate::spaces::large;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind, TypeRecord};
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// A broken invariant, described.
@@ -82,7 +83,12 @@ pub(crate) struct Walk<'a, M> {
     externals: HashMap<Reference, u32>,
     /// Leaves that have been met, and whether through tainted pointers.
     leaves: HashMap<u32, bool>,
+    /// Types that were found last, each at a place that its id says: most objects are of few types.
+    found: [Cell<Option<FoundType<'a>>>; FOUND_TYPES],
 }
+
+type FoundType<'a> = (TypeId, &'a TypeRecord, &'a [u32]);
+const FOUND_TYPES: usize = 64;
 
 impl<M: ReferenceModel> Core<M> {
     /// The word at an offset of a taken block.
@@ -190,7 +196,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         let is_live = |&(_, reference): &(u32, Reference)| !core.is_condemned(core.object(core.current(reference)));
         let of_object = |(slot, reference)| (core.current(reference), slot);
         let externals = core.externals.iter().filter(is_live).map(of_object).collect();
-        Walk { core, is_allocated, externals, leaves: HashMap::new() }
+        Walk { core, is_allocated, externals, leaves: HashMap::new(), found: [const { Cell::new(None) }; FOUND_TYPES] }
     }
 
     /// Whether there is an old copy of an object that has been moved. It is not marked, and leads to the object.
@@ -244,10 +250,22 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         Ok(())
     }
 
+    fn find_type(&self, id: TypeId) -> Option<(&'a TypeRecord, &'a [u32])> {
+        let found = &self.found[id.0 as usize / size_of::<TypeRecord>() % FOUND_TYPES];
+        if let Some((last, record, references)) = found.get()
+            && last == id
+        {
+            return Some((record, references));
+        }
+        let (record, references) = self.core.types.find(id)?;
+        found.set(Some((id, record, references)));
+        Some((record, references))
+    }
+
     /// What the header of an object says.
     pub(crate) fn shape(&self, object: u32) -> Result<Shape<'a>, String> {
         let id = TypeId(self.core.word(object + TYPE_ID_OFFSET));
-        let Some((record, references)) = self.core.types.find(id) else {
+        let Some((record, references)) = self.find_type(id) else {
             return Err(format!("the object at {object:#x} has the unknown {id:?}"));
         };
         if record.kind == TypeKind::Function as u32 {

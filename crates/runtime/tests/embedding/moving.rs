@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use legato::{Compilation, CompileCause, Config, Engine, Result};
 use legato_test_matrix::product;
@@ -139,6 +140,22 @@ const KEEPING: &str = r#"(module
             (local.set $i (i32.add (local.get $i) (i32.const 1)))
             (br_if $each (i32.lt_u (local.get $i) (local.get $count))))
         (call $sum (local.get $numbers) (local.get $node)))
+    (func (export "spin")
+        (local $node (ref $node)) (local $numbers (ref $numbers)) (local $i i32)
+        (local.set $node (struct.new $node (i32.const 0)))
+        (local.set $numbers (array.new_default $numbers (i32.const 16)))
+        (loop $each
+            (array.set $numbers (local.get $numbers) (i32.and (local.get $i) (i32.const 15)) (local.get $i))
+            (struct.set $node 0 (local.get $node)
+                (i32.add (struct.get $node 0 (local.get $node))
+                    (array.get $numbers (local.get $numbers) (i32.and (local.get $i) (i32.const 15)))))
+            (if (i32.ne (struct.get $node 0 (local.get $node)) (i32.div_s
+                    (i32.mul (local.get $i) (i32.add (local.get $i) (i32.const 1))) (i32.const 2)))
+                (then (unreachable)))
+            (global.set $garbage (struct.new $node (local.get $i)))
+            (local.set $i (i32.rem_u (i32.add (local.get $i) (i32.const 1)) (i32.const 10000)))
+            (if (i32.eqz (local.get $i)) (then (struct.set $node 0 (local.get $node) (i32.const 0))))
+            (br $each)))
     (func (export "fail")
         (call $fill (struct.new $node (i32.const 0)) (ref.null $numbers) (i32.const 5))))"#;
 
@@ -173,6 +190,31 @@ fn loops_find_what_is_moved_while_they_run() -> Result<()> {
             assert_eq!(error.downcast_ref(), Some(&legato::Trap::NullReference), "{heap}");
             let is_lazy = matches!(compilation, Compilation::Lazy) && cfg!(target_arch = "x86_64");
             assert_eq!(replaced.load(Ordering::Relaxed) > 2, is_lazy, "{compilation:?}, {heap}");
+        }
+    }
+    Ok(())
+}
+
+/// Another thread ends a loop that keeps where its objects lie, wherever it is.
+#[test]
+fn loops_that_keep_locations_are_interrupted() -> Result<()> {
+    for heap in product(&["collector", "references"]).iter().filter_map(|row| row.and("stress-move=on")) {
+        for compilation in [Compilation::Eager, Compilation::Lazy] {
+            let mut config = Config::new();
+            config.compiler_verifier(true).heap(heap.with("verify=on").with("stress=3").heap());
+            config.compilation(compilation).parallel_compilation(false);
+            let (mut store, instance) = instance(&Engine::new(&config)?, (), KEEPING)?;
+            let spin = instance.get_typed_func::<(), ()>(&mut store, "spin")?;
+            let run = instance.get_typed_func::<i32, i32>(&mut store, "run")?;
+            for milliseconds in [3, 11] {
+                let deadline = store.set_deadline(Duration::from_millis(milliseconds));
+                let error = spin.call(&mut store, ()).expect_err("interrupted");
+                drop(deadline);
+                assert_eq!(error.downcast_ref(), Some(&legato::Trap::Interrupt), "{compilation:?}, {heap}: {error:#}");
+                store.verify_heap()?;
+                assert_eq!(run.call(&mut store, 100)?, 100 * 99, "{compilation:?}, {heap}");
+            }
+            assert!(store.heap_stats().moved_objects > 0, "{heap}");
         }
     }
     Ok(())
