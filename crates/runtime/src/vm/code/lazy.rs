@@ -5,7 +5,8 @@
 //! jumps to the function's entry. That is compiled code, or else leads by [`arch::FIRST_CALL`] to [`first_called`],
 //! which has the function compiled, changes the entry and goes on there, with all arguments where they were. Whoever
 //! refers to a function by its beginning is therefore right for ever: function references, exports, calls in code that
-//! was compiled before. No code is ever changed.
+//! was compiled before. No code is ever changed. Whoever learns of a function when it has been compiled for good gets
+//! the address of that code.
 //!
 //! A function is compiled quickly at first. Its beginning then counts the calls, and when there have been [`CALLS`] of
 //! them, it is compiled anew, with all optimisations. Its loops count as well, and are replaced while they run
