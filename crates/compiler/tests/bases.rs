@@ -1,7 +1,10 @@
 //! Base addresses that one way into a block has loaded, and another has not: the code generator's verifier refuses code
 //! that takes one from where it is not always made.
 
-use legato_compiler::{CompileOptions, compile};
+mod support;
+
+use legato_compiler::compile;
+use support::{options, plans};
 
 #[test]
 fn a_base_address_is_used_only_where_every_way_has_loaded_it() {
@@ -32,13 +35,7 @@ fn a_base_address_is_used_only_where_every_way_has_loaded_it() {
                 (i32.add (struct.get $pair 1 (local.get $it)) (i32.load (i32.const 8)))))"#,
     )
     .unwrap();
-    let options = CompileOptions {
-        features: Default::default(),
-        checked_memories: false,
-        plan: legato_heap::HeapConfig::default().access_plan(),
-        optimize: true,
-        parallel: false,
-        verify: true,
-    };
-    assert_eq!(compile(&wasm, &options).unwrap().functions.len(), 5);
+    for (name, plan) in plans() {
+        assert_eq!(compile(&wasm, &options(plan)).expect(name).functions.len(), 5);
+    }
 }
