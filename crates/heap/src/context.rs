@@ -26,7 +26,7 @@ impl Context {
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
             sizes: SizeRun::table(cell_bytes()),
             array_handle_run: BumpRun::default(),
-            queues: [0; MAX_SIZE_CLASSES],
+            queues: [0; MutatorContext::QUEUES],
         });
         Context(NonNull::from(Box::leak(context)))
     }
@@ -78,19 +78,19 @@ impl Context {
         unsafe { &mut *(&raw mut (*self.0.as_ptr()).runs).cast::<BumpRun>().add(class) }
     }
 
-    /// Where the next run of a size class's queue lies.
+    /// Where the next run of the queue at a place lies.
     #[inline(always)]
-    pub(crate) fn queue(&mut self, class: usize) -> &mut usize {
-        assert!(class < MAX_SIZE_CLASSES);
+    pub(crate) fn queue(&mut self, place: usize) -> &mut usize {
+        assert!(place < MutatorContext::QUEUES);
         // SAFETY: as for `run`.
-        unsafe { &mut *(&raw mut (*self.0.as_ptr()).queues).cast::<usize>().add(class) }
+        unsafe { &mut *(&raw mut (*self.0.as_ptr()).queues).cast::<usize>().add(place) }
     }
 
     /// A copy of [`queue`](Self::queue).
-    pub(crate) fn queue_now(&self, class: usize) -> usize {
-        assert!(class < MAX_SIZE_CLASSES);
+    pub(crate) fn queue_now(&self, place: usize) -> usize {
+        assert!(place < MutatorContext::QUEUES);
         // SAFETY: as for `run`.
-        unsafe { (&raw const (*self.0.as_ptr()).queues).cast::<usize>().add(class).read() }
+        unsafe { (&raw const (*self.0.as_ptr()).queues).cast::<usize>().add(place).read() }
     }
 
     /// The run of free handles, of arrays where these have their own.

@@ -136,14 +136,14 @@ impl<M: ReferenceModel> Core<M> {
             (None, Some(MappedParams { from, sharing })) => Mapped::Arrays { from, sharing },
             (None, None) => Mapped::Nothing,
         };
-        let mut model = M::default();
-        model.set_policies(config.handles);
+        let (mut model, mut context) = (M::default(), Context::new());
+        model.start(config.handles, config.verify, &mut context);
         let core = Core {
             helper: MarkingHelper::new(Helpers::None, false),
             config: config.clone(),
             types,
             pool,
-            context: Context::new(),
+            context,
             model,
             small: SmallSpace::new(config.stress.is_some()),
             queues: RunQueues::default(),
@@ -478,6 +478,7 @@ impl<M: ReferenceModel> Core<M> {
             spines: self.spines,
             ages,
             heals: M::FORWARDS && self.has_stale,
+            marks_handles: self.model.marks_handles(),
             model: PhantomData,
         }
     }

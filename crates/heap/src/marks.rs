@@ -174,6 +174,26 @@ impl MarkBits {
         self.words()[place(offset).0].load(Ordering::Relaxed)
     }
 
+    /// The first cells of `bytes`, 8 or 16, in `[start, end)` whose bits are clear: from where up to where. There is
+    /// none where both are `end`, which is an end of 512 bytes.
+    pub(crate) fn clear_run(&self, start: u32, end: u32, bytes: u32) -> (u32, u32) {
+        debug_assert!(matches!(bytes, 8 | 16) && start.is_multiple_of(bytes) && end.is_multiple_of(BYTES_PER_WORD));
+        // Bit 0 is that of `offset`: of 16 bytes, the second bit is like the first.
+        let set = |offset: u32| {
+            let word = self.of_card(offset);
+            (if bytes == 16 { word | word << 1 } else { word }) >> (offset >> 3 & 63)
+        };
+        let clear = |offset: u32| !set(offset) & u64::MAX >> (offset >> 3 & 63);
+        let first = |mut offset: u32, bits: &dyn Fn(u32) -> u64| {
+            while offset < end && bits(offset) == 0 {
+                offset = offset - offset % BYTES_PER_WORD + BYTES_PER_WORD;
+            }
+            if offset < end { offset + 8 * bits(offset).trailing_zeros() } else { end }
+        };
+        let cursor = first(start, &clear);
+        (cursor, first(cursor, &set))
+    }
+
     /// How many bits of a block are set.
     pub(crate) fn count(&self, block: u32) -> u32 {
         let start = block as usize * WORDS;
@@ -284,6 +304,47 @@ mod tests {
         assert_eq!(race(helper, cells, check), 0);
         let one_by_one = |marks: &mut MarkBits| (0..END).step_by(24).for_each(|object| marks.set_shared(object));
         assert_eq!(race(helper, one_by_one, check), 0);
+    }
+
+    #[test]
+    fn runs_of_clear_bits_are_found() {
+        let cage = Cage::new(Extent::WHOLE).unwrap();
+        let mut marks = MarkBits::new(&cage, 0);
+        marks.cover(&cage, BLOCKS).unwrap();
+        let mut state = 1_u32;
+        let mut random = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        for round in 0..200 {
+            let bytes = [8, 16][round % 2];
+            finish(|budget| marks.clear(&mut 0, budget));
+            // Few bits, or most.
+            let most = [4, 400, 4000][round % 3];
+            (0..random(most)).for_each(|_| _ = marks.set(random(END / bytes) * bytes));
+            if round % 5 == 0 {
+                (0..END / 2).step_by(bytes as usize).for_each(|cell| _ = marks.set(cell));
+            }
+            let (mut cell, mut runs) = (0, Vec::new());
+            while cell < END {
+                let start = cell;
+                while cell < END && !marks.get(cell) {
+                    cell += bytes;
+                }
+                if start < cell {
+                    runs.push((start, cell));
+                }
+                cell += bytes;
+            }
+            let (mut cursor, mut found) = (0, Vec::new());
+            while let (start, limit) = marks.clear_run(cursor, END, bytes)
+                && start < limit
+            {
+                found.push((start, limit));
+                cursor = limit;
+            }
+            assert_eq!(found, runs, "round {round}");
+        }
     }
 
     #[test]

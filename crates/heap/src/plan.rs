@@ -325,8 +325,9 @@ pub struct MutatorContext {
     /// Free handles of arrays (models with other handles for arrays only).
     pub array_handle_run: BumpRun,
     /// For each size class, the address of the [`BumpRun`] that follows the one in [`runs`](Self::runs); an empty run,
-    /// whose 8 bytes are 0, is the end ([`AllocationPlan::SizeClasses`] with queues only).
-    pub queues: [usize; MAX_SIZE_CLASSES],
+    /// whose 8 bytes are 0, is the end ([`AllocationPlan::SizeClasses`] with queues only). Behind them the same for
+    /// [`handle_run`](Self::handle_run) and [`array_handle_run`](Self::array_handle_run) (models with these only).
+    pub queues: [usize; MutatorContext::QUEUES],
 }
 
 impl MutatorContext {
@@ -357,6 +358,13 @@ impl MutatorContext {
     pub const RUNS_OFFSET: u32 = std::mem::offset_of!(MutatorContext, runs) as u32;
     /// Offset of [`queues`](Self::queues).
     pub const QUEUES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, queues) as u32;
+    /// How many [`queues`](Self::queues) there are.
+    pub const QUEUES: usize = MAX_SIZE_CLASSES + 2;
+
+    /// Offset of the queue behind [`handle_run`](Self::handle_run), or [`array_handle_run`](Self::array_handle_run).
+    pub(crate) const fn handle_queue_offset(of_arrays: bool) -> u32 {
+        Self::QUEUES_OFFSET + ((MAX_SIZE_CLASSES + of_arrays as usize) * size_of::<usize>()) as u32
+    }
     /// Offset of [`sizes`](Self::sizes).
     pub const SIZES_OFFSET: u32 = std::mem::offset_of!(MutatorContext, sizes) as u32;
 }

@@ -10,6 +10,7 @@ use super::Lowering;
 use super::access::{Region, TypeIdWord, trap};
 use super::env::POINTER;
 use super::located::Located;
+use super::runs::{Bumped, RunPlace};
 use crate::artifact::TrapCode;
 
 /// An object's address, and the trap that an access to its first bytes raises where the reference was null.
@@ -265,9 +266,11 @@ impl Lowering<'_, '_> {
         let next = self.b.ins().iadd_imm_s(handle, i64::from(run.bytes));
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, next, limit);
         let taken = self.b.create_block();
-        self.b.ins().brif(fits, taken, &[], slow, &[]);
-        self.b.switch_to_block(taken);
-        Some(FreeHandle { run, handle, next })
+        let bytes = self.b.ins().iconst(POINTER, i64::from(run.bytes));
+        let place = RunPlace { base: mutator, run: offset, queue: run.queue_offset as i32 };
+        let bump = Bumped { cursor: handle, next };
+        let Bumped { cursor, next } = self.bump_or_take_run(fits, bump, place, bytes, taken, slow);
+        Some(FreeHandle { run, handle: cursor, next })
     }
 
     /// Makes the reference of the cell at cage offset `cursor` (64 bits).

@@ -33,6 +33,8 @@ use crate::support::{AGES_BELOW, options, with_snapshot};
 /// How many calls from outside pass before one polls at its start; the first does.
 const CALLS_BETWEEN_POLLS: u32 = 5;
 const CAGE_BYTES: usize = 2 << 30;
+/// No run waits.
+static EMPTY_RUN: BumpRun = BumpRun { cursor: 0, limit: 0 };
 const FIRST_HANDLE: u32 = 0x1_0000;
 const FIRST_OBJECT: u32 = 0x100_0000;
 const FIRST_LEAF: u32 = 0x6000_0000;
@@ -228,7 +230,7 @@ impl Instance {
             runs: [BumpRun::default(); legato_heap::size_classes::MAX_SIZE_CLASSES],
             sizes: SizeRun::table(&crate::support::CELL_BYTES),
             array_handle_run: BumpRun::default(),
-            queues: [0; legato_heap::size_classes::MAX_SIZE_CLASSES],
+            queues: [&raw const EMPTY_RUN as usize; MutatorContext::QUEUES],
         });
         // SAFETY: the context is as long as its layout says.
         unsafe {

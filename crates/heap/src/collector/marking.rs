@@ -207,6 +207,8 @@ pub(crate) struct Marker<'a, M, R> {
     pub(crate) ages: Option<&'a Ages>,
     /// Whether references may lead to old copies, which are healed on the way. The mutator stands then.
     pub(crate) heals: bool,
+    /// Whether handles are marked as their objects are.
+    pub(crate) marks_handles: bool,
     pub(crate) model: PhantomData<M>,
 }
 
@@ -270,6 +272,10 @@ impl<M: ReferenceModel, R: Reach> Marker<'_, M, R> {
     #[inline(always)]
     fn mark_now(&mut self, waited: u32) {
         let reference = Reference(waited & !REFERENCE_FREE);
+        // All references to an object lead to its one handle.
+        if M::HANDLES && self.marks_handles && !self.heap.mark(reference.0) {
+            return;
+        }
         let object = if M::FORWARDS { reference.0 } else { M::PLAN.object(reference, |offset| self.word(offset)) };
         assert!(object >= NULL_GUARD_BYTES, "a traced slot holds {reference:?}, whose object is gone");
         if self.heap.mark(object) && waited & REFERENCE_FREE == 0 {

@@ -103,13 +103,31 @@ pub struct HandleRun {
     pub bytes: u32,
     /// Offset in the [`MutatorContext`](crate::MutatorContext) of the [`BumpRun`](super::BumpRun) of free handles.
     pub run_offset: u32,
+    /// Offset there of the address of the run that takes its place when it is used up, as
+    /// [`MutatorContext::queues`](crate::MutatorContext::queues) describes it.
+    pub queue_offset: u32,
+}
+
+impl HandleRun {
+    const fn of(of_arrays: bool, bytes: u32) -> HandleRun {
+        let run_offset = match of_arrays {
+            true => MutatorContext::ARRAY_HANDLE_RUN_OFFSET,
+            false => MutatorContext::HANDLE_RUN_OFFSET,
+        };
+        HandleRun { bytes, run_offset, queue_offset: MutatorContext::handle_queue_offset(of_arrays) }
+    }
 }
 
 impl HandlePlan {
     /// Handles of `bytes` for all objects.
     pub const fn of_one_size(bytes: u32) -> HandlePlan {
-        let run = HandleRun { bytes, run_offset: MutatorContext::HANDLE_RUN_OFFSET };
+        let run = HandleRun::of(false, bytes);
         HandlePlan { structs: run, arrays: run }
+    }
+
+    /// Handles of arrays, of `arrays` bytes, apart from those of other objects, of `structs` bytes.
+    pub const fn of_two_sizes(structs: u32, arrays: u32) -> HandlePlan {
+        HandlePlan { structs: HandleRun::of(false, structs), arrays: HandleRun::of(true, arrays) }
     }
 
     /// The handle of an array, or of another object.

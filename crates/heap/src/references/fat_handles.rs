@@ -3,8 +3,8 @@
 //!
 //! The object has type and length too, so that whatever walks the heap finds them without the handle.
 
-use super::{HandleLayout, Handles, PLAN_OF_HANDLES};
-use crate::plan::{HandlePlan, HandleRun, HeaderWord, MutatorContext, ObjectAt, ReferencePlan};
+use super::handles::{HandleLayout, Handles, PLAN_OF_HANDLES};
+use crate::plan::{HandlePlan, HeaderWord, ObjectAt, ReferencePlan};
 
 /// Type and object, and of an array the length.
 #[derive(Debug, Default)]
@@ -17,10 +17,7 @@ impl HandleLayout for Fat {
         object: ObjectAt::Through { offset: 4 },
         type_id: HeaderWord::AtReference { offset: 0 },
         array_length: HeaderWord::AtReference { offset: 8 },
-        handles: Some(HandlePlan {
-            structs: HandleRun { bytes: 8, run_offset: MutatorContext::HANDLE_RUN_OFFSET },
-            arrays: HandleRun { bytes: 16, run_offset: MutatorContext::ARRAY_HANDLE_RUN_OFFSET },
-        }),
+        handles: Some(HandlePlan::of_two_sizes(8, 16)),
         ..PLAN_OF_HANDLES
     };
 }

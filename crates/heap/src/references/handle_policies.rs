@@ -6,8 +6,10 @@
 //! handles: so both hold always, and cost nothing. What is left to choose is here. Beside the defaults, these exist to
 //! repeat the paper's table 8 (`legato-lab handles --policies`).
 //!
-//! Independent release is the default: with cells, a cycle visits each dead object in blocks that have become empty,
-//! and while it does the program fills others, which the next cycle has to visit.
+//! Beside the paper's policies there is one without any visit of handles, [`HandleRelease::Lazy`], the default:
+//! marking sets a bit for each handle, and allocation takes those whose bits are clear. With cells, a cycle visits each
+//! dead object in blocks that have become empty, in a pass of its own each handle, and meanwhile the program fills
+//! others, which the next cycle has to visit.
 
 use crate::values::{params, values};
 
@@ -15,6 +17,9 @@ values! {
     /// When handles of dead objects become free, and where they are found again.
     #[derive(Eq, Hash)]
     pub enum HandleRelease {
+        /// When marking ends: a handle that is not marked is free, and found by its bit when handles are needed. Thin
+        /// handles, of which two share a bit, are released as under `independent` in its place.
+        Lazy = "lazy",
         /// When their objects' cells are swept.
         WithCells = "with-cells",
         /// In a pass of its own over the blocks of handles, before cells are swept (*independent release*).
@@ -55,7 +60,7 @@ params! {
     /// Parameters of reference models with handles.
     pub struct HandleParams {
         /// When handles become free.
-        pub release: HandleRelease = HandleRelease::Independent,
+        pub release: HandleRelease = HandleRelease::Lazy,
         /// Which are taken first.
         pub order: HandleOrder = HandleOrder::Released,
         /// Which empty blocks are kept.

@@ -5,21 +5,20 @@ pub(crate) mod brooks;
 pub(crate) mod direct;
 pub(crate) mod fat_handles;
 pub mod handle_policies;
+pub(crate) mod handles;
 pub(crate) mod replicating;
 pub(crate) mod thin_handles;
 pub(crate) mod uni_handles;
 
-use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of};
+use crate::blocks::{BlockKind, BlockPool, block_of};
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::context::Context;
-use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
-use crate::plan::{CollectorWord, ForwardingWord, HeaderWord, ObjectAt, ReferencePlan, SameObject};
+use crate::layout::COLLECTOR_WORD_OFFSET;
+use crate::plan::{CollectorWord, ForwardingWord, ReferencePlan, SameObject};
 use crate::reference::Reference;
-use crate::spaces::handles::{FREE, HandleSpace, Layout};
 use crate::types::TypeId;
-use handle_policies::{HandleParams, HandleRelease};
-use std::marker::PhantomData;
+use handle_policies::HandleParams;
 
 crate::values::values! {
     /// The values of the axis.
@@ -167,11 +166,25 @@ pub(crate) trait ReferenceModel: Default + Send {
         unsafe { cage.write(object + COLLECTOR_WORD_OFFSET, word) };
     }
 
-    /// Has handles be released, kept and taken by these policies. Before anything else.
-    fn set_policies(&mut self, _policies: HandleParams) {}
+    /// Before anything else: has handles be released, kept and taken by these policies; with `clears_dead`, those of
+    /// dead objects lead nowhere, however they become free.
+    fn start(&mut self, _policies: HandleParams, _clears_dead: bool, _context: &mut Context) {}
 
-    /// Where identities of dead objects are taken back independently of their cells: takes them back, before any cell
-    /// is swept, in steps. `block`, 0 at first, is where to go on.
+    /// Whether marking sets the bits of handles, as of objects.
+    #[inline(always)]
+    fn marks_handles(&self) -> bool {
+        false
+    }
+
+    /// As a cycle begins to mark: what the mutator has been given and not used counts as born from now on.
+    fn mark_born(&self, _pool: &mut BlockPool, _context: &Context) {}
+
+    /// As marking ends, before anything is swept: what the mutator has been given and not used is free, and what is
+    /// free beside it is to be found anew.
+    fn retire(&mut self, _pool: &mut BlockPool, _context: &mut Context) {}
+
+    /// Where identities of dead objects are taken back independently of their cells: takes them back, or finds out
+    /// where there are any, before any cell is swept, in steps. `block`, 0 at first, is where to go on.
     fn release_dead(&mut self, _pool: &mut BlockPool, _block: &mut u32, _budget: &mut Budget) -> Done {
         Done::Yes
     }
@@ -231,195 +244,6 @@ fn check_forwarding<M: ReferenceModel>(pool: &BlockPool, reference: Reference) -
     }
     // SAFETY: the block holds objects, whose memory is accessible.
     Ok(unsafe { M::current(&pool.cage, reference) }.0)
-}
-
-/// Handles looked at that count as much as one object.
-const HANDLES_PER_UNIT: u32 = 32;
-
-/// What the plans of models with handles have in common, but for the handles: no reference ever changes, and a new
-/// object holds its own.
-pub(crate) const PLAN_OF_HANDLES: ReferencePlan = ReferencePlan {
-    object: ObjectAt::Through { offset: 0 },
-    type_id: HeaderWord::InObject { offset: TYPE_ID_OFFSET },
-    array_length: HeaderWord::InObject { offset: ARRAY_LENGTH_OFFSET },
-    same: SameObject::Bits,
-    handles: None,
-    collector_word: CollectorWord::Reference,
-};
-
-/// What a model with handles puts there.
-pub(crate) trait HandleLayout: Default + Send {
-    /// Has handles, and finds an object through one.
-    const PLAN: ReferencePlan;
-}
-
-/// The handles of a heap.
-#[derive(Debug)]
-pub(crate) struct Handles<L> {
-    /// Of structs, and of arrays where these have their own.
-    spaces: [HandleSpace; 2],
-    released: u64,
-    /// Whether handles are released independently of cells.
-    independent: bool,
-    layout: PhantomData<L>,
-}
-
-impl<L> Default for Handles<L> {
-    fn default() -> Handles<L> {
-        Handles::new(HandleParams::DEFAULT)
-    }
-}
-
-impl<L> Handles<L> {
-    fn new(policies: HandleParams) -> Handles<L> {
-        let spaces = [false, true].map(|of_arrays| HandleSpace::new(of_arrays, policies));
-        let independent = policies.release == HandleRelease::Independent;
-        Handles { spaces, released: 0, independent, layout: PhantomData }
-    }
-}
-
-impl<L: HandleLayout> Handles<L> {
-    const LAYOUT: Layout = Layout::of(&L::PLAN);
-}
-
-impl<L: HandleLayout> ReferenceModel for Handles<L> {
-    const PLAN: ReferencePlan = L::PLAN;
-
-    #[inline(always)]
-    unsafe fn retarget(cage: &Cage, _from: u32, to: u32) -> Reference {
-        // SAFETY: the collector word has been copied: the handle's offset, by the contract.
-        unsafe {
-            let handle = Self::reference(cage, to);
-            cage.write(handle.0 + Self::LAYOUT.object, to);
-            handle
-        }
-    }
-
-    #[inline(always)]
-    fn prepare(&mut self, pool: &mut BlockPool, context: &mut Context, is_array: bool) -> bool {
-        let of_arrays = Self::LAYOUT.of_arrays(is_array);
-        let run = context.handle_run(of_arrays);
-        run.cursor < run.limit || self.spaces[of_arrays as usize].refill(pool, &Self::LAYOUT, run)
-    }
-
-    #[inline(always)]
-    unsafe fn bind(&mut self, cage: &Cage, context: &mut Context, object: u32, is_array: bool) {
-        let of_arrays = Self::LAYOUT.of_arrays(is_array);
-        let run = context.handle_run(of_arrays);
-        let handle = run.cursor;
-        debug_assert!(handle < run.limit);
-        run.cursor += Self::LAYOUT.bytes(of_arrays);
-        // SAFETY: the run holds free handles, and the cell is the caller's.
-        unsafe {
-            cage.write(handle + Self::LAYOUT.object, object);
-            cage.write(object + COLLECTOR_WORD_OFFSET, handle);
-            if let HeaderWord::AtReference { offset } = L::PLAN.type_id {
-                cage.write(handle + offset, cage.read(object + TYPE_ID_OFFSET));
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn releases(&self) -> bool {
-        !self.independent
-    }
-
-    #[inline]
-    unsafe fn release(&mut self, pool: &mut BlockPool, object: u32) {
-        if !self.releases() {
-            return;
-        }
-        // SAFETY: an object with a header has been bound: its collector word is its handle.
-        let handle = unsafe { pool.cage.read(object + COLLECTOR_WORD_OFFSET) };
-        let block = block_of(handle);
-        assert!(pool.info(block).kind == BlockKind::Handles, "object {object:#x} has no handle, but {handle:#x}");
-        let named = handle + Self::LAYOUT.object;
-        // SAFETY: the handle lies in a block of handles.
-        unsafe {
-            debug_assert_eq!(pool.cage.read(named), object, "the handle {handle:#x} names another object");
-            pool.cage.write(named, FREE);
-        }
-        self.released += 1;
-        let space = pool.info(block).class as usize;
-        self.spaces[space].freed(pool, block, handle);
-    }
-
-    fn set_policies(&mut self, policies: HandleParams) {
-        *self = Handles::new(policies);
-    }
-
-    fn release_dead(&mut self, pool: &mut BlockPool, block: &mut u32, budget: &mut Budget) -> Done {
-        while self.independent && *block < pool.frontier() {
-            if budget.is_exhausted() {
-                return Done::No;
-            }
-            if pool.info(*block).kind == BlockKind::Handles {
-                let of_arrays = pool.info(*block).class == 1;
-                let space = &mut self.spaces[of_arrays as usize];
-                self.released += space.release_dead(pool, &Self::LAYOUT, *block);
-                budget.spend(u64::from(BLOCK_BYTES / Self::LAYOUT.bytes(of_arrays) / HANDLES_PER_UNIT));
-            }
-            budget.spend(1);
-            *block += 1;
-        }
-        Done::Yes
-    }
-
-    fn sweep(&mut self, pool: &mut BlockPool, left: &mut Option<[usize; 2]>, budget: &mut Budget) -> Done {
-        let left = left.get_or_insert([0, 1].map(|space| self.spaces[space].queue.len()));
-        for (space, left) in self.spaces.iter_mut().zip(left) {
-            if space.sweep(pool, &Self::LAYOUT, left, budget) == Done::No {
-                return Done::No;
-            }
-        }
-        Done::Yes
-    }
-
-    fn take_released(&mut self) -> u64 {
-        std::mem::take(&mut self.released)
-    }
-
-    fn take_given_back_bytes(&mut self) -> u64 {
-        let blocks = self.spaces.iter_mut().map(|space| std::mem::take(&mut space.given_back));
-        blocks.map(|blocks| u64::from(blocks) * u64::from(BLOCK_BYTES)).sum()
-    }
-
-    fn occupied_bytes(&self) -> u64 {
-        self.spaces.iter().map(|space| u64::from(space.blocks) * u64::from(BLOCK_BYTES)).sum()
-    }
-
-    fn check_reference(pool: &BlockPool, reference: Reference) -> Result<u32, String> {
-        let block = block_of(reference.0);
-        let is_handle = block < pool.frontier() && {
-            let info = pool.info(block);
-            info.kind == BlockKind::Handles && reference.0.is_multiple_of(Self::LAYOUT.bytes(info.class == 1))
-        };
-        if !is_handle {
-            return Err("it is not the offset of a handle".to_string());
-        }
-        // SAFETY: the word lies in a block of handles.
-        match unsafe { pool.cage.read(reference.0 + Self::LAYOUT.object) } {
-            FREE => Err("its handle is free".to_string()),
-            object => Ok(object),
-        }
-    }
-
-    fn check(&self, pool: &BlockPool, context: &Context, is_object: &dyn Fn(u32) -> bool) -> Result<(), String> {
-        let mut blocks = [0; 2];
-        for block in 0..pool.frontier() {
-            if pool.info(block).kind == BlockKind::Handles {
-                let of_arrays = pool.info(block).class == 1;
-                blocks[of_arrays as usize] += 1;
-                let run = context.handle_run_now(of_arrays);
-                self.spaces[of_arrays as usize].check(&L::PLAN, pool, block, run, is_object)?;
-            }
-        }
-        let counted = [0, 1].map(|space| self.spaces[space].blocks);
-        if blocks != counted {
-            return Err(format!("there are {blocks:?} handle blocks, but {counted:?} are counted"));
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Thin handles (Handles Revisited, section 3.1): a handle is one word, the object's offset. Type and length are found
 //! in the object.
 
-use super::{HandleLayout, Handles, PLAN_OF_HANDLES};
+use super::handles::{HandleLayout, Handles, PLAN_OF_HANDLES};
 use crate::plan::{HandlePlan, ReferencePlan};
 
 /// A word.

@@ -3,7 +3,7 @@
 //!
 //! The object has its type too, so that whatever walks the heap finds it without the handle.
 
-use super::{HandleLayout, Handles, PLAN_OF_HANDLES};
+use super::handles::{HandleLayout, Handles, PLAN_OF_HANDLES};
 use crate::plan::{HandlePlan, HeaderWord, ObjectAt, ReferencePlan};
 
 /// Type and object.

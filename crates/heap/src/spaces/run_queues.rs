@@ -1,4 +1,4 @@
-//! The runs of free cells that compiled code takes by itself, a queue for each size class.
+//! The runs of free cells that compiled code takes by itself, a queue for each size class; and those of free handles.
 //!
 //! Where what lives lies scattered, most runs are a cell or two, and to ask the heap for each costs more than the
 //! object itself: hundreds of instructions, over which the processor cannot overlap the program's cache misses. So the
@@ -6,56 +6,65 @@
 //! handed out.
 //!
 //! A queue is a row of [`BumpRun`]s, behind the last of which lies an empty one. The context says where its next one
-//! is.
+//! is. Each has a *place* there, by which it is named.
 
 use crate::context::Context;
-use crate::plan::BumpRun;
+use crate::plan::{BumpRun, MutatorContext};
 use crate::size_classes::MAX_SIZE_CLASSES;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Runs that a queue holds: enough for the cost of asking the heap to be little for each.
 pub(crate) const MOST_RUNS: usize = 64;
 
-/// The runs of one class, and the end.
+/// The places of the size classes' queues: each class has the place of its number.
+pub(crate) const OF_CLASSES: Range<usize> = 0..MAX_SIZE_CLASSES;
+
+/// The runs of one queue, and the end.
 type Queue = [BumpRun; MOST_RUNS + 1];
 
-/// The queues of a heap, or none. Compiled code reads them and moves on in them, through addresses in the context.
+/// Queues at some places, or none. Compiled code reads them and moves on in them, through addresses in the context.
 #[derive(Debug, Default)]
-pub(crate) struct RunQueues(Option<NonNull<Queue>>);
+pub(crate) struct RunQueues {
+    queues: Option<NonNull<Queue>>,
+    places: Range<usize>,
+}
 
 // SAFETY: the queues are plain memory owned by this value, which nobody but the heap's mutator touches.
 unsafe impl Send for RunQueues {}
 
 impl RunQueues {
     /// Empty queues, made known to compiled code.
-    pub(crate) fn new(context: &mut Context) -> RunQueues {
-        let queues: Box<[Queue]> = vec![[BumpRun::default(); MOST_RUNS + 1]; MAX_SIZE_CLASSES].into_boxed_slice();
-        let queues = RunQueues(NonNull::new(Box::into_raw(queues).cast()));
-        (0..MAX_SIZE_CLASSES).for_each(|class| queues.rewind(context, class));
+    pub(crate) fn new(context: &mut Context, places: Range<usize>) -> RunQueues {
+        assert!(places.end <= MutatorContext::QUEUES);
+        let queues: Box<[Queue]> = vec![[BumpRun::default(); MOST_RUNS + 1]; places.len()].into_boxed_slice();
+        let queues = RunQueues { queues: NonNull::new(Box::into_raw(queues).cast()), places: places.clone() };
+        places.for_each(|place| queues.rewind(context, place));
         queues
     }
 
     /// Whether there are queues.
     pub(crate) fn are_in_use(&self) -> bool {
-        self.0.is_some()
+        self.queues.is_some()
     }
 
-    /// The first place of a class's queue, where there are queues.
-    fn first(&self, class: usize) -> Option<*mut BumpRun> {
-        assert!(class < MAX_SIZE_CLASSES);
+    /// The first run of the queue at a place, where there are queues.
+    fn first(&self, place: usize) -> Option<*mut BumpRun> {
+        let queues = self.queues?;
+        assert!(self.places.contains(&place));
         // SAFETY: there are so many queues.
-        self.0.map(|queues| unsafe { queues.as_ptr().add(class) }.cast())
+        Some(unsafe { queues.as_ptr().add(place - self.places.start) }.cast())
     }
 
-    fn rewind(&self, context: &mut Context, class: usize) {
-        if let Some(first) = self.first(class) {
-            *context.queue(class) = first as usize;
+    fn rewind(&self, context: &mut Context, place: usize) {
+        if let Some(first) = self.first(place) {
+            *context.queue(place) = first as usize;
         }
     }
 
-    /// Puts runs into the queue of a class, which is empty: as many as there are, and as it holds.
-    pub(crate) fn fill(&mut self, context: &mut Context, class: usize, mut runs: impl FnMut() -> Option<BumpRun>) {
-        let Some(first) = self.first(class) else { return };
+    /// Puts runs into the queue at a place, which is empty: as many as there are, and as it holds.
+    pub(crate) fn fill(&mut self, context: &mut Context, place: usize, mut runs: impl FnMut() -> Option<BumpRun>) {
+        let Some(first) = self.first(place) else { return };
         let mut filled = 0;
         while filled < MOST_RUNS
             && let Some(run) = runs()
@@ -67,22 +76,23 @@ impl RunQueues {
         }
         // SAFETY: as above; one place is the end's.
         unsafe { first.add(filled).write(BumpRun::default()) };
-        self.rewind(context, class);
+        self.rewind(context, place);
     }
 
-    /// Takes the next run of a class.
+    /// Takes the next run at a place.
     #[inline]
-    pub(crate) fn take(&mut self, context: &mut Context, class: usize) -> Option<BumpRun> {
-        let run = self.waiting(context, class).next()?;
-        *context.queue(class) += size_of::<BumpRun>();
+    pub(crate) fn take(&mut self, context: &mut Context, place: usize) -> Option<BumpRun> {
+        let run = self.waiting(context, place).next()?;
+        *context.queue(place) += size_of::<BumpRun>();
         Some(run)
     }
 
-    /// The runs of a class that have not been taken.
-    pub(crate) fn waiting(&self, context: &Context, class: usize) -> impl Iterator<Item = BumpRun> + use<> {
-        let first = self.first(class).map(|first| context.queue_now(class) - first as usize);
-        let next = first.map(|offset| (self.first(class).expect("there are queues"), offset / size_of::<BumpRun>()));
-        let mut next = next.map(|(first, index)| first.wrapping_add(index));
+    /// The runs at a place that have not been taken.
+    pub(crate) fn waiting(&self, context: &Context, place: usize) -> impl Iterator<Item = BumpRun> + use<> {
+        let mut next = self.first(place).map(|first| {
+            let taken = context.queue_now(place) - first as usize;
+            first.wrapping_add(taken / size_of::<BumpRun>())
+        });
         std::iter::from_fn(move || {
             // SAFETY: the context's address leads to a place in the queue, and behind the last run lies an empty one.
             // The mutator stands.
@@ -92,16 +102,16 @@ impl RunQueues {
         })
     }
 
-    /// Takes back all runs of a class that have not been taken.
-    pub(crate) fn clear(&mut self, context: &mut Context, class: usize) {
-        self.fill(context, class, || None);
+    /// Takes back all runs at a place that have not been taken.
+    pub(crate) fn clear(&mut self, context: &mut Context, place: usize) {
+        self.fill(context, place, || None);
     }
 }
 
 impl Drop for RunQueues {
     fn drop(&mut self) {
-        if let Some(queues) = self.0 {
-            let queues = std::ptr::slice_from_raw_parts_mut(queues.as_ptr(), MAX_SIZE_CLASSES);
+        if let Some(queues) = self.queues {
+            let queues = std::ptr::slice_from_raw_parts_mut(queues.as_ptr(), self.places.len());
             // SAFETY: made by `Box::into_raw`, and the heap that lends the addresses is being dropped.
             drop(unsafe { Box::from_raw(queues) });
         }
@@ -123,7 +133,7 @@ mod tests {
     #[test]
     fn runs_are_taken_in_their_order() {
         let mut context = Context::new();
-        let mut queues = RunQueues::new(&mut context);
+        let mut queues = RunQueues::new(&mut context, OF_CLASSES);
         let last = MAX_SIZE_CLASSES - 1;
         for class in [0, last] {
             let mut runs = (1..).map(|number| run(number * 16));
@@ -141,6 +151,23 @@ mod tests {
         queues.clear(&mut context, last);
         assert_eq!(cursors(&queues, &context, last), []);
         assert_eq!(cursors(&queues, &context, 0).len(), 64);
+    }
+
+    #[test]
+    fn queues_at_other_places_are_others() {
+        let mut context = Context::new();
+        let mut of_classes = RunQueues::new(&mut context, OF_CLASSES);
+        let mut others = RunQueues::new(&mut context, OF_CLASSES.end..MutatorContext::QUEUES);
+        for place in 0..MutatorContext::QUEUES {
+            let mut runs = std::iter::once(run(place as u32 * 16));
+            let queues = if OF_CLASSES.contains(&place) { &mut of_classes } else { &mut others };
+            queues.fill(&mut context, place, || runs.next());
+        }
+        for place in 0..MutatorContext::QUEUES {
+            let queues = if OF_CLASSES.contains(&place) { &mut of_classes } else { &mut others };
+            assert_eq!(queues.take(&mut context, place).map(|run| run.cursor), Some(place as u32 * 16));
+            assert!(queues.take(&mut context, place).is_none());
+        }
     }
 
     #[test]

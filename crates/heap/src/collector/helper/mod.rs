@@ -55,6 +55,7 @@ impl<M: ReferenceModel> Core<M> {
             types: self.types.clone(),
             spines: self.spines,
             ages: ages.map(Ages::to_be_read),
+            marks_handles: self.model.marks_handles(),
         };
         self.overwritten.flush(&mut self.context);
         self.helper.give(place, &mut self.marking, &mut self.overwritten);

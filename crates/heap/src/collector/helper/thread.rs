@@ -46,6 +46,7 @@ pub(super) struct Place {
     pub(super) types: Arc<TypeTable>,
     pub(super) spines: Option<SpineMode>,
     pub(super) ages: Option<Ages>,
+    pub(super) marks_handles: bool,
 }
 
 // SAFETY: the addresses are those of a heap's memory, which outlives the helper thread; what that does there is said
@@ -55,10 +56,11 @@ unsafe impl Send for Job {}
 impl Job {
     /// Marks a batch.
     fn mark_some<M: ReferenceModel>(&mut self) -> Done {
-        let Some(Place { heap, types, spines, ages }) = &self.place else { return Done::Yes };
+        let Some(Place { heap, types, spines, ages, marks_handles }) = &self.place else { return Done::Yes };
         let (ages, stack) = (ages.as_ref(), &mut self.stack);
-        let (heap, spines) = (*heap, *spines);
-        let mut marker = Marker { heap, types, stack, spines, ages, heals: false, model: PhantomData::<M> };
+        let (heap, spines, marks_handles) = (*heap, *spines, *marks_handles);
+        let model = PhantomData::<M>;
+        let mut marker = Marker { heap, types, stack, spines, ages, heals: false, marks_handles, model };
         if self.overwritten.is_empty() {
             return marker.step(&mut Budget::units(BATCH));
         }

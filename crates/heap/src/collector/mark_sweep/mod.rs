@@ -212,6 +212,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         for class in 0..core.small.classes.count() {
             *core.context.run(class) = BumpRun::default();
         }
+        core.model.retire(&mut core.pool, &mut core.context);
         core.mark(roots, &mut phases);
         let slice = core.start_slice(Phase::Sweep);
         let mut sweeping = core.start_sweep(cause != Cause::Limit);

@@ -26,7 +26,7 @@ use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
-use crate::spaces::run_queues::RunQueues;
+use crate::spaces::run_queues::{OF_CLASSES, RunQueues};
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
@@ -69,7 +69,7 @@ impl<M: ReferenceModel> Realtime<M> {
         let mut mark_sweep = MarkSweep::new(config, types)?;
         let core = &mut mark_sweep.core;
         core.overwritten = Overwritten::new(&mut core.context);
-        core.queues = RunQueues::new(&mut core.context);
+        core.queues = RunQueues::new(&mut core.context, OF_CLASSES);
         core.pool.add_plane()?;
         core.helper = MarkingHelper::new(params.helpers, config.stress.is_some());
         Ok(Realtime { mark_sweep, cycle: Cycle::new(), scheduler: Scheduler::new(params), next_look: 0 })
@@ -99,6 +99,7 @@ impl<M: ReferenceModel> Realtime<M> {
                 core.pool.mark_born_cells(run.cursor, run.limit, cell);
             }
         }
+        core.model.mark_born(&mut core.pool, &core.context);
     }
 
     /// Ends marking. What the mutator has been given and not used is free.
@@ -107,6 +108,7 @@ impl<M: ReferenceModel> Realtime<M> {
         for class in 0..core.small.classes.count() {
             core.retire_runs(class, |pool, run| pool.unmark_unborn(run.cursor, run.limit));
         }
+        core.model.retire(&mut core.pool, &mut core.context);
         self.cycle.terminate(core);
     }
 

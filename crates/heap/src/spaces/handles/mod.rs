@@ -5,12 +5,15 @@
 //! Handles live in blocks of their own, taken from the pool as the program needs them. Where the object's offset
 //! stands, a free handle has 0, so that a stale reference leads to the inaccessible start of the cage. Blocks with free
 //! handles stand in a queue; allocation scans the first one for runs of consecutive free handles and bumps through each
-//! run, inline like cells. Handles of dead objects become free in a pass over the blocks of handles, before cells are
-//! swept, or when their objects' cells are, and a block whose handles are all free returns to the pool after a
-//! collection: [`handle_policies`](crate::references::handle_policies) has the choices.
+//! run, inline like cells. Handles of dead objects are those without a [mark](by_marks), or they become free in a pass
+//! over the blocks of handles, before cells are swept, or when their objects' cells are, and a block whose handles are
+//! all free returns to the pool after a collection: [`handle_policies`](crate::references::handle_policies) has the
+//! choices.
 //!
 //! Limits: released with cells, which are swept lazily, handles become free late, so that their space may hold as many
 //! handles as the heap has cells.
+
+mod by_marks;
 
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::budget::{Budget, Done};
@@ -44,6 +47,11 @@ impl Layout {
         self.plan.run(of_arrays).bytes
     }
 
+    /// Whether each handle has a mark bit of its own.
+    pub(crate) const fn has_mark_bits(&self) -> bool {
+        self.bytes(false).is_multiple_of(8) && self.bytes(true).is_multiple_of(8)
+    }
+
     /// Handles in a block of a space.
     const fn in_block(&self, of_arrays: bool) -> u32 {
         BLOCK_BYTES / self.bytes(of_arrays)
@@ -75,6 +83,8 @@ pub(crate) struct HandleSpace {
     kept: Vec<u32>,
     /// Under [`HandleRelease::Naive`]: the free handles, the one released last behind the others.
     released: Vec<u32>,
+    /// Under [`HandleRelease::Lazy`]: whether handles are cleared as soon as they are known for dead.
+    clears_dead: bool,
 }
 
 /// Steps of how many handles of a block are free.
@@ -82,12 +92,15 @@ const STEPS: u32 = 16;
 
 impl HandleSpace {
     /// An empty space.
-    pub(crate) fn new(of_arrays: bool, policies: HandleParams) -> HandleSpace {
-        HandleSpace { of_arrays, policies, ..HandleSpace::default() }
+    pub(crate) fn new(of_arrays: bool, policies: HandleParams, clears_dead: bool) -> HandleSpace {
+        HandleSpace { of_arrays, policies, clears_dead, ..HandleSpace::default() }
     }
 
     /// The next run of free handles in the current block.
-    fn next_run(&mut self, pool: &mut BlockPool, layout: &Layout) -> Option<BumpRun> {
+    pub(crate) fn next_run(&mut self, pool: &mut BlockPool, layout: &Layout) -> Option<BumpRun> {
+        if self.is_by_marks() {
+            return self.next_clear_run(pool, layout);
+        }
         let (block, position) = self.current?;
         let bytes = layout.bytes(self.of_arrays);
         let end = block_start(block) + BLOCK_BYTES;
@@ -115,12 +128,11 @@ impl HandleSpace {
         Some(BumpRun { cursor, limit })
     }
 
-    /// Gives the mutator a run of free handles; false where the pool has no memory for one.
-    pub(crate) fn refill(&mut self, pool: &mut BlockPool, layout: &Layout, run: &mut BumpRun) -> bool {
+    /// The next run of free handles; `None` where the pool has no memory for one.
+    pub(crate) fn refill(&mut self, pool: &mut BlockPool, layout: &Layout) -> Option<BumpRun> {
         loop {
             if let Some(found) = self.next_run(pool, layout) {
-                *run = found;
-                return true;
+                return Some(found);
             }
             // Handles released behind the scan have not put the current block on the queue: that is done here.
             if let Some((block, _)) = self.current.take()
@@ -131,15 +143,14 @@ impl HandleSpace {
             }
             if let Some(handle) = self.released.pop() {
                 pool.info_mut(block_of(handle)).extent -= 1;
-                *run = BumpRun { cursor: handle, limit: handle + layout.bytes(self.of_arrays) };
-                return true;
+                return Some(BumpRun { cursor: handle, limit: handle + layout.bytes(self.of_arrays) });
             }
             if let Some(block) = self.next_block() {
                 pool.info_mut(block).queued = false;
                 self.current = Some((block, 0));
                 continue;
             }
-            let Some(block) = pool.take(1, BlockKind::Handles, BlockKind::Handles) else { return false };
+            let block = pool.take(1, BlockKind::Handles, BlockKind::Handles)?;
             pool.zero_blocks(block, 1);
             let info = pool.info_mut(block);
             info.extent = layout.in_block(self.of_arrays);
@@ -153,6 +164,10 @@ impl HandleSpace {
     fn next_block(&mut self) -> Option<u32> {
         let queued = self.queue.pop_front().or_else(|| self.sorted.iter_mut().find_map(Vec::pop));
         queued.or_else(|| self.kept.pop())
+    }
+
+    fn is_by_marks(&self) -> bool {
+        self.policies.release == HandleRelease::Lazy
     }
 
     fn is_naive(&self) -> bool {
@@ -249,24 +264,30 @@ impl HandleSpace {
 }
 
 impl HandleSpace {
-    /// Checks a block: each handle is free, or names an object that has it, and agrees with its header.
+    /// Checks a block: each handle is free, or names an object that has it, and agrees with its header. One that a sweep
+    /// has not classified has been counted for the last one.
     pub(crate) fn check(
         &self,
         plan: &ReferencePlan,
         pool: &BlockPool,
-        block: u32,
-        run: BumpRun,
+        (block, is_classified): (u32, bool),
+        runs: &[BumpRun],
         is_object: &dyn Fn(u32) -> bool,
     ) -> Result<(), String> {
         let (layout, info) = (Layout::of(plan), pool.info(block));
         // SAFETY: words of handles, and of the headers of what is known for objects, are asked for.
         let word = |offset: u32| unsafe { pool.cage.read(offset) };
+        let runs: Vec<&BumpRun> = runs.iter().filter(|run| block_of(run.cursor) == block).collect();
         let mut free = 0;
         let step = layout.bytes(self.of_arrays) as usize;
         for handle in (block_start(block)..block_start(block) + BLOCK_BYTES).step_by(step) {
-            let in_run = (run.cursor..run.limit).contains(&handle);
+            let in_run = runs.iter().any(|run| (run.cursor..run.limit).contains(&handle));
             let object = word(handle + layout.object);
-            if object == FREE {
+            let is_marked = pool.marks.get(handle);
+            if is_marked && (object == FREE || !self.is_by_marks()) {
+                return Err(format!("handle {handle:#x} is marked, yet names {object:#x}"));
+            }
+            if object == FREE || self.is_dead(pool, handle, is_classified) {
                 free += !in_run as u32;
                 continue;
             }
@@ -286,6 +307,9 @@ impl HandleSpace {
                     return Err(format!("handle {handle:#x} and {object:#x} disagree at byte {place}"));
                 }
             }
+        }
+        if !is_classified {
+            return Ok(());
         }
         if free != info.extent {
             return Err(format!("handle block {block} has {free} free handles, but counts {}", info.extent));
