@@ -5,7 +5,7 @@
 //! What never changes, type and length, is read from old copies. An old copy stays where it is until no reference leads
 //! to it any more: the next cycle *heals* all references that it comes by, and stores meanwhile store healed ones.
 
-use super::{ReferenceModel, check_forwarding};
+use super::model::{ReferenceModel, check_forwarding};
 use crate::blocks::BlockPool;
 use crate::cage::Cage;
 use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};

@@ -1,6 +1,6 @@
 //! Direct references: a reference is its object's offset in the cage. The collector word is free.
 
-use super::ReferenceModel;
+use super::model::ReferenceModel;
 use crate::blocks::BlockPool;
 use crate::cage::Cage;
 use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};

@@ -1,8 +1,8 @@
-//! What the models with handles have in common: objects are named by handles, which never move, so that no reference ever
-//! changes (Handles Revisited, section 3). The spaces that they lie in are [`HandleSpace`]s.
+//! What the models with handles have in common: objects are named by handles, which never move, so that no reference
+//! ever changes (Handles Revisited, section 3). The spaces that they lie in are [`HandleSpace`]s.
 
-use super::ReferenceModel;
 use super::handle_policies::{HandleParams, HandleRelease};
+use super::model::ReferenceModel;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of};
 use crate::budget::{Budget, Done};
 use crate::cage::Cage;

@@ -9,7 +9,7 @@
 //!
 //! Leaves of arrays are not copied: what is mirrored of an array in leaves is its spine.
 
-use super::{ReferenceModel, check_forwarding};
+use super::model::{ReferenceModel, check_forwarding};
 use crate::blocks::BlockPool;
 use crate::cage::Cage;
 use crate::layout::{ARRAY_LENGTH_OFFSET, COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};

@@ -1,5 +1,5 @@
-//! Free handles by their mark bits: when marking ends, a handle without one is free. No handle is visited to release it;
-//! a sweep counts the bits of each block, as it does for cells, and what is found clear is taken in runs.
+//! Free handles by their mark bits: when marking ends, a handle without one is free. No handle is visited to release
+//! it; a sweep counts the bits of each block, as it does for cells, and what is found clear is taken in runs.
 //!
 //! Up to a block's `swept` byte, what has been free has been handed out, and a handle is in use where it names
 //! something; beyond, where it is marked. The others there hold what they held, until they are handed out.

@@ -264,8 +264,8 @@ impl HandleSpace {
 }
 
 impl HandleSpace {
-    /// Checks a block: each handle is free, or names an object that has it, and agrees with its header. One that a sweep
-    /// has not classified has been counted for the last one.
+    /// Checks a block: each handle is free, or names an object that has it, and agrees with its header. A block that a
+    /// sweep has not classified has been counted for the last one.
     pub(crate) fn check(
         &self,
         plan: &ReferencePlan,
