@@ -89,7 +89,8 @@ pub(crate) struct BlockInfo {
     pub(crate) queued: bool,
     /// `Small`: bytes from the block's start up to which cells have been swept and handed out. Beyond it a cell is
     /// allocated where it is marked; before it, where its header is not zero. `Nursery`: bytes from the start up to
-    /// which the marked objects alone are allocated; beyond, objects lie one after the other.
+    /// which the marked objects alone are allocated; beyond, objects lie one after the other. `Handles`, where marks
+    /// tell which are free: as `Small`, with what a handle names in the place of the header.
     pub(crate) swept: u32,
     /// Heads: blocks of the object. `Leaves`: blocks of the leaf. Tails: the first block. `Handles`: free handles
     /// outside of the run. `Nursery`: bytes from the start up to which objects lie; not kept up to date for the block

@@ -16,7 +16,7 @@ enum Part {
     Weak,
     /// Host values of dead objects, which are dropped once the collection is over.
     Values,
-    /// Handles of dead objects, where they are released independently of the objects' cells.
+    /// Handles of dead objects, where they become free independently of the objects' cells.
     DeadHandles,
     Small,
     Large,
