@@ -1,6 +1,6 @@
 //! Mark bits: one for each 8 bytes of the cage up to the highest block taken, beside the objects so that marking and
-//! sweeping write to no object. An object is marked by the bit of its first byte, and so is a
-//! handle where free ones are found by their marks.
+//! sweeping write to no object. An object is marked by the bit of its first byte, and so is a handle where
+//! free ones are found by their marks.
 //!
 //! The bits have address space for the whole cage, in the guard below it, and never move: a helper thread may be
 //! marking while the pool grows.

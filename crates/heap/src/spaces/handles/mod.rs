@@ -5,11 +5,11 @@
 //! Handles live in blocks of their own, taken from the pool as the program needs them. Where the object's offset
 //! stands, a free handle that has been handed out or released one by one has 0, so that a stale reference leads to the
 //! inaccessible start of the cage; one that is free by its mark alone does so only where the heap verifies itself.
-//! Blocks with free handles stand in a queue; allocation scans the first one for runs of consecutive free handles and bumps through each
-//! run, inline like cells. Handles of dead objects are those without a [mark](by_marks), or they become free in a pass
-//! over the blocks of handles, before cells are swept, or when their objects' cells are, and a block whose handles are
-//! all free returns to the pool after a collection: [`handle_policies`](crate::references::handle_policies) has the
-//! choices.
+//! Blocks with free handles stand in a queue; allocation scans the first one for runs of consecutive free handles and
+//! bumps through each run, inline like cells. Handles of dead objects are those without a [mark](by_marks), or they
+//! become free in a pass over the blocks of handles, before cells are swept, or when their objects' cells are, and a
+//! block whose handles are all free returns to the pool after a collection:
+//! [`handle_policies`](crate::references::handle_policies) has the choices.
 //!
 //! Limits: released with cells, which are swept lazily, handles become free late, so that their space may hold as many
 //! handles as the heap has cells.
