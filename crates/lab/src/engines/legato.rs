@@ -47,6 +47,22 @@ impl Legato {
         command::start(&self.engine, module, arguments, |store| store.set_gc_observer(observer), |_| {})
     }
 
+    /// As [`start_observed`](Self::start_observed), with the heap's totals at the end.
+    ///
+    /// # Errors
+    /// As [`start`](Engine::start).
+    pub fn start_counted(
+        &self,
+        module: &Module,
+        arguments: &[String],
+        observer: Box<dyn GcObserver>,
+    ) -> anyhow::Result<(Run, HeapStats)> {
+        let mut totals = HeapStats::default();
+        let observe = |store: &mut ::legato::Store<_>| store.set_gc_observer(observer);
+        let run = command::start(&self.engine, module, arguments, observe, |store| totals = store.heap_stats())?;
+        Ok((run, totals))
+    }
+
     /// Runs a program to its end, and returns the heap's totals.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use legato::HeapStats;
 /// Adds a table for each model.
 pub(super) fn count(models: &Comparison, programs: &[&Program], options: &Options, report: &mut Report) {
     for model in models.all() {
-        let mut columns = vec![
+        let columns = [
             ("cycles", Unit::Count),
             ("collector's time", Unit::Seconds),
             ("for each cycle", Unit::Seconds),
@@ -19,16 +19,15 @@ pub(super) fn count(models: &Comparison, programs: &[&Program], options: &Option
             ("objects moved", Unit::Count),
             ("handles", Unit::Megabytes),
         ];
-        columns.extend(options.policies.then_some(("in use", Unit::Share)));
         let mut table = Table::new(
             &format!("{}: {}", models.experiment, model.name),
-            "what the collector does in one run; handles: their blocks at the end, and the part that live objects have",
+            "what the collector does in one run; handles: their blocks at the end",
             columns.iter().map(|(name, unit)| (name.to_string(), *unit)).collect(),
         );
         for program in programs {
             eprintln!("{}: {} ...", table.experiment, program.title());
             table.rows.push(match totals(program, &model.heap, options) {
-                Ok(stats) => row(program, &stats, options.policies),
+                Ok(stats) => row(program, &stats),
                 Err(error) => Row::failed(program.title(), &error),
             });
         }
@@ -38,16 +37,13 @@ pub(super) fn count(models: &Comparison, programs: &[&Program], options: &Option
 
 fn totals(program: &Program, heap: &[String], options: &Options) -> anyhow::Result<HeapStats> {
     let built = program.read(&options.turns.examples, false)?;
-    let engine = Legato::new(heap)?;
+    let engine = Legato::new(&[heap, &options.size(program)?].concat())?;
     engine.totals(&engine.compile(&built.wasm)?, &options.runs().command_line(program))
 }
 
-/// Bytes of a handle of the model that policies are measured under.
-const UNI_HANDLE_BYTES: f64 = 8.0;
-
-fn row(program: &Program, stats: &HeapStats, with_use: bool) -> Row {
+fn row(program: &Program, stats: &HeapStats) -> Row {
     let seconds = stats.pause_total_us as f64 / 1e6;
-    let mut cells = vec![
+    let cells = [
         stats.collections as f64,
         seconds,
         if stats.collections == 0 { 0.0 } else { seconds / stats.collections as f64 },
@@ -56,8 +52,5 @@ fn row(program: &Program, stats: &HeapStats, with_use: bool) -> Row {
         stats.moved_objects as f64,
         stats.handle_bytes as f64,
     ];
-    if with_use {
-        cells.push(stats.live_objects as f64 * UNI_HANDLE_BYTES / stats.handle_bytes as f64);
-    }
     Row::new(program.title(), cells.into_iter().map(|cell| vec![cell]).collect())
 }

@@ -6,30 +6,34 @@
 //! * `counters`: cycles, what the collector takes of the time, what it moves (tables 4 to 6), and what handles occupy.
 //! * `fragmentation`: what is left of a heap of which most has been freed at random.
 //!
-//! * `policies`: what becomes of free handles, under uni-sized handles (table 8); with `counters` what they occupy, and
-//!   how much of that is in use (figure 3).
+//! * `policies`: what becomes of free handles, under uni-sized handles (table 8), what they occupy, and how much of that
+//!   is in use (figure 3).
 //!
-//! Each with the paper's parameters, and with those that a user has by default.
+//! Each with the parameters that a user has by default, and, but for the first, with the paper's: then each program's
+//! heap has one size under all models.
 
 mod counters;
+mod equal;
 mod fragmentation;
 mod paper;
 mod policies;
+mod runs;
 
 use crate::heaps::{self, Comparison, Configuration, Runs};
-use crate::programs::PROGRAMS;
+use crate::programs::{PROGRAMS, Program};
 use crate::tables::Report;
 use crate::turns::Turns;
 use legato_heap::references::References;
 
-/// The paper's parameters (section 5.1), but for the maximum, which is the same for all models.
+/// The paper's parameters (section 5.1), but for the heap's size, which each program has its own of.
 const PAPER: &str = "quantum=500us,utilisation=70,window=10ms,trigger=half,defragment=eager,helpers=0,\
-                     arrays=arraylets,leaf=2K,lazy=off,max=512M";
+                     arrays=arraylets,leaf=2K,lazy=off";
 
 /// What to measure, and how often. Without a choice of experiments it is the programs with the usual parameters.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// With the paper's parameters, in place of the usual ones.
+    /// With the paper's parameters, in place of the usual ones, and with a heap of three times what lives in the
+    /// program, the same under all models. Means the tables, where nothing else is asked for.
     #[arg(long)]
     pub paper: bool,
     /// Cycles, the collector's time, what is moved, what handles occupy.
@@ -41,7 +45,8 @@ pub struct Options {
     /// A heap of which most is freed at random: what compaction gives back.
     #[arg(long)]
     pub fragmentation: bool,
-    /// The policies of the handle space, in place of the models, with the paper's times beside their names.
+    /// The policies of the handle space, in place of the models: the paper's table 8 and figure 3, all runs in one
+    /// process.
     #[arg(long)]
     pub policies: bool,
     /// Which programs, and how often.
@@ -58,6 +63,22 @@ impl Options {
         if self.paper { PAPER } else { "" }
     }
 
+    fn whose_parameters(&self) -> &'static str {
+        if self.paper { "the paper's" } else { "the usual" }
+    }
+
+    /// The options for the size of a program's heap: none where each heap finds its own.
+    ///
+    /// # Errors
+    /// If the size is to be the same for all, and the program does not run.
+    fn size(&self, program: &Program) -> anyhow::Result<Vec<String>> {
+        if self.paper { equal::heap(program, self).map(Vec::from) } else { Ok(Vec::new()) }
+    }
+
+    fn wants_tables(&self) -> bool {
+        self.tables || self.paper && !self.counters && !self.policies && !self.fragmentation
+    }
+
     /// A heap with this model.
     fn model(&self, name: &str) -> Configuration {
         let own = format!("collector=realtime,references={name},{}", self.parameters());
@@ -68,14 +89,11 @@ impl Options {
 
     /// The heaps: Brooks forwarding, and every other model.
     fn models(&self) -> Comparison {
-        if self.policies {
-            return policies::comparison(self.parameters(), self);
-        }
         let heap = |model: &References| self.model(model.name());
         let (baseline, others) = References::ALL.iter().partition(|&&model| model == References::Brooks);
         let [baseline, others]: [Vec<&References>; 2] = [baseline, others];
         Comparison {
-            experiment: if self.paper { "the paper's parameters" } else { "the usual parameters" }.into(),
+            experiment: format!("{} parameters", self.whose_parameters()),
             baseline: heap(baseline[0]),
             others: others.into_iter().map(heap).map(demanding).collect(),
         }
@@ -98,14 +116,15 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
     options.turns.check()?;
     let mut report = Report::new(options.turns.pairs);
     let models = options.models();
-    let programs = match options.fragmentation && !options.counters && !options.tables {
-        true => Vec::new(),
-        false => options.turns.wanted(PROGRAMS.iter())?,
-    };
-    if options.tables {
+    let alone = options.fragmentation && !options.counters && !options.policies && !options.wants_tables();
+    let programs = if alone { Vec::new() } else { options.turns.wanted(PROGRAMS.iter())? };
+    if options.wants_tables() {
         paper::measure(&programs, options, &mut report);
     }
-    if !options.counters && !options.fragmentation && !options.tables {
+    if options.policies {
+        policies::measure(&programs, options, &mut report);
+    }
+    if !options.counters && !options.fragmentation && !options.policies && !options.wants_tables() {
         heaps::compare(&models, &programs, &options.runs(), &mut report)?;
     }
     if options.counters {
@@ -120,6 +139,7 @@ pub fn run(options: &Options) -> anyhow::Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::Legato;
 
     fn options(counters: bool, fragmentation: bool, paper: bool) -> Options {
         Options {
@@ -150,9 +170,10 @@ mod tests {
 
     #[test]
     fn every_policy_is_a_heap() {
-        let models = Options { policies: true, ..options(false, false, true) }.models();
-        let (usable, failed) = models.usable();
-        assert_eq!((usable.len(), failed.len()), (10, 0));
+        for paper in [false, true] {
+            let heaps = policies::heaps(&options(false, false, paper));
+            assert_eq!(heaps.iter().filter(|heap| Legato::new(&heap.heap).is_ok()).count(), 10);
+        }
     }
 
     /// A heap that compacts has little more than what lives in it; one that does not has kept most blocks.
