@@ -1,6 +1,7 @@
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.io.StringWriter;
 import java.net.URL;
@@ -120,7 +121,7 @@ public final class BuildJava {
         tool.setTargetDirectory(target.toFile());
         tool.setTargetFileName(name + ".wasm");
 
-        List<File> classPath = new ArrayList<>(List.of(classes.toFile()));
+        List<File> classPath = new ArrayList<>(List.of(classes.toFile(), host.toFile()));
         for (String jar : CLASS_PATH.split(File.pathSeparator)) classPath.add(new File(jar));
         tool.setClassPath(classPath);
         // A loader of its own, whose parent is the build's: TeaVM finds its services through the parent.
@@ -137,14 +138,16 @@ public final class BuildJava {
     }
 
     private static byte[] runOnJvm(Path classes) throws Exception {
-        PrintStream console = System.out;
+        PrintStream console = System.out, errors = System.err;
         ByteArrayOutputStream output = new ByteArrayOutputStream();
         try (URLClassLoader loader = new URLClassLoader(new URL[] {url(classes)}, BuildJava.class.getClassLoader())) {
             System.setOut(new PrintStream(output, true, StandardCharsets.UTF_8));
+            System.setErr(new PrintStream(OutputStream.nullOutputStream()));
             loader.loadClass("Main").getMethod("run").invoke(null);
         } finally {
             System.out.flush();
             System.setOut(console);
+            System.setErr(errors);
         }
         return output.toByteArray();
     }

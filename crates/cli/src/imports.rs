@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use legato::{Engine, ExternType, ImportType, Linker, Module, Store};
 
 use crate::args::RunArgs;
+use crate::host::Host;
 use crate::load::{self, Content};
-use crate::run::Host;
 
 /// A call of a function that nobody provides (`--stub-unknown-imports`).
 #[derive(Debug)]
@@ -102,8 +102,10 @@ fn advice(module: &str) -> String {
         }
         "wasm:js-string" | "_" => "these are JavaScript's strings: compile without JavaScript's string builtins".into(),
         "teavm" | "teavmJso" => {
-            "TeaVM takes this from JavaScript: compile without JSO, as examples/README.md shows".into()
+            "TeaVM takes this from JavaScript: leave `main(String[])` out of the main class, and see docs/guides/java.md"
+                .into()
         }
+        "teavmAsync" => "Java's threads need JavaScript's event loop: do the work in one thread".into(),
         _ if module.starts_with("wasi:") => {
             "this is WASI preview 2, of the component model: compile for preview 1".into()
         }

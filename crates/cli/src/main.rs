@@ -8,6 +8,7 @@ mod compile_log;
 mod exception;
 mod exit;
 mod gc;
+mod host;
 mod imports;
 mod inspect;
 mod invoke;

@@ -11,15 +11,13 @@ use legato::{
     Compilation, Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, ProfilingStrategy,
     Store, ThrownException, Val,
 };
-use legato_moonbit::MoonBitCtx;
-use legato_teavm::TeaVmCtx;
-use legato_wasi::{Access, WasiCtx, WasiCtxBuilder};
 
 use crate::args::{CompilationTime, RunArgs};
 use crate::exit::{self, UsageError};
 use crate::gc::Watch;
+use crate::host::Host;
 use crate::load::{self, Content};
-use crate::{cache, compile, compile_log, exception, imports, invoke, limits::MemoryLimit, report, signals};
+use crate::{cache, compile, compile_log, exception, imports, invoke, report, signals};
 
 /// Stack of the guest's thread beyond what the guest may use: for the host functions that it calls, and the engine.
 const HOST_STACK: usize = 4 << 20;
@@ -27,14 +25,6 @@ const HOST_STACK: usize = 4 << 20;
 /// How long a guest that was told to stop may take, if it sits in a call of the host, before the process ends without
 /// it.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// What host functions work on.
-pub struct Host {
-    pub wasi: WasiCtx,
-    pub teavm: TeaVmCtx,
-    pub moonbit: MoonBitCtx,
-    limit: MemoryLimit,
-}
 
 /// What the thread that waits for the guest is told.
 enum Event {
@@ -159,13 +149,7 @@ fn prepare(args: &RunArgs, events: &Sender<Event>) -> Result<(Store<Host>, Modul
     }
     let engine = compile::engine(&mut config, &args.engine)?;
     let module = module(args, &engine)?;
-    let host = Host {
-        wasi: wasi(args)?,
-        teavm: TeaVmCtx::inherit_stdio(),
-        moonbit: MoonBitCtx::default(),
-        limit: MemoryLimit::new(args.max_memory),
-    };
-    let mut store = Store::try_new(&engine, host)?;
+    let mut store = Store::try_new(&engine, Host::new(args)?)?;
     store.limiter(|host| &mut host.limit);
     let mut watch = Watch::new(&args.gc, args.file(), config.heap_config())?;
     if let Some(observer) = watch.observer() {
@@ -229,30 +213,6 @@ fn during_instantiation(error: anyhow::Error, file: &Path) -> anyhow::Error {
         || error.downcast_ref::<legato_wasi::I32Exit>().is_some()
         || error.downcast_ref::<legato_wasi::RaisedSignal>().is_some();
     if guests_own { error } else { error.context(format!("cannot instantiate {}", file.display())) }
-}
-
-fn wasi(args: &RunArgs) -> Result<WasiCtx> {
-    let mut builder = WasiCtxBuilder::new();
-    builder.inherit_stdio().end_by_broken_pipe(true);
-    let name = args.file().file_name().unwrap_or(args.file().as_os_str());
-    builder.arg(name.to_string_lossy());
-    builder.args(args.args()?);
-    for (key, value) in &args.env {
-        let value = match value {
-            Some(value) => value.clone(),
-            None => std::env::var(key)
-                .map_err(|_| UsageError(format!("--env {key}: this process has no such variable in UTF-8")))?,
-        };
-        builder.env(key, value);
-    }
-    let writable = args.dirs.iter().map(|dir| (dir, Access::ReadWrite));
-    let read_only = args.read_only_dirs.iter().map(|dir| (dir, Access::ReadOnly));
-    for (dir, access) in writable.chain(read_only) {
-        builder
-            .preopened_dir(&dir.host, &dir.guest, access)
-            .map_err(|error| UsageError(format!("--dir {}: {error:#}", dir.host.display())))?;
-    }
-    Ok(builder.build())
 }
 
 /// Calls what the module offers as its entry.

@@ -59,6 +59,16 @@ fn an_exception_of_java_tells_class_and_message() {
     );
 }
 
+#[test]
+fn a_logger_of_java_prints_to_standard_error() {
+    let Some(exceptions) = example("java/exceptions.wasm") else { return };
+    Lab::new().legato(&["run", "--invoke", "log", exceptions.to_str().unwrap()]).expect(
+        0,
+        "",
+        &["INFO: three tries\nWARNING: two of 3 failed\nSEVERE: gave up\njava.lang.IllegalStateException: too many\n"],
+    );
+}
+
 /// A module whose objects look like Kotlin's, in parts that tests replace. `$string` makes a string of two pieces.
 const KOTLIN: &str = r#"(module
     (type $units (array (mut i16)))

@@ -87,6 +87,8 @@ pub(crate) struct BlockInfo {
     pub(crate) dirty: bool,
     /// `Handles`: whether the block is on the list of blocks with free handles.
     pub(crate) queued: bool,
+    /// `Small`: whether cells may hold objects of smaller classes.
+    pub(crate) lent: bool,
     /// `Small`: bytes from the block's start up to which cells have been swept and handed out. Beyond it a cell is
     /// allocated where it is marked; before it, where its header is not zero. `Nursery`: bytes from the start up to
     /// which the marked objects alone are allocated; beyond, objects lie one after the other. `Handles`, where marks
@@ -102,7 +104,7 @@ pub(crate) struct BlockInfo {
 
 impl BlockInfo {
     fn new(kind: BlockKind) -> BlockInfo {
-        BlockInfo { kind, class: 0, dirty: false, queued: false, swept: 0, extent: 0, taken: 0 }
+        BlockInfo { kind, class: 0, dirty: false, queued: false, lent: false, swept: 0, extent: 0, taken: 0 }
     }
 }
 

@@ -157,11 +157,12 @@ impl<M: ReferenceModel> Core<M> {
         let block = block_of(run.cursor);
         let belongs = run.cursor < run.limit && block < self.pool.frontier() && {
             let (info, start) = (self.pool.info(block), block_start(block));
+            let (own, offset) = (info.class as usize, run.cursor - start);
+            let is_borrowed = info.lent && own > class && run.limit - run.cursor == cell;
             info.kind == BlockKind::Small
-                && info.class as usize == class
+                && (own == class && (run.limit - start).is_multiple_of(cell) || is_borrowed)
                 && run.limit <= start + info.swept
-                && (run.cursor - start).is_multiple_of(cell)
-                && (run.limit - start).is_multiple_of(cell)
+                && offset.is_multiple_of(self.small.classes.cell(own))
         };
         if belongs {
             return Ok(());
@@ -289,7 +290,10 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         let describe = || format!("the object at {object:#x} of {id:?} and {bytes} bytes");
         let classes = &self.core.small.classes;
         let fits = u32::try_from(bytes).is_ok_and(|bytes| match place {
-            Place::Cell(class) => classes.of(bytes) == Some(class),
+            Place::Cell(class) => {
+                let lent = self.core.pool.info(block_of(object)).lent;
+                classes.of(bytes).is_some_and(|own| own == class || own < class && lent)
+            }
             Place::Nursery(end) => classes.of(bytes).is_some() && object + bytes <= end,
             Place::Large => {
                 let blocks = self.core.pool.info(block_of(object)).extent;

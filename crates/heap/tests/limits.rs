@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Held, Trusting, all, allocate_inline, both, register};
+use common::{Held, Trusting, all, allocate_inline, both, moving, realtime, register};
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
@@ -96,6 +96,39 @@ fn exhaustion_is_an_error_and_the_heap_lives_on() {
         let too_long = heap.allocate_array(bytes, i32::MAX as u32 + 1, &mut roots).unwrap_err();
         assert_eq!(too_long, AllocationError::TooLong { length: 1 << 31 });
         assert!(too_long.to_string().starts_with("array too long: 2147483648 elements"), "{too_long}");
+    }
+}
+
+/// Every block keeps an object of one size, and then objects of another are asked for.
+#[test]
+fn where_no_block_is_free_small_objects_take_larger_cells() {
+    let config = HeapConfig { max_bytes: Some(2 << 20), min_bytes: 0, verify: true, ..HeapConfig::default() };
+    let mark_sweep = HeapConfig { collector: Collector::MarkSweep, ..config.clone() };
+    for config in [vec![mark_sweep], realtime(&config), moving(&config)].concat() {
+        let types = TypeTable::new().unwrap();
+        let [larger, smaller] =
+            [12, 10].map(|fields| register(&types, TypeShape::Struct(vec![StorageKind::I64; fields])));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = Held::nulls(0);
+        while let Ok(new) = heap.allocate_struct(larger, &mut roots) {
+            roots.push(new);
+        }
+        let mut number = 0;
+        roots.retain(|_| {
+            number += 1;
+            number % 10 == 0
+        });
+        for count in 0..5_000 {
+            let new = heap.allocate_struct(smaller, &mut roots);
+            roots.push(new.unwrap_or_else(|error| panic!("{config:?}: {count} objects, then {error}")));
+        }
+        heap.verify(Some(&mut roots)).unwrap();
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(heap.stats().live_objects as usize, roots.len());
+        roots.clear();
+        heap.collect(Cause::Requested, &mut roots);
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(heap.stats().live_objects, 0);
     }
 }
 

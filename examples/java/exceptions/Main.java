@@ -4,6 +4,8 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.function.IntUnaryOperator;
+import java.util.logging.Level;
+import java.util.logging.Logger;
 
 import org.teavm.interop.Export;
 
@@ -33,6 +35,16 @@ public final class Main {
         if (depth < 0) System.out.println(new IllegalStateException("too deep"));
         System.out.println("about to fail");
         throw new IllegalStateException("nobody wants me");
+    }
+
+    /** What a logger is told: for a look at what the host prints. */
+    @Export(name = "log")
+    public static void log() {
+        Logger logger = Logger.getLogger("exceptions");
+        logger.fine("nobody asks for this");
+        logger.info("three tries");
+        logger.log(Level.WARNING, "{0} of {1} failed", new Object[] {"two", 3});
+        logger.log(Level.SEVERE, "gave up", new IllegalStateException("too many"));
     }
 
     private static String trace() {

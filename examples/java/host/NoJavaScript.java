@@ -1,3 +1,6 @@
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+
 import org.teavm.model.ClassHolder;
 import org.teavm.model.ClassHolderTransformer;
 import org.teavm.model.ClassHolderTransformerContext;
@@ -6,9 +9,9 @@ import org.teavm.model.MethodHolder;
 import org.teavm.model.emit.ProgramEmitter;
 
 /**
- * Replaces the few methods of TeaVM's class library that call JavaScript in every program, so that a module needs no
- * more than a handful of plain functions from its host. The price: stack traces are empty, and nanoTime has the
- * resolution of currentTimeMillis.
+ * Replaces the few methods of TeaVM's class library that call JavaScript in every program, or wherever something is
+ * logged, so that a module needs no more than a handful of plain functions from its host. The price: stack traces are
+ * empty, and nanoTime has the resolution of currentTimeMillis. Loggers print to standard error.
  */
 public final class NoJavaScript implements ClassHolderTransformer {
     @Override
@@ -29,6 +32,30 @@ public final class NoJavaScript implements ClassHolderTransformer {
                 ProgramEmitter body = ProgramEmitter.create(method, context.getHierarchy());
                 body.invoke(System.class, "currentTimeMillis", long.class).mul(body.constant(1_000_000L)).returnValue();
             }
+        } else if (type.getName().equals("java.util.logging.Logger")) {
+            for (MethodHolder method : type.getMethods()) {
+                if (!method.getName().equals("log") || method.parameterCount() != 1) continue;
+                ProgramEmitter body = ProgramEmitter.create(method, context.getHierarchy());
+                body.invoke(Log.class, "print", body.var(1, LogRecord.class));
+                body.exit();
+            }
+        }
+    }
+
+    /** In place of a browser's console: standard error. A part of the program, not of its compiler. */
+    public static final class Log {
+        private Log() {
+        }
+
+        /** Prints a record, if it is of a level that a JVM shows, and the exception that it tells of. */
+        public static void print(LogRecord record) {
+            if (record.getLevel().intValue() < Level.INFO.intValue()) return;
+            String message = record.getMessage();
+            Object[] parameters = record.getParameters();
+            for (int i = 0; parameters != null && i < parameters.length; i++)
+                message = message.replace("{" + i + "}", String.valueOf(parameters[i]));
+            System.err.println(record.getLevel().getName() + ": " + message);
+            if (record.getThrown() != null) record.getThrown().printStackTrace();
         }
     }
 }

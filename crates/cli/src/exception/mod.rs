@@ -8,8 +8,8 @@ use std::fmt;
 
 use legato::{ExnRef, Extern, Instance, Rooted, Store, Tag, ThrownException};
 
+use crate::host::Host;
 use crate::invoke;
-use crate::run::Host;
 
 /// An uncaught exception, described.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //! marked, and it is swept.
 
 use super::schedule::Defragment;
-use crate::blocks::{BLOCK_BYTES, block_start};
+use crate::blocks::{BLOCK_BYTES, block_of, block_start};
 use crate::budget::{Budget, Done};
 use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};
@@ -166,6 +166,7 @@ impl<M: ReferenceModel> Core<M> {
             }
         }
         self.pool.marks.clear_cells(object, object + 8);
+        self.pool.info_mut(block_of(to)).lent |= self.pool.info(block_of(object)).lent;
         self.pool.mark_old(to);
         self.follow_spine(to);
         state.moved_objects += 1;

@@ -9,8 +9,9 @@
 //! is allocated where its header is not zero (free cells there are zero throughout), beyond it where it is marked. An
 //! unmarked cell beyond it with a header is a dead object whose identity has not been released yet.
 //!
-//! Limits: a block stays with its class until it is empty, so the heap can be exhausted for one class while other
-//! classes have free cells. Where objects can be moved, blocks are emptied: see [`candidates`](super::candidates).
+//! A block stays with its class until it is empty, so there may be no memory for one class while others have free
+//! cells. Where a collection has not helped, the class is *crowded* until the next one: it borrows cells of larger
+//! classes, one for each object. Where objects can be moved, blocks are emptied: see [`candidates`](super::candidates).
 
 use super::candidates::{Candidates, Choice};
 use super::{Contents, Survivors, Sweep};
@@ -36,6 +37,8 @@ pub(crate) struct SmallSpace {
     current: [Option<u32>; MAX_SIZE_CLASSES],
     /// Blocks to sweep next; the last one first.
     unswept: [Vec<u32>; MAX_SIZE_CLASSES],
+    /// Classes that borrow cells of larger ones.
+    crowded: [bool; MAX_SIZE_CLASSES],
     /// Blocks that are to be emptied.
     pub(crate) candidates: Candidates,
     /// Hand out one cell at a time, so that every allocation comes to the heap.
@@ -51,6 +54,7 @@ impl SmallSpace {
             classes: SizeClasses::new(),
             current: [None; MAX_SIZE_CLASSES],
             unswept: [const { Vec::new() }; MAX_SIZE_CLASSES],
+            crowded: [false; MAX_SIZE_CLASSES],
             candidates: Candidates::new(),
             one_by_one,
             unclassified: 0,
@@ -88,6 +92,36 @@ impl SmallSpace {
                 return run;
             }
         }
+    }
+
+    /// Has a class borrow cells of larger ones until the next collection; false if it has done so already.
+    pub(crate) fn crowd(&mut self, class: usize) -> bool {
+        !std::mem::replace(&mut self.crowded[class], true)
+    }
+
+    /// For a class that is crowded: a run of one cell of its own size, zeroed, at the beginning of a free cell of the
+    /// nearest larger class that has one.
+    pub(crate) fn borrow_run<M: ReferenceModel>(
+        &mut self,
+        class: usize,
+        pool: &mut BlockPool,
+        model: &mut M,
+    ) -> Option<BumpRun> {
+        if !self.crowded[class] {
+            return None;
+        }
+        for larger in class + 1..self.classes.count() {
+            while let Some(block) = self.current[larger].or_else(|| self.unswept[larger].pop()) {
+                let cell = self.classes.cell(larger);
+                let run = self.sweep_run(block, larger, cell, pool, model, Contents::Zeroed);
+                self.current[larger] = run.map(|_| block);
+                if let Some(BumpRun { cursor, .. }) = run {
+                    pool.info_mut(block).lent = true;
+                    return Some(BumpRun { cursor, limit: cursor + self.classes.cell(class) });
+                }
+            }
+        }
+        None
     }
 
     /// The next run in the block that the last one came from, zeroed, of `longest` bytes at most; `None` where that is
@@ -150,6 +184,7 @@ impl SmallSpace {
     pub(crate) fn start_sweep(&mut self, pool: &BlockPool, choice: Choice) -> Sweep {
         self.candidates.start(choice);
         self.current.fill(None);
+        self.crowded.fill(false);
         self.unswept.iter_mut().for_each(Vec::clear);
         self.unclassified = pool.frontier();
         Sweep { block: pool.frontier(), ..Sweep::default() }

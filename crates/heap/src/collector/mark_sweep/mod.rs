@@ -6,7 +6,8 @@
 //! the next cycle will not need. Its pause grows with what is live and with the number of blocks.
 //!
 //! The classical design (McCarthy 1960; lazy sweeping after Hughes 1982); segregated size classes and runs of free
-//! cells so that compiled code allocates by bumping. Limits: stop-the-world, fragmentation within size classes.
+//! cells so that compiled code allocates by bumping. Limits: stop-the-world; where little is free, small objects take
+//! cells of larger classes.
 
 pub(crate) mod attributes;
 mod verify;
@@ -102,7 +103,8 @@ impl<M: ReferenceModel> Core<M> {
             pacer.charge((run.limit - run.cursor).into());
             pool.mark_born_cells(run.cursor, run.limit, cell);
         };
-        let run = small.next_run(class, pool, model, Contents::Zeroed)?;
+        let run = small.next_run(class, pool, model, Contents::Zeroed);
+        let run = run.or_else(|| small.borrow_run(class, pool, model))?;
         hand_out(pool, run);
         if queues.are_in_use() {
             let mut left = MAX_RUN_BYTES.saturating_sub(run.limit - run.cursor);
@@ -168,6 +170,11 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
                 if !self.core.is_exhausted(self.core.pacer.live) {
                     continue;
                 }
+            } else if let Some(class) = class
+                && !self.core.is_exhausted(self.core.pacer.live)
+                && self.core.small.crowd(class)
+            {
+                continue;
             }
             return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
         }

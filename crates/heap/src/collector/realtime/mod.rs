@@ -199,6 +199,16 @@ impl<M: ReferenceModel> Realtime<M> {
         self.collect(Cause::Exhaustion, roots);
         if self.core.is_exhausted(self.core.pacer.live) { None } else { take(&mut self.mark_sweep) }
     }
+
+    /// Where a collection has found no cell of a class: has the class borrow those of larger ones.
+    fn with_borrowed<R>(
+        &mut self,
+        class: Option<usize>,
+        take: impl FnOnce(&mut MarkSweep<M>) -> Option<R>,
+    ) -> Option<R> {
+        let may_borrow = !self.core.is_exhausted(self.core.pacer.live) && self.core.small.crowd(class?);
+        if may_borrow { take(&mut self.mark_sweep) } else { None }
+    }
 }
 
 impl<M: ReferenceModel> Collect for Realtime<M> {
@@ -234,7 +244,9 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
             self.keep_schedule(roots);
             self.next_look = self.core.pacer.allocated_total() + LOOK_BYTES;
         }
-        let Some(object) = self.with_memory(roots, |heap| heap.try_take(id, class, bytes, contents)) else {
+        let mut take = |heap: &mut MarkSweep<M>| heap.try_take(id, class, bytes, contents);
+        let found = self.with_memory(roots, &mut take).or_else(|| self.with_borrowed(class, take));
+        let Some(object) = found else {
             return Err(self.core.out_of_memory(bytes, self.core.pacer.size()));
         };
         let core = &mut self.core;
