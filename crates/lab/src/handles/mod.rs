@@ -6,8 +6,8 @@
 //! * `counters`: cycles, what the collector takes of the time, what it moves (tables 4 to 6), and what handles occupy.
 //! * `fragmentation`: what is left of a heap of which most has been freed at random.
 //!
-//! * `policies`: what becomes of free handles, under uni-sized handles (table 8), what they occupy, and how much of that
-//!   is in use (figure 3).
+//! * `policies`: what becomes of free handles, under uni-sized handles (table 8), what they occupy, and how much of
+//!   that is in use (figure 3).
 //!
 //! Each with the parameters that a user has by default, and, but for the first, with the paper's: then each program's
 //! heap has one size under all models.
