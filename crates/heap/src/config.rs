@@ -56,6 +56,10 @@ pub struct HeapConfig {
     /// shows soon. Memory that a collection has emptied may be made inaccessible: whoever reads through such a
     /// reference then ends the process with a fault, where otherwise whatever lies there would be read.
     pub verify: bool,
+    /// Under `verify`: check when at least this much has been allocated since the last check, in percent of the heap's
+    /// size; 0 checks each time. What checks cost then stays in proportion to what a program allocates, however much
+    /// lives.
+    pub verify_after: u32,
     /// Collect at every n-th allocation or poll. Allocation then always takes the slow path.
     pub stress: Option<u32>,
     /// Under `stress`: count loop back-edges too. Allocations raise and lower the poll word at random.
@@ -80,6 +84,7 @@ impl Default for HeapConfig {
             max_bytes: None,
             min_bytes: 16 << 20,
             verify: false,
+            verify_after: 0,
             stress: None,
             stress_polls: false,
             stress_move: false,

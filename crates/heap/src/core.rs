@@ -35,6 +35,7 @@ use crate::spaces::run_queues::RunQueues;
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
+use crate::verify::due::Checks;
 use crate::views::DoubleMaps;
 use crate::weak::WeakTable;
 use std::marker::PhantomData;
@@ -91,6 +92,8 @@ pub(crate) struct Core<M> {
     /// What the maximum follows, where nobody has set it.
     pub(crate) machine_limit: Option<MachineLimit>,
     pub(crate) stats: HeapStats,
+    /// When the heap was verified.
+    pub(crate) checks: Checks,
     /// The stops of the cycle under way.
     pub(crate) cycle_stops: CycleStops,
     /// When the heap was made.
@@ -163,6 +166,7 @@ impl<M: ReferenceModel> Core<M> {
             observer: None,
             machine_limit: None,
             stats: HeapStats::default(),
+            checks: Checks::default(),
             cycle_stops: CycleStops::default(),
             made: Instant::now(),
             marking: MarkStack::new(),

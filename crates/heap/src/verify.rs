@@ -7,6 +7,8 @@
 //! leaves of its own, or tainted to shared ones. Each collector's own `verify` module says which offsets hold allocated
 //! objects, and adds what it promises besides.
 
+pub(crate) mod due;
+
 use crate::arrays::parts::{PartPlace, Parts};
 use crate::arrays::pointers::{leaf_of, strips};
 use crate::blocks::{BLOCK_BYTES, BlockKind, ZERO_LEAF, block_of, block_start};

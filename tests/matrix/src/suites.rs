@@ -43,9 +43,9 @@ pub const OFFICIAL: Suite = Suite {
     kept: include_str!("../rows/official.txt"),
 };
 
-/// The example programs. Verification walks the whole heap at each collection: a smaller nursery, or collections more
-/// often, would make the tests slow, not sharper. The counts of allocations are primes, so that collections do not
-/// fall in step with a program's loops.
+/// The example programs. Verification walks the whole heap: it is checked where as much was allocated as lives, and a
+/// smaller nursery, or collections more often, would make the tests slow, not sharper. (The other suites check at each
+/// collection.) The counts of allocations are primes, so that collections do not fall in step with a program's loops.
 pub const PROGRAMS: Suite = Suite {
     nursery: "nursery=8M",
     max: "max=64M",
@@ -53,14 +53,14 @@ pub const PROGRAMS: Suite = Suite {
     // traces the heap again and again. Slices come by time in most rows. Policies of the handle space make no
     // difference to a program, and have tests of their own.
     without: &["native-views", "view-creation", "count-accesses", "collector=snapshot", "schedule", "handle-policies"],
-    settings: "min=2M",
+    settings: "min=2M,verify-after=100",
     modes: &["verify=on", "verify=on,stress=150011"],
     // Collections more often where each is cheap.
     first: &[
-        "collector=mark-sweep,min=2M,verify=on,stress=40009",
-        "collector=mark-sweep,references=thin-handles,min=2M,verify=on,stress=40009",
-        "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,stress=40009",
-        "collector=realtime,schedule=work,min=2M,verify=on",
+        "collector=mark-sweep,min=2M,verify=on,verify-after=100,stress=40009",
+        "collector=mark-sweep,references=thin-handles,min=2M,verify=on,verify-after=100,stress=40009",
+        "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,verify-after=100,stress=40009",
+        "collector=realtime,schedule=work,min=2M,verify=on,verify-after=100",
     ],
     kept: include_str!("../rows/programs.txt"),
 };

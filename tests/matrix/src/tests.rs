@@ -62,7 +62,7 @@ fn every_value_that_the_heap_knows_is_in_every_suite() {
 #[test]
 fn every_key_is_in_the_matrix() {
     // Sizes and modes, which suites set.
-    let mut keys = HashSet::from(["max", "min", "growth", "verify", "stress", "stress-polls"]);
+    let mut keys = HashSet::from(["max", "min", "growth", "verify", "verify-after", "stress", "stress-polls"]);
     let values = AXES.iter().flat_map(|axis| axis.values.iter());
     keys.extend(values.flat_map(|value| split(value.settings)).map(|(key, _)| key));
     for (key, _) in parameters(&ROWS[0]).iter().flatten() {

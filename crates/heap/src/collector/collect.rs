@@ -14,6 +14,7 @@ use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
+use crate::verify::due::When;
 use crate::verify::{Check, VerifyError};
 
 /// A heap with one collector and one reference model: how it allocates, collects, and counts. What has a body here is
@@ -177,10 +178,18 @@ pub(crate) trait Collect {
         self.check(roots).map_err(VerifyError)
     }
 
-    /// Verifies the heap `when` a collection is about to begin, or is over.
-    fn verify_or_panic(&self, when: &str, roots: Option<&mut dyn Roots>) {
-        if let Err(error) = self.check(roots) {
-            panic!("verification {when} a collection after {} others: {error}", self.core().stats.collections);
+    /// Verifies the heap if it is to be verified, and a check is due.
+    ///
+    /// # Panics
+    /// If an invariant is broken.
+    fn verify_if_due(&self, when: When, roots: Option<&mut dyn Roots>) {
+        let core = self.core();
+        let due = || core.checks.is_due(when, self.stats().allocated_bytes, self.size(), core.config.verify_after);
+        if core.config.verify
+            && due()
+            && let Err(error) = self.check(roots)
+        {
+            panic!("verification {when} a collection after {} others: {error}", core.stats.collections);
         }
     }
 }

@@ -251,6 +251,12 @@ pub(super) const PARAMETERS: &[Key] = &[
         "what memory is worth: the inverse of its price",
     ),
     key("verify", |c| Some(Field::Switch(&mut c.verify)), Range::Any, "check the whole heap after each collection"),
+    key(
+        "verify-after",
+        |c| Some(Field::Percent(&mut c.verify_after)),
+        Range::Between(0.0, 1000.0),
+        "under verify, check when so much of the heap's size has been allocated since the last check; 0: each time",
+    ),
     key("stress", |c| Some(Field::Every(&mut c.stress)), Range::AtLeast(1), "collect at every N-th allocation"),
     key(
         "stress-polls",

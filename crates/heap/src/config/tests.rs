@@ -46,6 +46,7 @@ fn unusual() -> [HeapConfig; 6] {
         max_bytes: Some(3 << 30),
         min_bytes: 1_000_001,
         verify: true,
+        verify_after: 30,
         stress: Some(7),
         stress_polls: true,
         stress_move: false,

@@ -12,6 +12,7 @@ use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes, StopKin
 use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::roots::Roots;
+use crate::verify::due::When;
 use std::time::{Duration, Instant};
 
 /// A nursery below this size is not worth a cycle: an Appel nursery that would be smaller calls for a full collection.
@@ -110,8 +111,8 @@ impl Generational {
         request: u64,
         roots: &mut dyn Roots,
     ) -> CollectionKind {
-        if self.core.config.verify && self.core.config.stress.is_some() {
-            self.verify_or_panic("before", None);
+        if self.core.config.stress.is_some() {
+            self.verify_if_due(When::Before, None);
         }
         let stop = self.core.start_stop();
         let start = stop.start;
@@ -213,9 +214,7 @@ impl Generational {
             pressure: None,
         };
         self.allocated_before += std::mem::take(&mut self.allocated);
-        if self.core.config.verify {
-            self.verify_or_panic("after", Some(roots));
-        }
+        self.verify_if_due(When::After, Some(roots));
         cycle.into_iter().chain([event]).for_each(|event| self.core.report(event));
         finish(|budget| self.core.externals.drop_dead(budget));
         kind

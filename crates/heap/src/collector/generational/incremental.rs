@@ -25,6 +25,7 @@ use crate::observer::{Cause, CollectionKind, GcEvent, StopKind};
 use crate::plan::BumpRun;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
+use crate::verify::due::When;
 use std::time::{Duration, Instant};
 
 /// What a nursery collection counts.
@@ -190,9 +191,7 @@ impl Generational {
     pub(in crate::collector) fn slice_under_stress(&mut self, roots: &mut dyn Roots) {
         if self.in_cycle() {
             self.slice_of(StopKind::Slice, roots, &mut Budget::units(1));
-            if self.core.config.verify {
-                self.verify_or_panic("in the midst of", None);
-            }
+            self.verify_if_due(When::InTheMidst, None);
         }
     }
 
@@ -219,9 +218,7 @@ impl Generational {
 
     fn end_cycle(&mut self, roots: &mut dyn Roots) {
         let event = self.count_cycle();
-        if self.core.config.verify {
-            self.verify_or_panic("after", Some(roots));
-        }
+        self.verify_if_due(When::After, Some(roots));
         event.into_iter().for_each(|event| self.core.report(event));
     }
 

@@ -29,6 +29,7 @@ use crate::spaces::small::MAX_RUN_BYTES;
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
+use crate::verify::due::When;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,8 +207,8 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
     }
 
     fn collect(&mut self, cause: Cause, roots: &mut dyn Roots) {
-        if self.core.config.verify && self.core.config.stress.is_some() {
-            self.verify_or_panic("before", None);
+        if self.core.config.stress.is_some() {
+            self.verify_if_due(When::Before, None);
         }
         let core = &mut self.core;
         let stop = core.start_stop();
@@ -262,9 +263,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
             dropped_externals,
             pressure: None,
         };
-        if core.config.verify {
-            self.verify_or_panic("after", Some(roots));
-        }
+        self.verify_if_due(When::After, Some(roots));
         self.core.report(event);
         finish(|budget| self.core.externals.drop_dead(budget));
     }

@@ -30,6 +30,7 @@ use crate::spaces::run_queues::{OF_CLASSES, RunQueues};
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
+use crate::verify::due::When;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Instant;
@@ -139,8 +140,8 @@ impl<M: ReferenceModel> Realtime<M> {
         }
         // All that is reachable is marked when marking has ended: what is not counts as free from then on.
         let has_marked = marked && !self.cycle.is_marking();
-        if self.core.config.verify && has_marked {
-            self.verify_or_panic("in the midst of", Some(roots));
+        if has_marked {
+            self.verify_if_due(When::InTheMidst, Some(roots));
         }
     }
 
@@ -150,9 +151,7 @@ impl<M: ReferenceModel> Realtime<M> {
         let core = &mut self.mark_sweep.core;
         core.stats.live_objects = self.cycle.objects();
         let event = self.cycle.event(core);
-        if self.core.config.verify {
-            self.verify_or_panic("after", Some(roots));
-        }
+        self.verify_if_due(When::After, Some(roots));
         self.core.report(event);
     }
 
@@ -293,9 +292,7 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
             }
             let _ = heap.step(roots, &mut Budget::units(1));
         });
-        if self.core.config.verify {
-            self.verify_or_panic("in the midst of", None);
-        }
+        self.verify_if_due(When::InTheMidst, None);
     }
 
     fn visit_older_frames(&mut self, roots: &mut dyn Roots) {
