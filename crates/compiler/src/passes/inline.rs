@@ -3,13 +3,13 @@
 //! What is inlined is a callee's body as the other passes leave it, before anything has been inlined into that body
 //! itself: one level, so that neither recursion nor order matters, and a machine instruction lies in at most two source
 //! functions, which a backtrace tells apart by the instruction's offset in the module. Callees are small, free of loops
-//! and of handlers; calls with handlers stay calls.
+//! and of handlers. Handlers of a call become those of all calls and throws in what is inlined there.
 
 use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
 use super::unreachable::unreachable_blocks;
-use crate::mir::{Block, Callee, Cfg, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, BlockData, Callee, Cfg, Edge, Function, HandlerEdge, Inst, Op, Terminator, Value, ValueDef};
 use crate::module::{FuncIndex, ModuleInfo};
 
 /// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these
@@ -65,13 +65,24 @@ impl Inliner {
 
 /// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed.
 pub(crate) fn inline<'a>(function: &mut Function, body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>) -> bool {
-    let callee = |function: &Function, inst: Inst| match function.insts[inst.index()].op {
-        Op::Call(Callee::Direct(callee)) if callee != function.index => body_of(callee),
+    let index = function.index;
+    let body_for = |callee: &Callee| match callee {
+        Callee::Direct(callee) if *callee != index => body_of(*callee),
+        _ => None,
+    };
+    let called = |function: &Function, inst: Inst| match &function.insts[inst.index()].op {
+        Op::Call(callee) => body_for(callee),
+        _ => None,
+    };
+    let tried = |terminator: &Option<Terminator>| match terminator {
+        Some(Terminator::TryCall { callee, .. }) => body_for(callee),
         _ => None,
     };
     let size = function.insts.len();
-    let mut insts = function.blocks.iter().flat_map(|block| &block.insts);
-    if size > MAX_CALLER || !insts.any(|&inst| callee(function, inst).is_some()) {
+    let calls = |block: &BlockData| {
+        tried(&block.terminator).is_some() || block.insts.iter().any(|&inst| called(function, inst).is_some())
+    };
+    if size > MAX_CALLER || !function.blocks.iter().any(calls) {
         return false;
     }
     let most = size + size.max(MIN_GROWTH);
@@ -81,15 +92,24 @@ pub(crate) fn inline<'a>(function: &mut Function, body_of: &dyn Fn(FuncIndex) ->
         let terminator_source = function.blocks[number].terminator_source;
         let mut current = number;
         for inst in insts {
-            match callee(function, inst) {
+            match called(function, inst) {
                 Some(body) if function.insts.len() + body.function.insts.len() <= most => {
                     current = splice(function, current, inst, body);
                 }
                 _ => function.blocks[current].insts.push(inst),
             }
         }
-        function.blocks[current].terminator = terminator;
-        function.blocks[current].terminator_source = terminator_source;
+        match (tried(&terminator), terminator) {
+            (Some(body), Some(Terminator::TryCall { args, normal, handlers, .. }))
+                if function.insts.len() + body.function.insts.len() <= most =>
+            {
+                copy(function, current, &args, body, &Rest::Edge(normal), &handlers);
+            }
+            (_, terminator) => {
+                function.blocks[current].terminator = terminator;
+                function.blocks[current].terminator_source = terminator_source;
+            }
+        }
     }
     function.resolve_aliases();
     let cfg = Cfg::new(function);
@@ -136,13 +156,51 @@ pub(crate) fn body(function: &Function) -> Option<Body> {
 /// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose
 /// terminator has been taken. Returns the block in which the caller goes on.
 fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usize {
-    let Body { function: callee, cfg } = body;
     let (args, results) = {
         let call = &caller.insts[inst.index()];
         (call.args.clone(), call.results.clone())
     };
+    let returns = |block: &Block| matches!(body.function.blocks[block.index()].terminator, Some(Terminator::Return(_)));
+    if let [block] = body.cfg.order[..]
+        && returns(&block)
+    {
+        let values = copy(caller, current, &args, body, &Rest::Here, &[]);
+        for (&result, value) in results.iter().zip(values) {
+            caller.values[result.index()].def = ValueDef::Alias(value);
+        }
+        return current;
+    }
+    let rest = caller.add_block();
+    caller.blocks[rest.index()].cold = caller.blocks[current].cold;
+    for &result in &results {
+        let param = caller.add_param(rest, caller.value_type(result));
+        caller.values[result.index()].def = ValueDef::Alias(param);
+    }
+    copy(caller, current, &args, body, &Rest::Edge(Edge::to(rest)), &[]);
+    rest.index()
+}
+
+/// Where the caller goes on after a body.
+enum Rest {
+    /// In the copy of its only block, which returns.
+    Here,
+    /// Along this edge, which begins with what the body returns.
+    Edge(Edge),
+}
+
+/// Copies the callee's body to the end of block `current`, which has no terminator, and to new blocks. `handlers` catch
+/// what it throws. Returns the values that it returns where the caller goes on in its only block.
+fn copy(
+    caller: &mut Function,
+    current: usize,
+    args: &[Value],
+    body: &Body,
+    rest: &Rest,
+    handlers: &[HandlerEdge],
+) -> SmallVec<[Value; 4]> {
+    let Body { function: callee, cfg } = body;
     let mut copies: Vec<Option<Value>> = vec![None; callee.values.len()];
-    for (&param, &arg) in callee.blocks[callee.entry.index()].params.iter().zip(&args) {
+    for (&param, &arg) in callee.blocks[callee.entry.index()].params.iter().zip(args) {
         copies[param.index()] = Some(arg);
     }
     // The entry's copy is the current block itself.
@@ -157,18 +215,9 @@ fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usi
             copies[param.index()] = Some(caller.add_param(copy, callee.value_type(param)));
         }
     }
-    let single = cfg.order.len() == 1;
-    let rest = if single { None } else { Some(caller.add_block()) };
-    if let Some(rest) = rest {
-        caller.blocks[rest.index()].cold = is_cold;
-        for &result in &results {
-            let param = caller.add_param(rest, caller.value_type(result));
-            caller.values[result.index()].def = ValueDef::Alias(param);
-        }
-    }
     for &block in &cfg.order {
         let data = &callee.blocks[block.index()];
-        let copy = blocks[block.index()].expect("every reachable block has a copy");
+        let mut copy = blocks[block.index()].expect("every reachable block has a copy");
         for &inst in &data.insts {
             let inst = &callee.insts[inst.index()];
             let copied = |value: Value| copies[callee.resolve(value).index()].expect("definitions precede uses");
@@ -176,8 +225,24 @@ fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usi
             let mut op = inst.op.clone();
             op.for_each_use_mut(|value| *value = copied(*value));
             let types: SmallVec<[_; 2]> = inst.results.iter().map(|&result| callee.value_type(result)).collect();
-            let new = caller.push(copy, op, &args, &types, inst.source);
-            for (&result, &value) in inst.results.iter().zip(&caller.insts[new.index()].results) {
+            let results = match op {
+                Op::Call(callee) if !handlers.is_empty() => {
+                    let normal = caller.add_block();
+                    let call =
+                        Terminator::TryCall { callee, args, normal: Edge::to(normal), handlers: handlers.to_vec() };
+                    let [before, after] = [copy, normal].map(Block::index);
+                    caller.blocks[after].cold = caller.blocks[before].cold;
+                    caller.blocks[before].terminator = Some(call);
+                    caller.blocks[before].terminator_source = inst.source;
+                    copy = normal;
+                    types.iter().map(|&ty| caller.add_param(normal, ty)).collect()
+                }
+                op => {
+                    let new = caller.push(copy, op, &args, &types, inst.source);
+                    caller.insts[new.index()].results.clone()
+                }
+            };
+            for (&result, value) in inst.results.iter().zip(results) {
                 copies[result.index()] = Some(value);
             }
         }
@@ -186,31 +251,17 @@ fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usi
             *value = copies[callee.resolve(*value).index()].expect("definitions precede uses");
         });
         terminator.for_each_edge_mut(|edge| edge.block = blocks[edge.block.index()].expect("a reachable block"));
-        match (terminator, rest) {
-            (Terminator::Return(values), Some(rest)) => {
-                terminator = Terminator::Jump(Edge { block: rest, args: values });
+        let terminator = match (terminator, rest) {
+            (Terminator::Return(values), Rest::Here) => return values,
+            (Terminator::Return(mut values), Rest::Edge(edge)) => {
+                values.extend_from_slice(&edge.args);
+                Terminator::Jump(Edge { block: edge.block, args: values })
             }
-            (Terminator::Return(values), None) => {
-                for (&result, value) in results.iter().zip(values) {
-                    caller.values[result.index()].def = ValueDef::Alias(value);
-                }
-                return current;
-            }
-            (other, _) => terminator = other,
-        }
+            (Terminator::Throw { exception, .. }, _) => Terminator::Throw { exception, handlers: handlers.to_vec() },
+            (other, _) => other,
+        };
         caller.blocks[copy.index()].terminator = Some(terminator);
         caller.blocks[copy.index()].terminator_source = data.terminator_source;
     }
-    match rest {
-        Some(rest) => rest.index(),
-        None => {
-            // The one block never returns: what follows is unreachable, and its values are never used.
-            let rest = caller.add_block();
-            for &result in &results {
-                let param = caller.add_param(rest, caller.value_type(result));
-                caller.values[result.index()].def = ValueDef::Alias(param);
-            }
-            rest.index()
-        }
-    }
+    SmallVec::new()
 }
