@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::abi::ContextLayout;
 use crate::module::{ModuleInfo, ValueType};
+use crate::sources::Sources;
 use legato_heap::AccessPlan;
 
 /// A compiled module. Code refers to itself by relative calls only; everything else goes through the context.
@@ -41,8 +42,10 @@ pub struct CodeTables {
     pub stack_maps: StackMaps,
     /// Call sites with exception handlers, ascending by code offset of the return address.
     pub call_sites: CallSites,
-    /// Code offset to Wasm byte offset, ascending by code offset: (code offset, offset in the module file).
+    /// Where code comes from, ascending by code offset: (code offset, source).
     pub addresses: Vec<(u32, u32)>,
+    /// The sources of what was inlined.
+    pub sources: Sources,
 }
 
 /// What the code was compiled for.

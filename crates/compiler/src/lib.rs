@@ -11,6 +11,7 @@ pub mod module;
 mod on_demand;
 mod options;
 pub mod passes;
+pub mod sources;
 pub mod translate;
 
 pub use driver::{Generated, compile, compile_observed, translate_module};

@@ -24,13 +24,15 @@ fn lengths(optimize: bool) -> BTreeMap<String, u32> {
             (func $referenced (param i32) (result i32) (i32.sub (local.get 0) (i32.const 3)))
             (func $global (param i32) (result i32) (i32.or (local.get 0) (i32.const 3)))
             (func $by-tail-call (param i32) (result i32) (i32.and (local.get 0) (i32.const 3)))
-            (func $with-handler (param i32) (result i32) (i32.xor (local.get 0) (i32.const 3)))
+            (func $with-handler (param i32) (result i32) (loop (call $host) (br_if 0 (local.get 0))) (i32.const 3))
+            (func $inlined-with-handler (param i32) (result i32) (i32.xor (local.get 0) (i32.const 3)))
             (func $long (param i32) (result i32) (loop (call $host) (br_if 0 (local.get 0))) (local.get 0))
             (func $start (call $host) (drop (call $long (i32.const 0))))
             (func $exported (export "exported") (param i32) (result i32)
                 (drop (call_ref $f (local.get 0) (ref.func $referenced)))
                 (block $caught
-                    (drop (try_table (result i32) (catch $e $caught) (call $with-handler (local.get 0)))))
+                    (drop (try_table (result i32) (catch $e $caught)
+                        (call $with-handler (call $inlined-with-handler (local.get 0))))))
                 (return_call $by-tail-call (call $inlined (local.get 0)))))"#,
     )
     .unwrap();
@@ -53,7 +55,7 @@ fn what_nothing_calls_is_not_compiled() {
     let stub = compiled["uncalled"];
     assert!(stub < 8, "{compiled:?}");
     let stubs: Vec<_> = compiled.iter().filter(|&(_, &length)| length == stub).map(|(name, _)| name.as_str()).collect();
-    assert_eq!(stubs, ["inlined", "only-in-uncalled", "uncalled"], "{compiled:?}");
+    assert_eq!(stubs, ["inlined", "inlined-with-handler", "only-in-uncalled", "uncalled"], "{compiled:?}");
 }
 
 /// Without optimisation nothing is inlined, and nothing left out.

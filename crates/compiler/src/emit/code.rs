@@ -14,6 +14,7 @@ use super::kept::{deserialize_kind, serialize_kind};
 use crate::artifact::TrapCode;
 use crate::lower::env::Symbol;
 use crate::mir;
+use crate::sources::{Moved, Sources};
 
 /// The code of a function or trampoline, with offsets from its own start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -30,8 +31,10 @@ pub struct FunctionCode {
     /// Return address and distances of slots below the frame pointer.
     pub(super) stack_maps: Vec<(u32, Vec<u32>)>,
     pub(super) call_sites: Vec<CodeCallSite>,
-    /// Code offset to Wasm offset.
+    /// Code offset to source.
     pub(super) addresses: Vec<(u32, u32)>,
+    /// The sources of what was inlined.
+    pub(super) sources: Sources,
     /// Bytes of the frame below the frame pointer.
     pub(super) frame_bytes: u32,
     /// Disassembly, where asked for.
@@ -39,6 +42,14 @@ pub struct FunctionCode {
 }
 
 impl FunctionCode {
+    /// Makes this the code of a function: of its sources, those are kept that the code has.
+    pub(super) fn belong_to(&mut self, function: &mir::Function) {
+        self.index = function.index.0;
+        self.source = function.source;
+        let mut moved = Moved::new(&function.sources, None);
+        self.addresses.iter_mut().for_each(|(_, source)| *source = moved.source(*source, &mut self.sources));
+    }
+
     /// This code as that of a function.
     pub(crate) fn in_place_of(&self, function: &mir::Function) -> FunctionCode {
         FunctionCode { index: function.index.0, source: function.source, ..self.clone() }

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use super::code::{FunctionCode, Relocation};
 use crate::artifact::{CallSite, CodeRange, CodeTables, Handler, StackMapEntry, TrapSite};
 use crate::lower::env::Symbol;
+use crate::sources::Moved;
 
 /// A module's code and tables under construction. Pieces are appended in their final order.
 #[derive(Default)]
@@ -87,7 +88,9 @@ fn append(tables: &mut CodeTables, piece: &FunctionCode, start: u32) {
             count,
         });
     }
-    tables.addresses.extend(piece.addresses.iter().map(|&(offset, source)| (start + offset, source)));
+    let mut moved = Moved::new(&piece.sources, None);
+    let addresses = piece.addresses.iter();
+    tables.addresses.extend(addresses.map(|&(at, source)| (start + at, moved.source(source, &mut tables.sources))));
 }
 
 /// Has the word at `place`, which lies at `offset`, lead to `target`.

@@ -165,8 +165,7 @@ impl CodeGenerator {
             };
             scratch.compile(&**isa, listing)
         })?;
-        code.index = function.index.0;
-        code.source = function.source;
+        code.belong_to(function);
         Ok(code)
     }
 

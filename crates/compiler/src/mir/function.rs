@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::op::{Callee, HandlerEdge, Op};
 use crate::artifact::TrapCode;
 use crate::module::{FuncIndex, TypeIndex, ValueType};
+use crate::sources::Sources;
 
 macro_rules! entity {
     ($($(#[$doc:meta])* $name:ident;)*) => { $(
@@ -47,6 +48,8 @@ pub struct Function {
     pub osr: Option<u32>,
     /// Wasm byte offset of the function's body in the module file.
     pub source: u32,
+    /// Sources of instructions that were inlined.
+    pub sources: Sources,
 }
 
 /// A value's type and origin.
@@ -78,7 +81,7 @@ pub struct InstData {
     pub args: SmallVec<[Value; 4]>,
     /// Results (several only for calls).
     pub results: SmallVec<[Value; 1]>,
-    /// Offset of the Wasm instruction in the module file.
+    /// Offset of the Wasm instruction in the module file, or what the function's [`Sources`] explain.
     pub source: u32,
 }
 
@@ -91,7 +94,7 @@ pub struct BlockData {
     pub insts: Vec<Inst>,
     /// The end; `None` only while the block is being built.
     pub terminator: Option<Terminator>,
-    /// Wasm offset of the terminator.
+    /// The terminator's, as an instruction's.
     pub terminator_source: u32,
     /// Executed rarely: laid out of line.
     pub cold: bool,
@@ -263,6 +266,7 @@ impl Function {
             entry: Block(0),
             osr: None,
             source,
+            sources: Sources::default(),
         };
         function.entry = function.add_block();
         function

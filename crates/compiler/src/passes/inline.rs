@@ -1,16 +1,18 @@
 //! Inlining of small functions at direct calls.
 //!
 //! What is inlined is a callee's body as the other passes leave it, before anything has been inlined into that body
-//! itself: one level, so that neither recursion nor order matters, and a machine instruction lies in at most two source
-//! functions, which a backtrace tells apart by the instruction's offset in the module. Callees are small, free of loops
-//! and of handlers. Handlers of a call become those of all calls and throws in what is inlined there.
+//! itself, so that neither recursion nor order matters; then what that calls, a few calls deep. Callees are small, free of
+//! loops and of handlers. Handlers of a call become those of all calls and throws in what is inlined there.
 
 use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
 use super::unreachable::unreachable_blocks;
-use crate::mir::{Block, BlockData, Callee, Cfg, Edge, Function, HandlerEdge, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{
+    Block, BlockData, Callee, Cfg, Edge, Function, HandlerEdge, Inst, InstData, Op, Terminator, Value, ValueDef,
+};
 use crate::module::{FuncIndex, ModuleInfo};
+use crate::sources::Moved;
 
 /// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these
 /// may cost. Checks of the program's own come with a part of a dozen calls that throws, which the way through the body
@@ -21,6 +23,8 @@ const MAX_COLD_COST: usize = 120;
 const MAX_BLOCKS: usize = 8;
 /// A function grows by at most this many instructions, or by as many as it has.
 const MIN_GROWTH: usize = 200;
+/// How many calls deep functions are inlined.
+const MAX_DEPTH: usize = 3;
 /// A larger function is left alone, in instructions: it runs once, or it is at the limits of compile time already.
 const MAX_CALLER: usize = 8_000;
 
@@ -34,6 +38,10 @@ pub(crate) struct Body {
     /// As the other passes have left it.
     pub(crate) function: Function,
     cfg: Cfg,
+    /// How many instructions it has.
+    size: usize,
+    /// The costs of its blocks, but for cold ones, and of these.
+    costs: [usize; 2],
 }
 
 /// The cost of an operation: what it adds to the code, roughly in machine instructions. A call costs most.
@@ -44,6 +52,15 @@ fn cost(op: &Op) -> usize {
         Op::StructNew(_) | Op::StructNewDefault(_) | Op::ArrayNewFixed(_) => 8,
         Op::RefCast(_) | Op::RefTest(_) => 3,
         _ => 1,
+    }
+}
+
+impl Body {
+    /// Whether it is worth its code `depth` calls deep. What is left there is mostly accessors; anything larger that was
+    /// inlined made code longer, and programs no faster.
+    fn is_cheap_at(&self, depth: usize) -> bool {
+        let [hot, cold] = self.costs;
+        hot <= MAX_COST / (depth + 1) && cold <= MAX_COLD_COST / (depth + 1)
     }
 }
 
@@ -65,56 +82,75 @@ impl Inliner {
 
 /// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed.
 pub(crate) fn inline<'a>(function: &mut Function, body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>) -> bool {
-    let index = function.index;
-    let body_for = |callee: &Callee| match callee {
-        Callee::Direct(callee) if *callee != index => body_of(*callee),
-        _ => None,
-    };
-    let called = |function: &Function, inst: Inst| match &function.insts[inst.index()].op {
-        Op::Call(callee) => body_for(callee),
-        _ => None,
-    };
-    let tried = |terminator: &Option<Terminator>| match terminator {
-        Some(Terminator::TryCall { callee, .. }) => body_for(callee),
-        _ => None,
-    };
     let size = function.insts.len();
-    let calls = |block: &BlockData| {
-        tried(&block.terminator).is_some() || block.insts.iter().any(|&inst| called(function, inst).is_some())
-    };
-    if size > MAX_CALLER || !function.blocks.iter().any(calls) {
+    if size > MAX_CALLER {
         return false;
     }
     let most = size + size.max(MIN_GROWTH);
-    for number in 0..function.blocks.len() {
+    // What is called by what was inlined comes after all calls of the function's own: these matter most.
+    let depths = (0..MAX_DEPTH).take_while(|&depth| inline_at(function, depth, most, body_of)).count();
+    if depths > 0 {
+        function.resolve_aliases();
+        unreachable_blocks(function, &Cfg::new(function));
+    }
+    depths > 0
+}
+
+/// Inlines calls that have been inlined `depth` times themselves, but for those in blocks known as cold, while the
+/// function has at most so many instructions. Returns whether there were any that may be.
+fn inline_at<'a>(
+    function: &mut Function,
+    depth: usize,
+    most: usize,
+    body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>,
+) -> bool {
+    let index = function.index;
+    let body_for = |function: &Function, callee: &Callee, source: u32| match callee {
+        Callee::Direct(callee) if *callee != index && function.sources.depth(source) == depth => {
+            body_of(*callee).filter(|body| body.is_cheap_at(depth))
+        }
+        _ => None,
+    };
+    let called = |function: &Function, inst: Inst| match &function.insts[inst.index()] {
+        InstData { op: Op::Call(callee), source, .. } => body_for(function, callee, *source),
+        _ => None,
+    };
+    let tried = |function: &Function, terminator: &Option<Terminator>, source: u32| match terminator {
+        Some(Terminator::TryCall { callee, .. }) => body_for(function, callee, source),
+        _ => None,
+    };
+    let calls = |block: &BlockData| {
+        let is_called = |&inst: &Inst| called(function, inst).is_some();
+        let is_tried = || tried(function, &block.terminator, block.terminator_source).is_some();
+        !block.cold && (block.insts.iter().any(is_called) || is_tried())
+    };
+    let calling: Vec<usize> = (0..function.blocks.len()).filter(|&number| calls(&function.blocks[number])).collect();
+    for &number in &calling {
         let insts = std::mem::take(&mut function.blocks[number].insts);
         let terminator = function.blocks[number].terminator.take();
-        let terminator_source = function.blocks[number].terminator_source;
+        let source = function.blocks[number].terminator_source;
         let mut current = number;
         for inst in insts {
             match called(function, inst) {
-                Some(body) if function.insts.len() + body.function.insts.len() <= most => {
+                Some(body) if function.insts.len() + body.size <= most => {
                     current = splice(function, current, inst, body);
                 }
                 _ => function.blocks[current].insts.push(inst),
             }
         }
-        match (tried(&terminator), terminator) {
+        match (tried(function, &terminator, source), terminator) {
             (Some(body), Some(Terminator::TryCall { args, normal, handlers, .. }))
-                if function.insts.len() + body.function.insts.len() <= most =>
+                if function.insts.len() + body.size <= most =>
             {
-                copy(function, current, &args, body, &Rest::Edge(normal), &handlers);
+                copy(function, current, &args, source, body, &Rest::Edge(normal), &handlers);
             }
             (_, terminator) => {
                 function.blocks[current].terminator = terminator;
-                function.blocks[current].terminator_source = terminator_source;
+                function.blocks[current].terminator_source = source;
             }
         }
     }
-    function.resolve_aliases();
-    let cfg = Cfg::new(function);
-    unreachable_blocks(function, &cfg);
-    true
+    !calling.is_empty()
 }
 
 /// The body of a function, if it may be inlined.
@@ -149,22 +185,20 @@ pub(crate) fn body(function: &Function) -> Option<Body> {
     is_small.then(|| {
         let mut function = function.clone();
         cold.iter().for_each(|block| function.blocks[block.index()].cold = true);
-        Body { function, cfg }
+        let size = cfg.order.iter().map(|&block| function.blocks[block.index()].insts.len()).sum();
+        Body { function, cfg, size, costs: [hot_cost, cold_cost] }
     })
 }
 
 /// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose
 /// terminator has been taken. Returns the block in which the caller goes on.
 fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usize {
-    let (args, results) = {
-        let call = &caller.insts[inst.index()];
-        (call.args.clone(), call.results.clone())
-    };
+    let InstData { args, results, source, .. } = caller.insts[inst.index()].clone();
     let returns = |block: &Block| matches!(body.function.blocks[block.index()].terminator, Some(Terminator::Return(_)));
     if let [block] = body.cfg.order[..]
         && returns(&block)
     {
-        let values = copy(caller, current, &args, body, &Rest::Here, &[]);
+        let values = copy(caller, current, &args, source, body, &Rest::Here, &[]);
         for (&result, value) in results.iter().zip(values) {
             caller.values[result.index()].def = ValueDef::Alias(value);
         }
@@ -176,7 +210,7 @@ fn splice(caller: &mut Function, current: usize, inst: Inst, body: &Body) -> usi
         let param = caller.add_param(rest, caller.value_type(result));
         caller.values[result.index()].def = ValueDef::Alias(param);
     }
-    copy(caller, current, &args, body, &Rest::Edge(Edge::to(rest)), &[]);
+    copy(caller, current, &args, source, body, &Rest::Edge(Edge::to(rest)), &[]);
     rest.index()
 }
 
@@ -188,17 +222,20 @@ enum Rest {
     Edge(Edge),
 }
 
-/// Copies the callee's body to the end of block `current`, which has no terminator, and to new blocks. `handlers` catch
-/// what it throws. Returns the values that it returns where the caller goes on in its only block.
+/// Copies the callee's body to the end of block `current`, which has no terminator, and to new blocks. The call has the
+/// source `call`; `handlers` catch what it throws. Returns the values that it returns where the caller goes on in its
+/// only block.
 fn copy(
     caller: &mut Function,
     current: usize,
     args: &[Value],
+    call: u32,
     body: &Body,
     rest: &Rest,
     handlers: &[HandlerEdge],
 ) -> SmallVec<[Value; 4]> {
-    let Body { function: callee, cfg } = body;
+    let Body { function: callee, cfg, .. } = body;
+    let mut moved = Moved::new(&callee.sources, Some(call));
     let mut copies: Vec<Option<Value>> = vec![None; callee.values.len()];
     for (&param, &arg) in callee.blocks[callee.entry.index()].params.iter().zip(args) {
         copies[param.index()] = Some(arg);
@@ -225,6 +262,7 @@ fn copy(
             let mut op = inst.op.clone();
             op.for_each_use_mut(|value| *value = copied(*value));
             let types: SmallVec<[_; 2]> = inst.results.iter().map(|&result| callee.value_type(result)).collect();
+            let source = moved.source(inst.source, &mut caller.sources);
             let results = match op {
                 Op::Call(callee) if !handlers.is_empty() => {
                     let normal = caller.add_block();
@@ -233,12 +271,12 @@ fn copy(
                     let [before, after] = [copy, normal].map(Block::index);
                     caller.blocks[after].cold = caller.blocks[before].cold;
                     caller.blocks[before].terminator = Some(call);
-                    caller.blocks[before].terminator_source = inst.source;
+                    caller.blocks[before].terminator_source = source;
                     copy = normal;
                     types.iter().map(|&ty| caller.add_param(normal, ty)).collect()
                 }
                 op => {
-                    let new = caller.push(copy, op, &args, &types, inst.source);
+                    let new = caller.push(copy, op, &args, &types, source);
                     caller.insts[new.index()].results.clone()
                 }
             };
@@ -261,7 +299,7 @@ fn copy(
             (other, _) => other,
         };
         caller.blocks[copy.index()].terminator = Some(terminator);
-        caller.blocks[copy.index()].terminator_source = data.terminator_source;
+        caller.blocks[copy.index()].terminator_source = moved.source(data.terminator_source, &mut caller.sources);
     }
     SmallVec::new()
 }

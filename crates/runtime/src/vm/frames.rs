@@ -209,8 +209,8 @@ pub struct BacktraceFrame {
 }
 
 /// Makes the addresses of [`capture`] or of a [`TrapRecord`](crate::vm::TrapRecord) readable. Addresses in no living
-/// image and those in trampolines are left out. An instruction of an inlined function makes two frames, of which the
-/// outer one has no offset.
+/// image and those in trampolines are left out. An instruction of an inlined function makes a frame for each function
+/// around it, from the innermost on.
 pub fn resolve(addresses: &[usize]) -> Vec<BacktraceFrame> {
     let mut frames = Vec::new();
     for &pc in addresses {
@@ -221,13 +221,11 @@ pub fn resolve(addresses: &[usize]) -> Vec<BacktraceFrame> {
             let function_name = names.functions.get(function as usize).filter(|name| !name.is_empty()).cloned();
             BacktraceFrame { function, function_name, module_name: names.module.clone(), wasm_offset }
         };
-        let wasm_offset = image.wasm_offset(pc);
-        match wasm_offset.and_then(|offset| image.function_of_source(offset)) {
-            Some(inlined) if inlined != function => {
-                frames.extend([frame(inlined, wasm_offset), frame(function, None)]);
-            }
-            _ => frames.push(frame(function, wasm_offset)),
-        }
+        let offsets = image.wasm_offsets(pc);
+        let (outermost, inlined) = offsets.split_last().map_or((None, &[][..]), |(last, rest)| (Some(*last), rest));
+        let inlined = inlined.iter().filter_map(|&offset| Some(frame(image.function_of_source(offset)?, Some(offset))));
+        frames.extend(inlined);
+        frames.push(frame(function, outermost));
     }
     frames
 }

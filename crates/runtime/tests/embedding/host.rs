@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use legato::{
-    AsContextMut, Caller, Config, Engine, Extern, ExternRef, Func, FuncType, Instance, Linker, Module, Result, Rooted,
-    Store, Trap, V128, Val, ValType, WasmBacktrace,
+    AsContextMut, Caller, Compilation, Config, Engine, Extern, ExternRef, Func, FuncType, Instance, Linker, Module,
+    Result, Rooted, Store, Trap, V128, Val, ValType, WasmBacktrace,
 };
 
 use crate::engines;
@@ -153,6 +153,57 @@ fn calls_nest_and_errors_travel_through() -> Result<()> {
         assert_eq!(tail.call(&mut store, 2000)?, 99);
         let error = tail.call(&mut store, 1).unwrap_err();
         assert_eq!(error.downcast_ref::<WasmBacktrace>().unwrap().frames().len(), 2);
+    }
+    Ok(())
+}
+
+/// Inlined functions have frames with the offsets that they would have by themselves, and so have the calls.
+#[test]
+fn a_backtrace_is_the_same_whatever_was_inlined() -> Result<()> {
+    let text = r#"(module $m
+        (import "h" "fail" (func $fail))
+        (tag $e)
+        (func $divide (param i32) (result i32) (i32.div_s (i32.const 1) (local.get 0)))
+        (func $twice (param i32) (result i32) (i32.add (call $divide (i32.const 1)) (call $divide (local.get 0))))
+        (func $caught (param i32) (result i32)
+            (block $h (try_table (catch $e $h) (return (call $twice (local.get 0))))) (i32.const 0))
+        (func $fails (call $fail))
+        (func $fails_too (if (i32.eqz (global.get 0)) (then (call $fails))))
+        (global i32 (i32.const 0))
+        (func (export "divides") (drop (call $twice (i32.const 2))) (drop (call $twice (i32.const 0))))
+        (func (export "tries") (drop (call $caught (i32.const 0))))
+        (func (export "fails") (call $fails_too)))"#;
+    let mut expected = Vec::new();
+    let eager = Compilation::Eager;
+    for (optimize, compilation) in
+        [(false, eager), (true, eager), (false, Compilation::Lazy), (true, Compilation::Lazy)]
+    {
+        let engine = Engine::new(Config::new().optimize(optimize).compilation(compilation))?;
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "fail", || -> Result<()> { anyhow::bail!("the host's") })?;
+        let mut store = Store::new(&engine, ());
+        let instance = linker.instantiate(&mut store, &Module::new(&engine, text)?)?;
+        let mut found = Vec::new();
+        for name in ["divides", "tries", "fails"] {
+            let run = instance.get_typed_func::<(), ()>(&mut store, name)?;
+            // Lazy code is replaced in the meantime.
+            let errors = (0..200).map(|_| run.call(&mut store, ()).unwrap_err());
+            let mut traces = errors.map(|error| error.downcast_ref::<WasmBacktrace>().unwrap().frames().to_vec());
+            let first: Vec<_> = traces.next().into_iter().flatten().collect();
+            let frames = |frames: &[legato::FrameInfo]| -> Vec<_> {
+                frames.iter().map(|frame| (frame.func_name().map(String::from), frame.module_offset())).collect()
+            };
+            let first = frames(&first);
+            assert!(traces.all(|trace| frames(&trace) == first), "{name}");
+            found.push(first);
+        }
+        let depths: Vec<_> = found.iter().map(Vec::len).collect();
+        assert_eq!(depths, [3, 4, 3], "{found:?}");
+        assert!(found.iter().flatten().all(|(_, offset)| offset.is_some()), "{found:?}");
+        if expected.is_empty() {
+            expected = found.clone();
+        }
+        assert_eq!(found, expected);
     }
     Ok(())
 }

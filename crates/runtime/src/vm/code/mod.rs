@@ -235,9 +235,10 @@ impl CodeImage {
         self.start() + handler.landing as usize
     }
 
-    /// Byte offset in the module file of the instruction that the machine instruction at `pc` belongs to.
-    pub fn wasm_offset(&self, pc: usize) -> Option<u32> {
-        self.parts.wasm_offset(self.offset(pc)?)
+    /// Byte offsets in the module file of the instruction that the machine instruction at `pc` belongs to, and of the
+    /// calls that it was inlined at, from the innermost on; none where it is not known.
+    pub fn wasm_offsets(&self, pc: usize) -> Vec<u32> {
+        self.offset(pc).map(|offset| self.parts.wasm_offsets(offset)).unwrap_or_default()
     }
 
     /// Index, in the module's function index space, of the function that contains `pc`; `None` for trampolines.
@@ -281,6 +282,10 @@ fn check_tables(module: &CompiledModule) -> Result<(), Error> {
     let tables = &module.tables;
     check(tables.traps.is_sorted_by_key(|site| site.offset), "trap sites out of order")?;
     check(tables.addresses.is_sorted_by_key(|&(offset, _)| offset), "addresses out of order")?;
+    check(
+        tables.sources.are_sound() && tables.addresses.iter().all(|&(_, source)| tables.sources.explain(source)),
+        "sources that nothing explains",
+    )?;
 
     let part_of = |first: u32, count: u32, all: usize| first as u64 + count as u64 <= all as u64;
     let maps = &tables.stack_maps;

@@ -112,14 +112,17 @@ impl Parts {
         Some((site, &sites.handlers[site.first as usize..][..site.count as usize]))
     }
 
-    /// Offset in the module file of the instruction that the machine instruction at this offset belongs to.
-    pub(super) fn wasm_offset(&self, offset: u32) -> Option<u32> {
-        let function = self.function_at(offset)?;
-        let addresses = &self.at(offset)?.tables.addresses;
-        let after = addresses.partition_point(|&(start, _)| start <= offset);
-        let &(start, wasm) = addresses.get(after.checked_sub(1)?)?;
-        // An entry before the function says nothing about this one.
-        (start >= function.range.start).then_some(wasm)
+    /// Offsets in the module file of the instruction that the machine instruction at this offset belongs to, and of the
+    /// calls that it was inlined at, from the innermost on; none where it is not known.
+    pub(super) fn wasm_offsets(&self, offset: u32) -> Vec<u32> {
+        let source = || {
+            let (function, tables) = (self.function_at(offset)?, &self.at(offset)?.tables);
+            let after = tables.addresses.partition_point(|&(start, _)| start <= offset);
+            let &(start, source) = tables.addresses.get(after.checked_sub(1)?)?;
+            // An entry before the function says nothing about this one.
+            (start >= function.range.start).then(|| tables.sources.offsets(source).collect())
+        };
+        source().unwrap_or_default()
     }
 
     /// The function that contains an offset; `None` for trampolines.
