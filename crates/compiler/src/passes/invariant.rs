@@ -2,7 +2,8 @@
 //!
 //! What cannot trap may go wherever its operands are. An access through a reference may go where the reference is known
 //! not to be null. What may trap otherwise goes only if the loop would execute it first of all. Mutable fields and
-//! globals count as unchanging in a loop that calls nothing and writes them in no object.
+//! globals count as unchanging in a loop that calls nothing and writes them in no object. What is loaded at several
+//! places in a loop is loaded once before it.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -11,7 +12,7 @@ use super::effects::Effects;
 use super::flow::Flow;
 use super::support::{DefBlocks, Roots, is_removable, origin, ref_type, resolve_inst, terminator};
 use crate::mir::{
-    Block, BlockData, Cfg, Dominators, Edge, Function, Inst, Loops, NullCheck, Op, Terminator, UnaryOp, Value,
+    Block, BlockData, Cfg, Dominators, Edge, Function, Inst, Loops, NullCheck, Op, Terminator, UnaryOp, Value, ValueDef,
 };
 use crate::module::{HeapType, ModuleInfo};
 
@@ -19,6 +20,8 @@ use crate::module::{HeapType, ModuleInfo};
 const LEVELS: usize = 8;
 /// How many copies of a reference (checked, cast, refined) are followed.
 const COPIES: usize = 4;
+/// Among how many instructions that moved to a place an equal one is looked for.
+const MOVED: usize = 32;
 /// How many pieces of evidence that a reference is not null are looked at.
 const EVIDENCE: usize = 8;
 
@@ -52,6 +55,8 @@ pub(super) fn invariant(function: &mut Function, info: &ModuleInfo, flow: &mut F
         def_blocks: DefBlocks::new(function, &cfg),
         roots: Roots::new(function),
         evidence: FxHashMap::default(),
+        moved: FxHashMap::default(),
+        has_merged: false,
         dominators: &dominators,
         loops: &loops,
         preheaders: &preheaders,
@@ -63,6 +68,9 @@ pub(super) fn invariant(function: &mut Function, info: &ModuleInfo, flow: &mut F
         if let Some(number) = loops.innermost[block.index()] {
             pass.block(block, number);
         }
+    }
+    if pass.has_merged {
+        function.resolve_aliases();
     }
 }
 
@@ -122,6 +130,9 @@ struct Invariant<'a> {
     roots: Roots,
     /// By root: blocks at whose end the reference is known not to be null.
     evidence: FxHashMap<Value, SmallVec<[Block; 2]>>,
+    /// What has moved to the end of a block: nothing there writes.
+    moved: FxHashMap<Block, Vec<Inst>>,
+    has_merged: bool,
 }
 
 impl Invariant<'_> {
@@ -187,8 +198,10 @@ impl Invariant<'_> {
             resolve_inst(self.function, inst);
             match self.target(inst, number, first) {
                 Some(preheader) => {
-                    self.function.blocks[preheader.index()].insts.push(inst);
-                    self.def_blocks.moved(inst, preheader);
+                    if !self.merge(inst, preheader) {
+                        self.function.blocks[preheader.index()].insts.push(inst);
+                        self.def_blocks.moved(inst, preheader);
+                    }
                     false
                 }
                 None => {
@@ -199,6 +212,26 @@ impl Invariant<'_> {
             }
         });
         self.function.blocks[block.index()].insts = insts;
+    }
+
+    /// Takes an equal instruction in place of one that moves to `preheader`, if one has moved there.
+    fn merge(&mut self, inst: Inst, preheader: Block) -> bool {
+        let moved = self.moved.entry(preheader).or_default();
+        let data = &self.function.insts[inst.index()];
+        let is_equal = |&&other: &&Inst| {
+            let other = &self.function.insts[other.index()];
+            other.op == data.op && other.args == data.args
+        };
+        let Some(&other) = moved.iter().rev().take(MOVED).find(is_equal) else {
+            moved.push(inst);
+            return false;
+        };
+        for number in 0..self.function.insts[inst.index()].results.len() {
+            let [result, same] = [inst, other].map(|inst| self.function.insts[inst.index()].results[number]);
+            self.function.values[result.index()].def = ValueDef::Alias(same);
+        }
+        self.has_merged = true;
+        true
     }
 
     /// Where to move an instruction, if anywhere. Its check is adapted to the place.
