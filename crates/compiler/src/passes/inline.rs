@@ -1,8 +1,8 @@
 //! Inlining of small functions at direct calls.
 //!
 //! What is inlined is a callee's body as the other passes leave it, before anything has been inlined into that body
-//! itself, so that neither recursion nor order matters; then what that calls, a few calls deep. Callees are small, free of
-//! loops and of handlers. Handlers of a call become those of all calls and throws in what is inlined there.
+//! itself, so that neither recursion nor order matters; then what that calls, a few calls deep. Callees are small, free
+//! of loops and of handlers. Handlers of a call become those of all calls and throws in what is inlined there.
 
 use smallvec::SmallVec;
 
@@ -56,8 +56,8 @@ fn cost(op: &Op) -> usize {
 }
 
 impl Body {
-    /// Whether it is worth its code `depth` calls deep. What is left there is mostly accessors; anything larger that was
-    /// inlined made code longer, and programs no faster.
+    /// Whether it is worth its code `depth` calls deep. What is left there is mostly accessors; anything larger made
+    /// code longer, and programs no faster.
     fn is_cheap_at(&self, depth: usize) -> bool {
         let [hot, cold] = self.costs;
         hot <= MAX_COST / (depth + 1) && cold <= MAX_COLD_COST / (depth + 1)
