@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Held, Trusting, all, allocate_inline, both, moving, realtime, register};
-use legato_heap::collector::generational::{GenerationalParams, Nursery};
+use legato_heap::collector::generational::{Full, GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
     AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, HeapStats, NoRoots, Reference, TypeInfo,
@@ -104,7 +104,11 @@ fn exhaustion_is_an_error_and_the_heap_lives_on() {
 fn where_no_block_is_free_small_objects_take_larger_cells() {
     let config = HeapConfig { max_bytes: Some(2 << 20), min_bytes: 0, verify: true, ..HeapConfig::default() };
     let mark_sweep = HeapConfig { collector: Collector::MarkSweep, ..config.clone() };
-    for config in [vec![mark_sweep], realtime(&config), moving(&config)].concat() {
+    let nursery = Nursery::Fixed(256 << 10);
+    let young = GenerationalParams { nursery, ..GenerationalParams::DEFAULT };
+    let generational = [young, GenerationalParams { full: Full::Stop, ..young }]
+        .map(|params| HeapConfig { collector: Collector::Generational(params), ..config.clone() });
+    for config in [vec![mark_sweep], generational.into(), realtime(&config), moving(&config)].concat() {
         let types = TypeTable::new().unwrap();
         let [larger, smaller] =
             [12, 10].map(|fields| register(&types, TypeShape::Struct(vec![StorageKind::I64; fields])));

@@ -10,8 +10,9 @@
 //! unmarked cell beyond it with a header is a dead object whose identity has not been released yet.
 //!
 //! A block stays with its class until it is empty, so there may be no memory for one class while others have free
-//! cells. Where a collection has not helped, the class is *crowded* until the next one: it borrows cells of larger
-//! classes, one for each object. Where objects can be moved, blocks are emptied: see [`candidates`](super::candidates).
+//! cells. Where a collection has not helped, or a nursery collection finds no place for a survivor, the class is
+//! *crowded* until the next full one: it borrows cells of larger classes, one for each object. Where objects can be
+//! moved, blocks are emptied: see [`candidates`](super::candidates).
 
 use super::candidates::{Candidates, Choice};
 use super::{Contents, Survivors, Sweep};

@@ -222,12 +222,17 @@ impl<'a> Scavenger<'a> {
         unsafe { Direct::retarget(&self.pool.cage, object, copy).0 }
     }
 
-    /// Finds free cells of a class, if need be in blocks that the nursery can spare.
+    /// Finds free cells of a class, if need be in blocks that the nursery can spare, or one of a larger class.
     #[cold]
     fn next_run(&mut self, class: usize) -> bool {
         let mut found = self.small.next_run(class, self.pool, &mut Direct, Contents::Unwritten);
         if found.is_none() && self.nursery.release_unused(self.pool) {
             found = self.small.next_run(class, self.pool, &mut Direct, Contents::Unwritten);
+        }
+        if found.is_none() {
+            // Else the object would keep its block, which the nursery would be without.
+            self.small.crowd(class);
+            found = self.small.borrow_run(class, self.pool, &mut Direct);
         }
         self.runs[class] = found.unwrap_or_default();
         found.is_some()
