@@ -184,9 +184,8 @@ pub(crate) trait Collect {
     /// If an invariant is broken.
     fn verify_if_due(&self, when: When, roots: Option<&mut dyn Roots>) {
         let core = self.core();
-        let due = || core.checks.is_due(when, self.stats().allocated_bytes, self.size(), core.config.verify_after);
         if core.config.verify
-            && due()
+            && core.checks.is_due(when, self.stats().allocated_bytes, self.size(), core.config.verify_after)
             && let Err(error) = self.check(roots)
         {
             panic!("verification {when} a collection after {} others: {error}", core.stats.collections);
