@@ -24,6 +24,8 @@
 //! * *Cold trampoline* of a builtin, for cold paths of compiled code: `PreserveAll` convention `(context)`; the
 //!   arguments lie in [`ContextHead::cold_cells`], and so does the result.
 
+use std::sync::atomic::AtomicU32;
+
 use serde::{Deserialize, Serialize};
 
 /// A value cell at the boundary between host and Wasm: 16 bytes, 16-byte aligned. Smaller values lie at its start,
@@ -57,7 +59,14 @@ pub struct ContextHead {
     /// Address of the store's table of [`FuncRef`] records. It changes when the table grows, which it may while the
     /// host or the runtime is called. The first record stands for null: its type is [`NO_FUNC_TYPE`].
     pub func_table: *const FuncRef,
+    /// Where quickly compiled code notes which functions calls by reference have led to: [`TARGETS`] words for each such
+    /// call of the module. Null where no code does.
+    pub call_targets: *const AtomicU32,
 }
+
+/// How many functions are noted for a call by reference: each in the word that the low bits of its index say. A power of
+/// two.
+pub const TARGETS: usize = 8;
 
 /// The type id of no function.
 pub const NO_FUNC_TYPE: u32 = u32::MAX;
@@ -79,7 +88,7 @@ pub const HOST_MAGIC: u32 = 0x4c45_484f;
 #[repr(C)]
 #[derive(Debug)]
 pub struct HostContext {
-    /// The common head (`func_refs` and `func_table` unused).
+    /// The common head (`func_refs`, `func_table` and `call_targets` unused).
     pub head: ContextHead,
     /// Called by the exit trampoline with this context and the value cells. Returns 0, or 1 to unwind.
     pub call: unsafe extern "C" fn(*mut HostContext, *mut u8) -> u32,
@@ -132,11 +141,15 @@ pub struct FuncRef {
     pub context: *mut u8,
     /// The function's exact type, a `TypeId` of the engine's type table.
     pub type_id: u32,
-    /// Reserved for the runtime.
-    pub reserved: u32,
+    /// One more than the function's index in the module of the instance that made the record, for [`TARGETS`];
+    /// [`HOST_FUNCTION`] where it is a function of the host, 0 in the record of null.
+    pub number: u32,
     /// Reserved for the runtime.
     pub data: usize,
 }
+
+/// The [`FuncRef::number`] of functions of the host, whose context is a [`HostContext`].
+pub const HOST_FUNCTION: u32 = u32::MAX;
 
 /// An imported function in the context: what a direct call of it needs.
 #[repr(C)]

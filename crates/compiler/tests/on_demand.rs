@@ -2,7 +2,9 @@
 
 mod support;
 
-use legato_compiler::abi::Builtin;
+use std::sync::atomic::Ordering;
+
+use legato_compiler::abi::{Builtin, TARGETS};
 use legato_compiler::emit::Symbol;
 use legato_compiler::{CompileOptions, OnDemand, Tier};
 use legato_heap::plan::{AccessPlan, ArrayPlan};
@@ -206,4 +208,39 @@ fn what_the_runtime_is_told_of_globals_fits() {
     for (global, offset, record) in [(1 << 24, 8, 0), (0, 1 << 16, 0), (0, 8, 1 << 24), (0, 0, 0)] {
         assert_eq!(FunctionStore { global, offset, record }.word(), None);
     }
+}
+
+/// Two calls by reference, and functions that they may lead to, each with a number of its own.
+const CALLS: &str = r#"(module
+    (type $of (func (param i32) (result i32)))
+    (elem declare func $first $second)
+    (func $first (type $of) (i32.add (local.get 0) (i32.const 0x5a5a0001)))
+    (func $second (type $of) (i32.add (local.get 0) (i32.const 0x5a5a0002)))
+    (func (export "run") (param (ref $of) i32) (result i32)
+        (call_ref $of (call_ref $of (local.get 1) (local.get 0)) (local.get 0))))"#;
+
+/// Quick code notes what calls lead to; optimised code has inlined it, if these are few.
+#[test]
+fn noted_targets_are_inlined() {
+    let compiler = OnDemand::new(&wat::parse_str(CALLS).unwrap(), &options(plan(References::Direct))).unwrap();
+    let inlined = || {
+        let code = bytes(&compiler, 2, Tier::Optimized);
+        [0x5a5a_0001_u32, 0x5a5a_0002]
+            .map(|number| code.windows(4).filter(|bytes| *bytes == number.to_le_bytes()).count())
+    };
+    let noted = compiler.call_targets();
+    assert_eq!(noted.len(), 2 * TARGETS);
+    assert_eq!(inlined(), [0, 0], "nothing has been noted");
+    // One more than the function's index.
+    noted[1].store(1, Ordering::Relaxed);
+    assert_eq!(inlined(), [1, 0]);
+    noted[2].store(2, Ordering::Relaxed);
+    noted[TARGETS + 2].store(2, Ordering::Relaxed);
+    assert_eq!(inlined(), [1, 2]);
+    // What is no function of the module, or of another type, and then too many.
+    noted[TARGETS + 3].store(1000, Ordering::Relaxed);
+    noted[TARGETS + 4].store(u32::MAX, Ordering::Relaxed);
+    assert_eq!(inlined(), [1, 2]);
+    (0..TARGETS).for_each(|word| noted[word].store(1 + word as u32 % 3, Ordering::Relaxed));
+    assert_eq!(inlined(), [0, 1]);
 }

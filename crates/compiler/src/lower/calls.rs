@@ -3,9 +3,9 @@
 use cranelift_codegen::ir::{self, InstBuilder, types};
 
 use super::Lowering;
-use super::access::trap;
+use super::access::{Region, trap};
 use super::env::{POINTER, Symbol, wasm_signature};
-use crate::abi::{FuncImport, FuncRef};
+use crate::abi::{ContextHead, FuncImport, FuncRef, TARGETS};
 use crate::artifact::TrapCode;
 use crate::mir::{Callee, Edge, HandlerEdge, Value};
 use crate::module::{FuncIndex, HeapType, TableIndex, TypeIndex};
@@ -162,11 +162,24 @@ impl Lowering<'_, '_> {
         self.landings(landings, handlers, key);
     }
 
+    /// Notes where a call by reference leads to: a few instructions without a branch, and a function seen twice takes no
+    /// more room than one seen once.
+    pub(super) fn note_target(&mut self, call: u32, reference: ir::Value) {
+        let record = self.func_ref_record(reference);
+        let number = self.func_ref_field(types::I32, record, std::mem::offset_of!(FuncRef, number));
+        let slot = self.b.ins().band_imm_u(number, TARGETS as i64 - 1);
+        let slot = self.widen(slot);
+        let slot = self.b.ins().ishl_imm_u(slot, 2);
+        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, call_targets) as u32);
+        let slot = self.b.ins().iadd(table, slot);
+        let flags = self.flags(Region::Loops).with_aligned();
+        self.b.ins().store(flags, number, slot, (call as usize * TARGETS * size_of::<u32>()) as i32);
+    }
+
     pub(super) fn ref_func(&mut self, function: FuncIndex) -> ir::Value {
         let number = self.env.info.functions[function.index()].func_ref;
         let number = number.expect("a function whose reference is taken has a record");
-        let records =
-            self.context_constant(types::I32, std::mem::offset_of!(crate::abi::ContextHead, func_refs) as u32);
+        let records = self.context_constant(types::I32, std::mem::offset_of!(ContextHead, func_refs) as u32);
         self.b.ins().iadd_imm_s(records, i64::from(number) * size_of::<FuncRef>() as i64)
     }
 }

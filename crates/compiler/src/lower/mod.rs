@@ -441,6 +441,10 @@ impl Lowering<'_, '_> {
             }
             Op::Poll => return self.poll(key),
             Op::OsrEntry(offset) => self.osr_entry(*offset),
+            Op::NoteTarget(call) => {
+                let reference = arg(self, 0);
+                return self.note_target(*call, reference);
+            }
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);

@@ -393,6 +393,9 @@ pub enum Op {
     /// optimised code that goes on there. The loop is known by its offset in the module file. () -> i64, its address; 0
     /// where there is none, or not yet
     OsrEntry(u32),
+    /// Notes which function a call by reference leads to, in code that was compiled quickly. The call is known by its
+    /// number among the module's. (function reference)
+    NoteTarget(u32),
 }
 
 impl Op {

@@ -149,6 +149,7 @@ impl fmt::Display for Op {
             Op::ExceptionGet(tag, field) => write!(f, "ExceptionGet({}.{field})", tag.0),
             Op::Call(callee) => write!(f, "Call {callee}"),
             Op::OsrEntry(offset) => write!(f, "OsrEntry({offset})"),
+            Op::NoteTarget(call) => write!(f, "NoteTarget({call})"),
             plain => write!(f, "{plain:?}"),
         }
     }

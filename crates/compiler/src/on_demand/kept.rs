@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::scan::Loops;
+use super::targets::Targets;
 use super::{Function, OnDemand};
 use crate::emit::CodeGenerator;
 use crate::module::{ModuleInfo, ParsedModule};
@@ -18,6 +19,7 @@ struct Borrowed<'a> {
     functions: Vec<KeptFunction>,
     fields: &'a Option<Fields>,
     settled: &'a Settled,
+    calls: &'a [u32],
 }
 
 #[derive(Deserialize)]
@@ -26,6 +28,7 @@ struct Owned {
     functions: Vec<KeptFunction>,
     fields: Option<Fields>,
     settled: Settled,
+    calls: Vec<u32>,
 }
 
 impl OnDemand {
@@ -35,8 +38,8 @@ impl OnDemand {
             (function.range.start, function.range.end, function.inlined.is_some(), function.loops)
         };
         let functions = self.functions.iter().map(kept).collect();
-        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields: &self.fields, settled: &self.settled })
-            .ok()
+        let (fields, settled, calls) = (&self.fields, &self.settled, self.targets.calls());
+        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields, settled, calls }).ok()
     }
 
     /// As [`new`](Self::new), from what [`to_bytes`](Self::to_bytes) has made of the same module with the same options.
@@ -44,7 +47,9 @@ impl OnDemand {
     ///
     /// Errors: the host's processor is not supported.
     pub fn from_bytes(bytes: &[u8], wasm: &[u8], options: &CompileOptions) -> Result<Option<OnDemand>, CompileError> {
-        let Ok(Owned { info, functions, fields, settled }) = postcard::from_bytes(bytes) else { return Ok(None) };
+        let Ok(Owned { info, functions, fields, settled, calls }) = postcard::from_bytes(bytes) else {
+            return Ok(None);
+        };
         let is_inside = |&(start, end, ..): &KeptFunction| start <= end && end as usize <= wasm.len();
         let defined = info.functions.len().checked_sub(info.imported_functions as usize);
         if defined != Some(functions.len()) || !functions.iter().all(is_inside) {
@@ -56,6 +61,7 @@ impl OnDemand {
             .collect();
         let features = ParsedModule::accepted(options.features);
         let generator = CodeGenerator::new(info, options)?;
-        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, generator }))
+        let targets = Targets::new(calls);
+        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, targets, generator }))
     }
 }

@@ -5,9 +5,11 @@
 
 mod kept;
 mod scan;
+mod targets;
 
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 
 use serde::{Deserialize, Serialize};
 use wasmparser::{BinaryReader, FunctionBody, WasmFeatures};
@@ -15,11 +17,15 @@ use wasmparser::{BinaryReader, FunctionBody, WasmFeatures};
 use crate::artifact::CompiledModule;
 use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
-use crate::module::{FuncIndex, ModuleInfo, ParsedModule};
-use crate::passes::{self, Body, Fields, Settled};
+use crate::module::{FuncIndex, ModuleInfo, ParsedModule, TypeIndex};
+use crate::passes::{self, Body, Fields, Likely, Settled};
 use crate::translate::{Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
 use scan::Loops;
+use targets::Targets;
+
+/// A call by reference that has been seen to lead to more functions than these is left alone.
+const MOST_LIKELY: usize = 4;
 
 /// A valid module whose functions can be compiled, by several threads at once.
 pub struct OnDemand {
@@ -29,6 +35,7 @@ pub struct OnDemand {
     functions: Vec<Function>,
     fields: Option<Fields>,
     settled: Settled,
+    targets: Targets,
     generator: CodeGenerator,
 }
 
@@ -79,8 +86,9 @@ impl OnDemand {
                 Function::new(range, options.optimize && scanned.is_small, scanned.loops)
             })
             .collect();
+        let targets = Targets::new(scanned.iter().flat_map(|scanned| &scanned.calls).copied().collect());
         let generator = CodeGenerator::new(info, options)?;
-        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, generator })
+        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, targets, generator })
     }
 
     /// The module without code: its declarations, and what its code is compiled for.
@@ -96,6 +104,13 @@ impl OnDemand {
     /// Whether functions may be compiled by other threads than those that call them.
     pub fn is_parallel(&self) -> bool {
         self.generator.options().parallel
+    }
+
+    /// Where quick code notes what calls by reference lead to ([`ContextHead::call_targets`]).
+    ///
+    /// [`ContextHead::call_targets`]: crate::abi::ContextHead::call_targets
+    pub fn call_targets(&self) -> &[AtomicU32] {
+        self.targets.noted()
     }
 
     /// Bytes of the module in binary form.
@@ -173,7 +188,8 @@ impl OnDemand {
     fn finish(&self, mut function: mir::Function) -> Result<FunctionCode, CompileError> {
         let options = self.generator.options();
         if options.optimize {
-            if passes::inline(&mut function, &|callee| self.inlined(callee)) {
+            let likely = |offset, ty| self.likely(offset, ty);
+            if passes::inline(&mut function, &|callee| self.inlined(callee), &likely) {
                 if options.verify {
                     passes::check(&function, self.info(), "inline")?;
                 }
@@ -182,6 +198,19 @@ impl OnDemand {
             passes::cold(&mut function);
         }
         self.generator.compile_function(&function)
+    }
+
+    /// The functions that a call by reference leads to, as far as has been seen, if they are few.
+    fn likely(&self, offset: u32, ty: TypeIndex) -> Likely {
+        let info = self.info();
+        let targets = self.targets.of_call(offset);
+        let fits = |target: &FuncIndex| {
+            info.functions.get(target.index()).is_some_and(|function| info.is_declared_subtype(function.ty, ty))
+        };
+        match targets.len() {
+            0..=MOST_LIKELY => targets.into_iter().filter(fits).collect(),
+            _ => Likely::new(),
+        }
     }
 
     /// What calls of a function may be replaced by.
@@ -228,6 +257,7 @@ impl OnDemand {
         if verify {
             passes::check(&function, self.info(), "translate")?;
         }
+        passes::note_targets(&mut function, |offset| self.targets.number(offset));
         passes::tidy(&mut function, self.info(), verify)?;
         Ok(function)
     }

@@ -39,6 +39,8 @@ pub(super) struct Scanned {
     /// Globals, and the functions that they are set to.
     pub(super) settings: Vec<(GlobalIndex, FuncIndex)>,
     pub(super) loops: Loops,
+    /// Where it calls by reference: offsets in the module file.
+    pub(super) calls: Vec<u32>,
 }
 
 /// Whether a function has loops, and whether quick code of it can go on in optimised code there.
@@ -80,6 +82,7 @@ pub(super) fn scan(
         is_empty: bytes == EMPTY,
         settings: Vec::new(),
         loops: Loops::None,
+        calls: Vec::new(),
     };
     let mut passed = 0;
     let types = TypeMap { canonical: &info.canonical_types };
@@ -108,6 +111,10 @@ pub(super) fn scan(
                 if let Some(Some(Op::RefFunc(function))) = stack.last() {
                     scanned.settings.push((GlobalIndex(*global_index), *function));
                 }
+                None
+            }
+            Operator::CallRef { .. } => {
+                scanned.calls.push(offset as u32);
                 None
             }
             Operator::Loop { blockty } => {

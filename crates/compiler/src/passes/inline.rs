@@ -7,11 +7,12 @@
 use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
+use super::targets::{Likely, guess_targets};
 use super::unreachable::unreachable_blocks;
 use crate::mir::{
     Block, BlockData, Callee, Cfg, Edge, Function, HandlerEdge, Inst, InstData, Op, Terminator, Value, ValueDef,
 };
-use crate::module::{FuncIndex, ModuleInfo};
+use crate::module::{FuncIndex, ModuleInfo, TypeIndex};
 use crate::sources::Moved;
 
 /// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these
@@ -76,19 +77,38 @@ impl Inliner {
 
     /// Inlines what is worth it; returns whether anything has changed.
     pub(crate) fn inline(&self, function: &mut Function) -> bool {
-        inline(function, &|callee| self.bodies[callee.index()].as_ref())
+        inline(function, &|callee| self.bodies[callee.index()].as_ref(), &|_, _| Likely::new())
     }
 }
 
-/// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed.
-pub(crate) fn inline<'a>(function: &mut Function, body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>) -> bool {
+/// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed. `likely` tells for
+/// a call by reference, given by its offset in the module file and by its type, which functions it probably leads to.
+pub(crate) fn inline<'a>(
+    function: &mut Function,
+    body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>,
+    likely: &dyn Fn(u32, TypeIndex) -> Likely,
+) -> bool {
     let size = function.insts.len();
     if size > MAX_CALLER {
         return false;
     }
     let most = size + size.max(MIN_GROWTH);
     // What is called by what was inlined comes after all calls of the function's own: these matter most.
-    let depths = (0..MAX_DEPTH).take_while(|&depth| inline_at(function, depth, most, body_of)).count();
+    let inline_at = |&depth: &usize| {
+        guess_targets(function, &|function, ty, source| {
+            let is_worth_it = |&target: &FuncIndex| {
+                target != function.index
+                    && body_of(target)
+                        .is_some_and(|body| body.is_cheap_at(depth) && function.insts.len() + body.size <= most)
+            };
+            let mut offsets = function.sources.offsets(source);
+            let offset = offsets.next().filter(|_| offsets.count() == depth);
+            let likely = offset.map_or_else(Likely::new, |offset| likely(offset, ty));
+            likely.into_iter().filter(is_worth_it).collect()
+        });
+        inline_at(function, depth, most, body_of)
+    };
+    let depths = (0..MAX_DEPTH).take_while(inline_at).count();
     if depths > 0 {
         function.resolve_aliases();
         unreachable_blocks(function, &Cfg::new(function));

@@ -28,6 +28,7 @@ mod reached;
 mod settled;
 mod simplify;
 mod support;
+mod targets;
 mod unreachable;
 
 pub(crate) use cold::cold;
@@ -40,6 +41,7 @@ pub(crate) use osr::{narrow_entry, prune_exits};
 pub(crate) use reached::reached;
 pub(crate) use settled::Settled;
 pub(crate) use support::{constant, constant_length, definition, root};
+pub(crate) use targets::{Likely, note_targets};
 
 use crate::CompileError;
 use crate::mir::{self, Function};

@@ -15,7 +15,7 @@ pub use wrap::{IntoFunc, WasmRet};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use legato_compiler::abi::FuncRef;
+use legato_compiler::abi::{FuncRef, HOST_FUNCTION};
 use legato_heap::TypeId;
 use smallvec::{SmallVec, smallvec};
 
@@ -25,9 +25,6 @@ use crate::values::Cell;
 use crate::values::val::lower_all;
 use crate::vm::{ValueCell, activation, interrupt};
 use crate::{AsContext, AsContextMut, FuncType, Val};
-
-/// Marks the record of a host function, in [`FuncRef::reserved`]: its context is a [`HostCallee`].
-pub(crate) const HOST_FUNCTION: u32 = 1;
 
 /// Cells for a call.
 pub(crate) type Cells = SmallVec<[ValueCell; 8]>;
@@ -105,7 +102,7 @@ impl Func {
         store.state.keep_image(&image);
         let type_id = function.ty.id().0;
         let context = HostCallee::make(store, function, None).cast();
-        let record = FuncRef { code, context, type_id, reserved: HOST_FUNCTION, data: 0 };
+        let record = FuncRef { code, context, type_id, number: HOST_FUNCTION, data: 0 };
         let offset = store.add_func_refs(1)?;
         store.set_func_ref(offset, record);
         store.state.host_functions.insert(key, offset);
@@ -215,7 +212,7 @@ impl StoreOpaque {
 pub(crate) unsafe fn call_record(store: *mut StoreOpaque, record: &FuncRef, cells: &mut [ValueCell]) -> Result<()> {
     // SAFETY: exclusive by the caller's promise; no reference to the store is held over the call itself.
     unsafe {
-        if record.reserved == HOST_FUNCTION {
+        if record.number == HOST_FUNCTION {
             (*store).state.begin_call();
             let outer = (*store).set_address(store);
             let result = host::invoke(store, record.context.cast(), cells.as_mut_ptr());

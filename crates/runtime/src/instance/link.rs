@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use legato_compiler::abi::{CONTEXT_MAGIC, ContextHead, FuncImport, FuncRef, HOST_MAGIC, MemoryHead, TableHead};
+use legato_compiler::abi::{
+    CONTEXT_MAGIC, ContextHead, FuncImport, FuncRef, HOST_FUNCTION, HOST_MAGIC, MemoryHead, TableHead,
+};
 use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
 use crate::builtins::Pieces;
-use crate::func::{HOST_FUNCTION, HostCallee, call_code};
+use crate::func::{HostCallee, call_code};
 use crate::instance::{const_expr, segments};
 use crate::store::{ContextMemory, ElementItems, InstanceData, StoreOpaque};
 use crate::types::{check_import, into_engine, map_ref_type, map_value_type};
@@ -125,6 +127,7 @@ impl Linking<'_> {
 
     fn fill_head(&mut self, func_refs: u32) {
         let head = self.store.context_head(CONTEXT_MAGIC, func_refs);
+        let head = ContextHead { call_targets: self.module.image().call_targets(), ..head };
         let layout = self.module.context_layout();
         self.put(0, 0, head);
         for (index, id) in self.module.type_ids().iter().enumerate() {
@@ -202,7 +205,7 @@ impl Linking<'_> {
 
     /// A host function gets a context that leads to this instance.
     fn import_function(&mut self, record: FuncRef) -> FuncImport {
-        if record.reserved != HOST_FUNCTION {
+        if record.number != HOST_FUNCTION {
             return FuncImport { code: record.code, context: record.context };
         }
         // SAFETY: a host function's context is a callee of this store.
@@ -232,7 +235,7 @@ impl Linking<'_> {
                 code: target.code,
                 context: target.context,
                 type_id,
-                reserved: if is_host { HOST_FUNCTION } else { 0 },
+                number: if is_host { HOST_FUNCTION } else { index.0 + 1 },
                 data: 0,
             };
             self.store.set_func_ref(func_refs + number * size_of::<FuncRef>() as u32, record);

@@ -27,7 +27,7 @@ impl FuncTable {
     /// A record of no function.
     fn empty() -> FuncRef {
         let code = std::ptr::null();
-        FuncRef { code, context: std::ptr::null_mut(), type_id: NO_FUNC_TYPE, reserved: 0, data: 0 }
+        FuncRef { code, context: std::ptr::null_mut(), type_id: NO_FUNC_TYPE, number: 0, data: 0 }
     }
 
     /// The address that compiled code knows. It may change when records are added.

@@ -23,6 +23,7 @@ mod settled;
 mod slices;
 mod snapshots;
 mod stops;
+mod targets;
 mod views;
 mod weak;
 

@@ -8,6 +8,7 @@ mod parts;
 mod room;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use legato_compiler::artifact::{
     CallSite, CodeRange, CompiledModule, Handler, MachineSignature, Trampolines, TrapCode,
@@ -121,6 +122,14 @@ impl CodeImage {
                 let defined = function.0 - self.module.info.imported_functions;
                 (lazy.loop_entry((defined, offset)), lazy.iterations())
             }
+        }
+    }
+
+    /// Where code notes what calls by reference lead to; null where it does not.
+    pub(crate) fn call_targets(&self) -> *const AtomicU32 {
+        match &self.memory {
+            Memory::Whole(..) => std::ptr::null(),
+            Memory::Lazy(lazy) => lazy.compiler().call_targets().as_ptr(),
         }
     }
 

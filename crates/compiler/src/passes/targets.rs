@@ -1,0 +1,134 @@
+//! Calls by reference that lead to the same few functions each time: of an interface's or a superclass's method, of a
+//! closure. Quick code [notes](note_targets) them, and optimised code [compares](guess_targets) the reference with them,
+//! so that they can be inlined.
+
+use smallvec::SmallVec;
+
+use crate::mir::{Block, Callee, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::module::{FuncIndex, TypeIndex, ValueType};
+
+/// Functions that a call by reference may lead to.
+pub(crate) type Likely = SmallVec<[FuncIndex; 4]>;
+
+/// Has every call by reference note what it leads to. `number` tells a call's number by its offset in the module file;
+/// nothing has been inlined.
+pub(crate) fn note_targets(function: &mut Function, number: impl Fn(u32) -> Option<u32>) {
+    for block in 0..function.blocks.len() {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let note = |function: &mut Function, reference: Value, source: u32| {
+            if let Some(number) = number(source) {
+                function.push(Block(block as u32), Op::NoteTarget(number), &[reference], &[], source);
+            }
+        };
+        for inst in insts {
+            let data = &function.insts[inst.index()];
+            if let Op::Call(Callee::Reference(_, reference, _)) = data.op {
+                let source = data.source;
+                note(function, reference, source);
+            }
+            function.blocks[block].insts.push(inst);
+        }
+        let data = &function.blocks[block];
+        if let Some(Terminator::TryCall { callee: Callee::Reference(_, reference, _), .. }) = data.terminator {
+            let source = data.terminator_source;
+            note(function, reference, source);
+        }
+    }
+}
+
+/// Compares the references of calls with the functions that they are likely to lead to, and calls these directly.
+/// `likely` tells them for a call of a type and with a source. Calls in blocks known as cold stay as they are.
+pub(crate) fn guess_targets(function: &mut Function, likely: &dyn Fn(&Function, TypeIndex, u32) -> Likely) {
+    for number in 0..function.blocks.len() {
+        if function.blocks[number].cold {
+            continue;
+        }
+        let insts = std::mem::take(&mut function.blocks[number].insts);
+        let mut current = Block(number as u32);
+        let terminator = function.blocks[number].terminator.take();
+        let source = function.blocks[number].terminator_source;
+        for inst in insts {
+            let data = &function.insts[inst.index()];
+            let targets = match data.op {
+                Op::Call(Callee::Reference(ty, ..)) => likely(function, ty, data.source),
+                _ => Likely::new(),
+            };
+            match targets.is_empty() {
+                true => function.blocks[current.index()].insts.push(inst),
+                false => current = split_call(function, current, inst, &targets),
+            }
+        }
+        if let Some(Terminator::TryCall { callee, args, normal, handlers }) = &terminator
+            && let Callee::Reference(ty, reference, _) = *callee
+        {
+            let targets = likely(function, ty, source);
+            let call = |callee: Callee| Terminator::TryCall {
+                callee,
+                args: args.clone(),
+                normal: normal.clone(),
+                handlers: handlers.clone(),
+            };
+            for &target in &targets {
+                let (direct, otherwise) = branch(function, current, target, reference, source);
+                finish(function, direct, call(Callee::Direct(target)), source);
+                current = otherwise;
+            }
+            function.blocks[current.index()].cold |= targets.len() == 1;
+            finish(function, current, call(callee.clone()), source);
+        } else {
+            function.blocks[current.index()].terminator = terminator;
+            function.blocks[current.index()].terminator_source = source;
+        }
+    }
+}
+
+/// Puts direct calls of the targets, and the call itself for any other function, at the end of block `current`, which
+/// has no terminator. Returns the block in which the function goes on.
+fn split_call(function: &mut Function, mut current: Block, inst: Inst, targets: &[FuncIndex]) -> Block {
+    let data = function.insts[inst.index()].clone();
+    let Op::Call(Callee::Reference(_, reference, _)) = data.op else { unreachable!("a call by reference") };
+    let types: SmallVec<[ValueType; 2]> = data.results.iter().map(|&result| function.value_type(result)).collect();
+    let is_cold = function.blocks[current.index()].cold;
+    let rest = function.add_block();
+    function.blocks[rest.index()].cold = is_cold;
+    for (&result, &ty) in data.results.iter().zip(&types) {
+        let param = function.add_param(rest, ty);
+        function.values[result.index()].def = ValueDef::Alias(param);
+    }
+    let call = |function: &mut Function, block: Block, op: Op| {
+        let call = function.push(block, op, &data.args, &types, data.source);
+        let results = function.insts[call.index()].results.iter().copied().collect();
+        finish(function, block, Terminator::Jump(Edge { block: rest, args: results }), data.source);
+    };
+    for &target in targets {
+        let (direct, otherwise) = branch(function, current, target, reference, data.source);
+        call(function, direct, Op::Call(Callee::Direct(target)));
+        current = otherwise;
+    }
+    function.blocks[current.index()].cold |= targets.len() == 1;
+    call(function, current, data.op.clone());
+    rest
+}
+
+/// Ends a block by asking whether a reference is one to `target`. Returns the blocks for both answers.
+fn branch(function: &mut Function, block: Block, target: FuncIndex, reference: Value, source: u32) -> (Block, Block) {
+    let compare = function.push(block, Op::IsFunction(target), &[reference], &[ValueType::I32], source);
+    let cond = function.insts[compare.index()].results[0];
+    let (direct, otherwise) = (function.add_block(), function.add_block());
+    for added in [direct, otherwise] {
+        function.blocks[added.index()].cold = function.blocks[block.index()].cold;
+    }
+    finish(
+        function,
+        block,
+        Terminator::Branch { cond, then: Edge::to(direct), otherwise: Edge::to(otherwise) },
+        source,
+    );
+    (direct, otherwise)
+}
+
+fn finish(function: &mut Function, block: Block, terminator: Terminator, source: u32) {
+    let block = &mut function.blocks[block.index()];
+    block.terminator = Some(terminator);
+    block.terminator_source = source;
+}
