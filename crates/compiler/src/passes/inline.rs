@@ -24,6 +24,8 @@ const MAX_COLD_COST: usize = 120;
 const MAX_BLOCKS: usize = 8;
 /// A function grows by at most this many instructions, or by as many as it has.
 const MIN_GROWTH: usize = 200;
+/// A body of no more instructions is about as long as its call: it counts for nothing.
+const TINY: usize = 8;
 /// How many calls deep functions are inlined.
 const MAX_DEPTH: usize = 3;
 /// A larger function is left alone, in instructions: it runs once, or it is at the limits of compile time already.
@@ -57,6 +59,11 @@ fn cost(op: &Op) -> usize {
 }
 
 impl Body {
+    /// Whether a function of `size` instructions may grow by it to `most`.
+    fn fits(&self, size: usize, most: usize) -> bool {
+        self.size <= TINY && size < MAX_CALLER || size + self.size <= most
+    }
+
     /// Whether it is worth its code `depth` calls deep. What is left there is mostly accessors; anything larger made
     /// code longer, and programs no faster.
     fn is_cheap_at(&self, depth: usize) -> bool {
@@ -99,7 +106,7 @@ pub(crate) fn inline<'a>(
             let is_worth_it = |&target: &FuncIndex| {
                 target != function.index
                     && body_of(target)
-                        .is_some_and(|body| body.is_cheap_at(depth) && function.insts.len() + body.size <= most)
+                        .is_some_and(|body| body.is_cheap_at(depth) && body.fits(function.insts.len(), most))
             };
             let mut offsets = function.sources.offsets(source);
             let offset = offsets.next().filter(|_| offsets.count() == depth);
@@ -152,7 +159,7 @@ fn inline_at<'a>(
         let mut current = number;
         for inst in insts {
             match called(function, inst) {
-                Some(body) if function.insts.len() + body.size <= most => {
+                Some(body) if body.fits(function.insts.len(), most) => {
                     current = splice(function, current, inst, body);
                 }
                 _ => function.blocks[current].insts.push(inst),
@@ -160,7 +167,7 @@ fn inline_at<'a>(
         }
         match (tried(function, &terminator, source), terminator) {
             (Some(body), Some(Terminator::TryCall { args, normal, handlers, .. }))
-                if function.insts.len() + body.size <= most =>
+                if body.fits(function.insts.len(), most) =>
             {
                 copy(function, current, &args, source, body, &Rest::Edge(normal), &handlers);
             }

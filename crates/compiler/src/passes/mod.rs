@@ -25,6 +25,7 @@ mod loads;
 mod osr;
 mod ranges;
 mod reached;
+mod scalars;
 mod settled;
 mod simplify;
 mod support;
@@ -61,6 +62,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("loads", loads::loads),
     ("facts", facts::facts),
     ("simplify", simplify::simplify),
+    ("scalars", scalars::scalars),
     ("dead", |function, _, flow| dead::dead(function, flow)),
     ("blocks", |function, _, flow| blocks::blocks(function, flow)),
     ("block_params", |function, _, flow| block_params::block_params(function, flow)),
