@@ -11,6 +11,7 @@ use cranelift_frontend::FunctionBuilderContext;
 use serde::{Deserialize, Serialize};
 
 use super::kept::{deserialize_kind, serialize_kind};
+use crate::abi::Builtin;
 use crate::artifact::TrapCode;
 use crate::lower::env::Symbol;
 use crate::mir;
@@ -73,6 +74,12 @@ impl FunctionCode {
     /// What the code calls, in the order of the calls; some perhaps more than once.
     pub fn symbols(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.relocations.iter().map(|relocation| relocation.target)
+    }
+
+    /// Whether it asks for code of loops that is better than its own.
+    pub fn leaves_loops(&self) -> bool {
+        const ASK: u32 = Builtin::OsrEntry as u32;
+        self.symbols().any(|symbol| matches!(symbol, Symbol::Builtin(ASK) | Symbol::Cold(ASK)))
     }
 }
 

@@ -6,6 +6,7 @@
 mod kept;
 mod scan;
 mod targets;
+mod untried;
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -19,7 +20,7 @@ use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
 use crate::module::{FuncIndex, ModuleInfo, ParsedModule, TypeIndex};
 use crate::passes::{self, Body, Fields, Likely, Settled};
-use crate::translate::{Part, translate_valid_function};
+use crate::translate::{Left, Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
 use scan::Loops;
 use targets::Targets;
@@ -173,13 +174,15 @@ impl OnDemand {
     /// the locals that are live there, and returns what the function returns. The loop is known by its offset in the
     /// module file, which quick code of the function names.
     fn compile_loop(&self, index: FuncIndex, offset: u32) -> Result<FunctionCode, CompileError> {
-        let exits = passes::prune_exits(&mut self.translate(index, Part::Replaceable)?);
+        let exits = passes::prune_exits(&mut self.translate(index, Part::REPLACEABLE)?);
         let Some((_, locals)) = exits.iter().find(|(found, _)| *found == offset) else {
             let message = "no loop that can be reached begins where one is to be entered".to_string();
             return Err(CompileError::CodeGeneration { function: index.0, message });
         };
-        let mut function = self.translate(index, Part::Loop(offset))?;
+        let left = self.untried_loops(index, Some(offset))?;
+        let mut function = self.translate(index, Part { from: Some(offset), left: Left::These(&left) })?;
         passes::narrow_entry(&mut function, locals);
+        self.leave(&mut function, &exits);
         self.optimize(&mut function)?;
         self.finish(function)
     }
@@ -223,7 +226,14 @@ impl OnDemand {
 
     /// A function with all done to it that comes before inlining.
     fn prepare(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
-        let mut function = self.translate(index, Part::Whole)?;
+        let left = match self.function(index).loops {
+            Loops::Replaceable => self.untried_loops(index, None)?,
+            Loops::None | Loops::Fixed => Vec::new(),
+        };
+        let mut function = self.translate(index, Part { left: Left::These(&left), ..Part::WHOLE })?;
+        if !left.is_empty() {
+            self.leave(&mut function, &passes::prune_exits(&mut self.translate(index, Part::REPLACEABLE)?));
+        }
         self.optimize(&mut function)?;
         Ok(function)
     }
@@ -248,9 +258,9 @@ impl OnDemand {
 
     /// A function as the quick tier has it.
     fn prepare_quickly(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
-        let part = if self.function(index).loops == Loops::Replaceable { Part::Replaceable } else { Part::Whole };
+        let part = if self.function(index).loops == Loops::Replaceable { Part::REPLACEABLE } else { Part::WHOLE };
         let mut function = self.translate(index, part)?;
-        if part == Part::Replaceable {
+        if part == Part::REPLACEABLE {
             passes::prune_exits(&mut function);
         }
         let verify = self.generator.options().verify;
@@ -262,9 +272,31 @@ impl OnDemand {
         Ok(function)
     }
 
-    fn translate(&self, index: FuncIndex, part: Part) -> Result<mir::Function, CompileError> {
+    /// Where the loops of a function begin that [have not run](untried), if it is code that goes on in the loop at
+    /// `from`.
+    fn untried_loops(&self, index: FuncIndex, from: Option<u32>) -> Result<Vec<u32>, CompileError> {
+        if !self.generator.options().optimize {
+            return Ok(Vec::new());
+        }
+        untried::untried_loops(&self.body(index), self.features, from, &self.targets)
+    }
+
+    /// Has loops with a way out pass on what `exits` say of the whole function, and note what they call.
+    fn leave(&self, function: &mut mir::Function, exits: &passes::Exits) {
+        if passes::leave_untried(function, self.info(), exits) {
+            passes::note_targets(function, |offset| {
+                self.targets.number(offset).filter(|_| self.targets.are_untried(offset..offset + 1))
+            });
+        }
+    }
+
+    fn body(&self, index: FuncIndex) -> FunctionBody<'_> {
         let Range { start, end } = self.function(index).range;
-        let reader = BinaryReader::new_features(&self.wasm[start as usize..end as usize], start.into(), self.features);
-        translate_valid_function(self.info(), index, &FunctionBody::new(reader), self.features, part)
+        let bytes = &self.wasm[start as usize..end as usize];
+        FunctionBody::new(BinaryReader::new_features(bytes, start.into(), self.features))
+    }
+
+    fn translate(&self, index: FuncIndex, part: Part<'_>) -> Result<mir::Function, CompileError> {
+        translate_valid_function(self.info(), index, &self.body(index), self.features, part)
     }
 }

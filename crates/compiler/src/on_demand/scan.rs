@@ -3,7 +3,7 @@
 //! locals or labels: what is not seen to be the same counts as different.
 
 use serde::{Deserialize, Serialize};
-use wasmparser::{BlockType, Operator, OperatorsReader};
+use wasmparser::{Operator, OperatorsReader};
 
 use crate::CompileError;
 use crate::error::invalid;
@@ -48,17 +48,16 @@ pub(super) struct Scanned {
 pub(super) enum Loops {
     None,
     Replaceable,
-    /// Some loop has parameters, or something on the operand stack below it; or there are too many bytes, or locals at
-    /// all loops.
+    /// There are too many bytes, or locals and operands at all loops.
     Fixed,
 }
 
 /// A longer body is compiled with optimisations at once, in bytes: its quick code takes long to compile, too, and would
 /// have to run for long until it is replaced.
 const MAX_REPLACEABLE: usize = 16 << 10;
-/// No more locals are passed on at loops, counted once for each loop.
+/// No more locals and operands are passed on at loops, counted once for each loop.
 const MOST_PASSED: u32 = 4000;
-/// No more locals are passed on at one loop.
+/// No more are passed on at one loop.
 const MOST_LOCALS: u32 = 200;
 
 /// Validates a body and looks through it. Errors: those of [`translate_function`].
@@ -117,14 +116,11 @@ pub(super) fn scan(
                 scanned.calls.push(offset as u32);
                 None
             }
-            Operator::Loop { blockty } => {
+            Operator::Loop { .. } => {
                 scanned.is_small = false;
-                passed += validator.len_locals();
-                let is_plain = height == 0 && !matches!(blockty, BlockType::FuncType(_));
-                let is_replaceable = is_plain
-                    && bytes <= MAX_REPLACEABLE
-                    && passed <= MOST_PASSED
-                    && validator.len_locals() <= MOST_LOCALS;
+                let locals = validator.len_locals() + height as u32;
+                passed += locals;
+                let is_replaceable = bytes <= MAX_REPLACEABLE && passed <= MOST_PASSED && locals <= MOST_LOCALS;
                 scanned.loops = match scanned.loops {
                     Loops::None | Loops::Replaceable if is_replaceable => Loops::Replaceable,
                     _ => Loops::Fixed,

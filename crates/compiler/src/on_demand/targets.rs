@@ -1,5 +1,6 @@
 //! Where the module's calls by reference have led so far.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
@@ -39,10 +40,31 @@ impl Targets {
         self.calls.binary_search(&offset).ok().map(|number| number as u32)
     }
 
+    fn words(&self, calls: Range<usize>) -> &[AtomicU32] {
+        &self.noted[calls.start * TARGETS..calls.end * TARGETS]
+    }
+
+    /// The numbers of the calls in this part of the module file.
+    fn numbers(&self, part: Range<u32>) -> Range<usize> {
+        let [start, end] = [part.start, part.end].map(|offset| self.calls.partition_point(|&call| call < offset));
+        start..end
+    }
+
+    /// Whether there are calls in this part of the module file, and none of them has led to any function of a module.
+    pub(super) fn are_untried(&self, part: Range<u32>) -> bool {
+        let calls = self.numbers(part);
+        !calls.is_empty() && self.words(calls).iter().all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Whether there is such a call in this part of the module file.
+    pub(super) fn has_untried(&self, part: Range<u32>) -> bool {
+        self.numbers(part).any(|call| self.words(call..call + 1).iter().all(|word| word.load(Ordering::Relaxed) == 0))
+    }
+
     /// The functions that the call at this offset has led to; some are missing where several share a word.
     pub(super) fn of_call(&self, offset: u32) -> SmallVec<[FuncIndex; TARGETS]> {
         let Some(number) = self.number(offset) else { return SmallVec::new() };
-        let noted = &self.noted[number as usize * TARGETS..][..TARGETS];
+        let noted = self.words(number as usize..number as usize + 1);
         let functions = noted.iter().filter_map(|word| word.load(Ordering::Relaxed).checked_sub(1));
         functions.map(FuncIndex).collect()
     }

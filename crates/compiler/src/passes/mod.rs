@@ -38,7 +38,7 @@ use flow::Flow;
 pub(crate) use globals::value as global_value;
 pub(crate) use heap::{HeapFacts, Lookups};
 pub(crate) use inline::{Body, Inliner, body, inline};
-pub(crate) use osr::{narrow_entry, prune_exits};
+pub(crate) use osr::{Exits, leave_untried, narrow_entry, prune_exits};
 pub(crate) use reached::reached;
 pub(crate) use settled::Settled;
 pub(crate) use support::{constant, constant_length, definition, root};

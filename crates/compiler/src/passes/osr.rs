@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::dead::live_values;
 use super::flow::Flow;
 use super::support::{constant, terminator};
-use crate::mir::{Block, Callee, Cfg, Constant, Function, Op, Terminator, Value, ValueDef};
-use crate::module::ValueType;
+use crate::mir::{Block, Callee, Cfg, Constant, Edge, Function, Loops, Op, Terminator, Value, ValueDef};
+use crate::module::{ModuleInfo, ValueType};
 
 /// A local at a loop's header.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -22,6 +22,9 @@ pub(crate) enum Local {
     Passed(ValueType),
 }
 
+/// For each loop with a way out that can be reached, its offset in the module file and its locals.
+pub(crate) type Exits = Vec<(u32, Vec<Local>)>;
+
 /// The way out of a loop.
 struct Exit {
     /// The block that leaves.
@@ -32,9 +35,8 @@ struct Exit {
     offset: u32,
 }
 
-/// Has each loop pass on what is live there, and nothing else. Returns, for each loop that can be reached, its offset
-/// in the module file and its locals.
-pub(crate) fn prune_exits(function: &mut Function) -> Vec<(u32, Vec<Local>)> {
+/// Has each loop pass on what is live there, and nothing else. Returns what that is.
+pub(crate) fn prune_exits(function: &mut Function) -> Exits {
     let mut flow = Flow::default();
     let cfg = flow.cfg(function);
     let exits: Vec<Exit> = cfg.order.iter().filter_map(|&block| exit(function, block)).collect();
@@ -63,6 +65,43 @@ pub(crate) fn prune_exits(function: &mut Function) -> Vec<(u32, Vec<Local>)> {
         loops.push((exit.offset, locals));
     }
     loops
+}
+
+/// Has the loops with a way out pass on what `exits` say of the whole function, which must not be less than that of what
+/// this function is part of; marks these loops as cold. Returns whether there are any.
+pub(crate) fn leave_untried(function: &mut Function, info: &ModuleInfo, exits: &Exits) -> bool {
+    let mut flow = Flow::default();
+    let cfg = flow.cfg(function);
+    let found: Vec<(Block, Exit)> =
+        cfg.order.iter().filter_map(|&block| Some((block, exit(function, block)?))).collect();
+    if found.is_empty() {
+        return false;
+    }
+    let loops = Loops::new(&cfg, &flow.dominators(function));
+    for (header, exit) in found {
+        let Terminator::TailCall { args, .. } = terminator(function, exit.leave).clone() else {
+            unreachable!("an exit of a loop is a tail call")
+        };
+        let locals = exits.iter().find(|(offset, _)| *offset == exit.offset).map(|(_, locals)| locals);
+        let passed: Option<SmallVec<[Value; 4]>> = locals.and_then(|locals| {
+            let passed = args.iter().zip(locals).filter_map(|(&arg, local)| match local {
+                // What is known here may be less than what is known where the function begins.
+                Local::Passed(ty) => Some(info.is_subtype(function.value_type(arg), *ty).then_some(arg)),
+                Local::Dead | Local::Constant(_) => None,
+            });
+            passed.collect()
+        });
+        let leave = &mut function.blocks[exit.leave.index()].terminator;
+        match (passed, leave) {
+            (Some(passed), Some(Terminator::TailCall { args, .. })) => *args = passed,
+            _ => function.blocks[header.index()].terminator = Some(Terminator::Jump(Edge::to(exit.stay))),
+        }
+        let Some(number) = loops.innermost[header.index()] else { continue };
+        for &block in cfg.order.iter().filter(|&&block| loops.contains(number, block)) {
+            function.blocks[block.index()].cold = true;
+        }
+    }
+    true
 }
 
 /// The way out that a block decides on, if it is a loop's header.

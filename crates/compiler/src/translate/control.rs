@@ -131,21 +131,26 @@ impl Translator<'_> {
         let args = self.pop_many(params.len());
         let header = self.new_block();
         self.add_params(header, params);
+        let slots = self.save_stack();
         self.terminate(Terminator::Jump(Edge { block: header, args }));
         self.switch_to(header);
         let height = self.stack.len();
-        self.stack.extend_from_slice(&self.builder.function.blocks[header.index()].params);
+        for (place, &slot) in slots.iter().enumerate() {
+            self.stack[place] = self.builder.read(slot, header);
+        }
+        self.stack.extend_from_slice(&self.builder.function.blocks[header.index()].params[..params.len()]);
         let poll = self.emit(Op::Poll, &[], &[]);
-        match self.part {
-            Part::Loop(offset) if offset == self.source() => {
-                let entry = self.builder.function.entry;
-                self.builder.terminate(entry, Terminator::Jump(Edge::to(header)), offset);
-            }
-            Part::Replaceable => self.replaceable_loop(),
-            _ => {}
+        let offset = self.source();
+        if self.part.from == Some(offset) {
+            let args = self.builder.enter_with(&slots, params);
+            let entry = self.builder.function.entry;
+            self.builder.terminate(entry, Terminator::Jump(Edge { block: header, args }), offset);
+        }
+        if self.part.leaves(offset) {
+            self.replaceable_loop();
         }
         self.control.push(Frame {
-            kind: FrameKind::Loop(poll),
+            kind: FrameKind::Loop { poll, slots },
             height,
             label: header,
             arity: params.len(),
@@ -153,12 +158,35 @@ impl Translator<'_> {
         });
     }
 
-    /// Goes on in optimised code where there is such for this loop. Nothing is on the operand stack.
+    /// Where loops are entered or left, keeps what is on the operand stack in locals of its own, as it has to be passed
+    /// on with the others. Returns these.
+    fn save_stack(&mut self) -> SmallVec<[u32; 4]> {
+        if self.part == Part::WHOLE {
+            return SmallVec::new();
+        }
+        // What lies below a loop stays the same within it.
+        let mut slots = self.control.iter().rev().find_map(|frame| match &frame.kind {
+            FrameKind::Loop { slots, .. } => Some(slots.clone()),
+            _ => None,
+        });
+        let slots = slots.get_or_insert_default();
+        for &value in &self.stack[slots.len()..] {
+            slots.push(self.builder.local_count());
+            self.builder.add_locals(1, self.builder.function.value_type(value));
+        }
+        for (&slot, &value) in slots.iter().zip(&self.stack) {
+            self.builder.write(slot, self.block, value);
+        }
+        std::mem::take(slots)
+    }
+
+    /// Goes on in optimised code where there is such for this loop.
     fn replaceable_loop(&mut self) {
         let code = self.value(Op::OsrEntry(self.source()), &[], ValueType::I64);
         let none = self.value(Op::Unary(UnaryOp::I64Eqz), &[code], ValueType::I32);
         let (stay, leave) = (self.new_block(), self.new_block());
-        let locals = self.builder.read_all(self.block);
+        let mut locals = self.builder.read_all(self.block);
+        locals.extend_from_slice(&self.stack);
         self.terminate(Terminator::Branch { cond: none, then: Edge::to(stay), otherwise: Edge::to(leave) });
         self.continue_in(leave);
         self.builder.function.blocks[leave.index()].cold = true;
@@ -216,7 +244,7 @@ impl Translator<'_> {
                     self.terminate(Terminator::Return(args));
                 }
             }
-            FrameKind::Loop(poll) => {
+            FrameKind::Loop { poll, .. } => {
                 // What is on the stack are the results; nothing branches past the end of a loop.
                 self.builder.seal(follow);
                 if self.builder.predecessor_count(follow) == 1 {

@@ -40,21 +40,44 @@ pub fn translate_function(
 ) -> Result<Function, CompileError> {
     let mut validator = source.validator(&mut allocations.0);
     let features = source.validation.features;
-    let function = translate(info, source.index, &source.body, features, Part::Whole, Some(&mut validator))?;
+    let function = translate(info, source.index, &source.body, features, Part::WHOLE, Some(&mut validator))?;
     allocations.0 = validator.into_allocations();
     Ok(function)
 }
 
 /// What is made of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
-    /// All of it.
-    Whole,
-    /// The same, with a way out at each loop to code that goes on there. Loops must not have parameters, nor anything
-    /// on the operand stack below them.
-    Replaceable,
-    /// What comes after the header of the loop at this offset in the module file, with all locals as parameters.
-    Loop(u32),
+pub(crate) struct Part<'a> {
+    /// What comes after the header of the loop at this offset in the module file, with all locals and all that is on the
+    /// operand stack there as parameters; or all of it.
+    pub(crate) from: Option<u32>,
+    /// Loops with a way out to code that goes on there.
+    pub(crate) left: Left<'a>,
+}
+
+/// Loops with a way out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left<'a> {
+    /// All that there are.
+    All,
+    /// Those at these offsets in the module file.
+    These(&'a [u32]),
+}
+
+impl Part<'_> {
+    /// All of a function.
+    pub(crate) const WHOLE: Part<'static> = Part { from: None, left: Left::These(&[]) };
+
+    /// The same, with a way out at each loop.
+    pub(crate) const REPLACEABLE: Part<'static> = Part { from: None, left: Left::All };
+
+    /// Whether there is a way out at the loop at this offset in the module file.
+    fn leaves(&self, offset: u32) -> bool {
+        match self.left {
+            Left::All => true,
+            Left::These(left) => left.contains(&offset),
+        }
+    }
 }
 
 /// As [`translate_function`], of a body that has been validated, or part of it.
@@ -63,7 +86,7 @@ pub(crate) fn translate_valid_function(
     index: FuncIndex,
     body: &FunctionBody<'_>,
     features: WasmFeatures,
-    part: Part,
+    part: Part<'_>,
 ) -> Result<Function, CompileError> {
     translate(info, index, body, features, part, None)
 }
@@ -73,7 +96,7 @@ fn translate(
     index: FuncIndex,
     body: &FunctionBody<'_>,
     features: WasmFeatures,
-    part: Part,
+    part: Part<'_>,
     mut validator: Option<&mut FuncValidator<ValidatorResources>>,
 ) -> Result<Function, CompileError> {
     let range = body.range();
@@ -106,7 +129,8 @@ fn translate(
         }
         translator.add_locals(count, translator.types.value(ty, offset as usize)?);
     }
-    if let Part::Loop(offset) = part {
+    translator.builder.end_locals();
+    if let Some(offset) = part.from {
         translator.builder.function.osr = Some(offset);
         translator.block = translator.builder.enter_elsewhere();
     }
@@ -138,7 +162,7 @@ fn translate(
 impl Translator<'_> {
     fn add_locals(&mut self, count: u32, ty: ValueType) {
         let ty = match ty {
-            ValueType::Ref(ty) if !ty.nullable && self.part != Part::Whole => {
+            ValueType::Ref(ty) if !ty.nullable && self.part != Part::WHOLE => {
                 let first = self.builder.local_count();
                 self.non_null.extend((first..first + count).map(|local| (local, ty)));
                 ValueType::Ref(RefType::nullable(ty.heap))

@@ -46,6 +46,8 @@ pub(super) struct Builder {
     pub(super) function: Function,
     pub(super) limits: Limits,
     local_types: Vec<ValueType>,
+    /// How many locals the function declares. What follows is the translator's.
+    declared: u32,
     blocks: Vec<BlockState>,
     /// The value of a local at the end of a block (so far), by block and local.
     definitions: FxHashMap<(Block, u32), Value>,
@@ -63,7 +65,15 @@ impl Builder {
             definitions.insert((entry, local as u32), value);
         }
         let blocks = vec![BlockState { sealed: true, ..BlockState::default() }];
-        Builder { function, limits, local_types: params.to_vec(), blocks, definitions, defaults: Vec::new() }
+        Builder {
+            function,
+            limits,
+            local_types: params.to_vec(),
+            declared: 0,
+            blocks,
+            definitions,
+            defaults: Vec::new(),
+        }
     }
 
     /// Lets the body begin in a block of its own, which nothing leads to yet, and gives the entry every local as a
@@ -83,9 +93,24 @@ impl Builder {
         start
     }
 
-    /// Every local's value at the current end of a block.
+    /// Gives the entry these locals, too, and then parameters of these types, as parameters. Returns the latter.
+    pub(super) fn enter_with(&mut self, locals: &[u32], params: &[ValueType]) -> SmallVec<[Value; 4]> {
+        let entry = self.function.entry;
+        for &local in locals {
+            let value = self.function.add_param(entry, self.local_types[local as usize]);
+            self.definitions.insert((entry, local), value);
+        }
+        params.iter().map(|&ty| self.function.add_param(entry, ty)).collect()
+    }
+
+    /// The value of every local that the function declares at the current end of a block.
     pub(super) fn read_all(&mut self, block: Block) -> SmallVec<[Value; 4]> {
-        (0..self.local_types.len() as u32).map(|local| self.read(local, block)).collect()
+        (0..self.declared).map(|local| self.read(local, block)).collect()
+    }
+
+    /// Declares that further locals are not the function's own.
+    pub(super) fn end_locals(&mut self) {
+        self.declared = self.local_count();
     }
 
     pub(super) fn local_count(&self) -> u32 {

@@ -27,8 +27,12 @@ pub(super) enum FrameKind {
     /// The body. A branch to it returns.
     Function,
     Block,
-    /// The header's poll.
-    Loop(Inst),
+    Loop {
+        /// The header's.
+        poll: Inst,
+        /// Locals that hold what is on the operand stack below the loop, where it may be entered or left.
+        slots: SmallVec<[u32; 4]>,
+    },
     /// The other arm, as long as no `else` was seen, and the parameters, which both arms take.
     If(Option<Block>, SmallVec<[Value; 4]>),
     TryTable {
@@ -53,7 +57,7 @@ pub(super) struct Landing {
 /// The state of a translation.
 pub(super) struct Translator<'a> {
     pub(super) info: &'a ModuleInfo,
-    pub(super) part: Part,
+    pub(super) part: Part<'a>,
     pub(super) types: TypeMap<'a>,
     /// The types of locals that cannot be null and have no initial value, where all locals are asked for at loops: they
     /// are kept with types that can be null.

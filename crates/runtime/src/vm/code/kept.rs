@@ -79,6 +79,14 @@ impl KeptCode {
                 return Ok(Found { code, tier: better, kept: true });
             }
         }
+        self.compile(symbol, tier, compiler)
+    }
+
+    /// The same, compiled now.
+    ///
+    /// # Errors
+    /// The compiler refuses it.
+    pub(super) fn compile(&self, symbol: Symbol, tier: Tier, compiler: &OnDemand) -> anyhow::Result<Found> {
         let code = compiler.compile(symbol, tier)?;
         if let Some(compiled) = &self.compiled
             && let Some(bytes) = code.to_bytes()

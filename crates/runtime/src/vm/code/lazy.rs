@@ -84,7 +84,9 @@ enum Progress {
     Ready(Ready),
     /// Compiled quickly, at this offset, and called.
     Quick(u32),
-    /// The same, and to be compiled anew. Calls are not counted any more.
+    /// Optimised, at this offset, and called, when some of its loops had not run yet. Calls are not counted any more.
+    Provisional(u32),
+    /// One of these, and to be compiled anew.
     Improving(u32),
     /// Compiled for good, at this offset, and called.
     Done(u32),
@@ -92,11 +94,30 @@ enum Progress {
     Failed(Arc<str>),
 }
 
+/// How much has been done for some code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Finish {
+    Quick,
+    /// It is optimised, but leaves loops that had not run yet.
+    Provisional,
+    Final,
+}
+
+impl Finish {
+    fn of(found: &Found) -> Finish {
+        match found.tier {
+            Tier::Quick => Finish::Quick,
+            Tier::Optimized if found.code.leaves_loops() => Finish::Provisional,
+            Tier::Optimized => Finish::Final,
+        }
+    }
+}
+
 /// A function that has been compiled for the first time.
 #[derive(Clone)]
 struct Ready {
     offset: u32,
-    tier: Tier,
+    finish: Finish,
     /// The defined functions that it calls.
     callees: Arc<[u32]>,
 }
@@ -153,17 +174,21 @@ impl Lazy {
     }
 
     /// Has calls of a function go to its code.
-    fn go_to(&self, state: &mut State, defined: usize, offset: u32, tier: Tier) {
+    fn go_to(&self, state: &mut State, defined: usize, offset: u32, finish: Finish) {
         let code = self.address(offset);
         let words = self.words(defined);
-        match tier {
-            Tier::Quick => {
+        match finish {
+            Finish::Quick => {
                 state.functions[defined] = Progress::Quick(offset);
                 words.counted.store(code, Relaxed);
                 words.counter.store(CALLS, Relaxed);
                 words.entry.store(self.address(self.beginning(defined)) + arch::COUNTING, Release);
             }
-            Tier::Optimized => {
+            Finish::Provisional => {
+                state.functions[defined] = Progress::Provisional(offset);
+                words.entry.store(code, Release);
+            }
+            Finish::Final => {
                 state.functions[defined] = Progress::Done(offset);
                 words.entry.store(code, Release);
             }
@@ -254,7 +279,9 @@ impl Lazy {
                     }
                     return Ok(self.address(offset));
                 }
-                Progress::Improving(offset) | Progress::Done(offset) => return Ok(self.address(offset)),
+                Progress::Provisional(offset) | Progress::Improving(offset) | Progress::Done(offset) => {
+                    return Ok(self.address(offset));
+                }
                 Progress::Failed(reason) => return Err(reason),
             }
         }
@@ -262,7 +289,7 @@ impl Lazy {
 
     /// Has calls of a function go to its code from now on. Returns its address.
     fn enter(&self, mut state: MutexGuard<'_, State>, defined: usize, ready: &Ready) -> usize {
-        self.go_to(&mut state, defined, ready.offset, ready.tier);
+        self.go_to(&mut state, defined, ready.offset, ready.finish);
         drop(state);
         self.guess(&ready.callees);
         self.address(ready.offset)
@@ -330,7 +357,7 @@ impl Lazy {
                     })
                     .collect();
                 callees.dedup();
-                (Progress::Ready(Ready { offset, tier: found.tier, callees: callees.into() }), Ok(()))
+                (Progress::Ready(Ready { offset, finish: Finish::of(&found), callees: callees.into() }), Ok(()))
             }
             Err(error) => {
                 let reason: Arc<str> = format!("cannot compile a function at its first call: {error:#}").into();
@@ -344,19 +371,22 @@ impl Lazy {
 
     /// Begins to compile a function anew, unless it has been begun: its calls are not counted any more.
     fn begin_to_improve(&self, state: &mut State, defined: usize) -> Option<Task> {
-        let Progress::Quick(quick) = state.functions[defined] else { return None };
-        state.functions[defined] = Progress::Improving(quick);
-        self.words(defined).entry.store(self.address(quick), Release);
+        let offset = match state.functions[defined] {
+            Progress::Quick(offset) => offset,
+            // There is room for so many pieces.
+            Progress::Provisional(offset) if state.loops.take_room(self.most_loops()) => offset,
+            _ => return None,
+        };
+        state.functions[defined] = Progress::Improving(offset);
+        self.words(defined).entry.store(self.address(offset), Release);
         Some(Task::Improve(defined as u32))
     }
 
     /// Compiles a function anew that was compiled quickly.
     fn improve(&self, defined: usize) {
         // If that fails, it stays as it is.
-        if let Ok((offset, _)) = self.compile_in(defined, Tier::Optimized, CompileCause::Often) {
-            let mut state = self.lock();
-            state.functions[defined] = Progress::Done(offset);
-            self.words(defined).entry.store(self.address(offset), Release);
+        if let Ok((offset, found)) = self.compile_in(defined, Tier::Optimized, CompileCause::Often) {
+            self.go_to(&mut self.lock(), defined, offset, Finish::of(&found));
         }
     }
 
@@ -365,8 +395,12 @@ impl Lazy {
     fn compile_in(&self, defined: usize, tier: Tier, cause: CompileCause) -> anyhow::Result<(u32, Found)> {
         let start = Instant::now();
         let function = self.compiler.info().imported_functions + defined as u32;
-        let found = self.kept.code(Symbol::Function(function), tier, &self.compiler)?;
-        let offset = self.publish(Symbol::Function(function), found.tier, &found.code)?;
+        let symbol = Symbol::Function(function);
+        let mut found = self.kept.code(symbol, tier, &self.compiler)?;
+        if cause == CompileCause::Often && found.kept && Finish::of(&found) != Finish::Final {
+            found = self.kept.compile(symbol, tier, &self.compiler)?;
+        }
+        let offset = self.publish(symbol, Finish::of(&found), &found.code)?;
         self.tell(function, start, &found, cause);
         Ok((offset, found))
     }

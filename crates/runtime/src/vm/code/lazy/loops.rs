@@ -11,7 +11,7 @@ use legato_compiler::emit::Symbol;
 use legato_compiler::module::FuncIndex;
 use rustc_hash::FxHashMap;
 
-use super::{CALLS, Lazy, Relaxed, State, Task, with_stack};
+use super::{CALLS, Finish, Lazy, Relaxed, State, Task, with_stack};
 use crate::vm::code::observe::CompileCause;
 
 /// Iterations from one request to the next.
@@ -22,8 +22,9 @@ const VERIFIED_ITERATIONS: i32 = 4;
 const REQUESTS: u32 = 2;
 /// Its bytes for each further request: what takes long to compile must have run for longer.
 const BYTES_PER_REQUEST: u32 = 500;
-/// Each further loop of a function must be so many times as hot.
+/// Each further loop of a function must be so many times as hot, but none more than so many times as the first.
 const NEXT_LOOP: u32 = 8;
+const LAST_LOOP: u32 = 64;
 /// A function that has been called no more often gets code for its loop before it gets code for its next call.
 const FEW_CALLS: i32 = 2;
 
@@ -34,8 +35,8 @@ pub(in super::super) type LoopKey = (u32, u32);
 #[derive(Default)]
 pub(super) struct Loops {
     functions: FxHashMap<u32, Function>,
-    /// How many loops have had code compiled.
-    compiled: usize,
+    /// How many pieces of code have been compiled of loops, and of functions once more.
+    pieces: usize,
 }
 
 /// A function with loops.
@@ -49,10 +50,23 @@ struct Function {
     entries: FxHashMap<u32, Option<u32>>,
 }
 
+impl Loops {
+    fn has_room(&self, most: usize) -> bool {
+        self.pieces < most
+    }
+
+    /// Takes room for one more piece of code, if there is any of so many.
+    pub(super) fn take_room(&mut self, most: usize) -> bool {
+        let is_there = self.has_room(most);
+        self.pieces += usize::from(is_there);
+        is_there
+    }
+}
+
 impl Function {
     /// How many requests are enough to compile a loop of a function with a body of so many bytes.
     fn enough(&self, bytes: u32) -> u32 {
-        let factor = NEXT_LOOP.saturating_pow(self.entries.len() as u32);
+        let factor = NEXT_LOOP.saturating_pow(self.entries.len() as u32).min(LAST_LOOP);
         (REQUESTS + bytes / BYTES_PER_REQUEST).saturating_mul(factor)
     }
 }
@@ -99,7 +113,7 @@ impl Lazy {
             // Each call asks once: there are many, of a function that has not been kept, or not with its loop.
             return [self.has_help().then(|| self.begin_to_improve(state, defined as usize)).flatten(), None];
         }
-        if state.loops.compiled >= self.most_loops() {
+        if !state.loops.has_room(self.most_loops()) {
             return [None; 2];
         }
         let is_called_often = CALLS - self.words(defined as usize).counter.load(Relaxed) > FEW_CALLS;
@@ -109,7 +123,9 @@ impl Lazy {
         if improve.is_some() && is_called_often {
             return [improve, None];
         }
-        state.loops.compiled += 1;
+        if !state.loops.take_room(self.most_loops()) {
+            return [improve, None];
+        }
         state.loops.functions.entry(defined).or_default().under_way = true;
         [Some(Task::Loop((defined, offset))), improve]
     }
@@ -131,7 +147,7 @@ impl Lazy {
         let function = self.compiler.info().imported_functions + defined;
         let symbol = Symbol::Loop(function, offset);
         let placed = self.kept.code(symbol, Tier::Optimized, &self.compiler).and_then(|found| {
-            let placed = self.publish(symbol, Tier::Optimized, &found.code)?;
+            let placed = self.publish(symbol, Finish::Final, &found.code)?;
             Ok((placed, found))
         });
         let entry = match placed {

@@ -8,7 +8,7 @@ use legato_compiler::artifact::{CodeRange, CodeTables, CompiledFunction};
 use legato_compiler::emit::Symbol;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Lazy;
+use super::{Finish, Lazy};
 use crate::vm::arch;
 use crate::vm::code::kept::Found;
 use crate::vm::code::observe::CompileCause;
@@ -49,7 +49,7 @@ impl Lazy {
         }
         anyhow::ensure!(end < self.code_bytes(), "the module's code passes {} MiB", self.code_bytes() >> 20);
         // Calls of code that was compiled quickly are counted.
-        let direct = found.iter().zip(&starts).filter(|((_, found), _)| found.tier == Tier::Optimized);
+        let direct = found.iter().zip(&starts).filter(|((_, found), _)| Finish::of(found) == Finish::Final);
         let places: FxHashMap<Symbol, u32> = direct.map(|((symbol, _), &start)| (*symbol, start)).collect();
 
         let mut bytes = vec![0; end - begin];
@@ -75,7 +75,7 @@ impl Lazy {
             self.map(*symbol, start, found.code.length());
             match *symbol {
                 Symbol::Function(index) => {
-                    self.go_to(&mut state, (index - imported) as usize, start, found.tier);
+                    self.go_to(&mut state, (index - imported) as usize, start, Finish::of(found));
                     self.tell(index, Instant::now(), found, CompileCause::Ahead);
                 }
                 Symbol::Loop(index, offset) => {

@@ -6,7 +6,7 @@ use legato_compiler::Tier;
 use legato_compiler::artifact::{CodeRange, CompiledFunction};
 use legato_compiler::emit::{FunctionCode, Symbol};
 
-use super::{Lazy, Progress};
+use super::{Finish, Lazy, Progress};
 use crate::vm::arch;
 use crate::vm::code::kept::Found;
 use crate::vm::code::observe::{CompileCause, Compiled, name_of};
@@ -35,11 +35,11 @@ impl Lazy {
     }
 
     /// Puts compiled code in place; returns its offset.
-    pub(super) fn publish(&self, symbol: Symbol, tier: Tier, code: &FunctionCode) -> anyhow::Result<u32> {
+    pub(super) fn publish(&self, symbol: Symbol, finish: Finish, code: &FunctionCode) -> anyhow::Result<u32> {
         for called in code.symbols() {
             if !matches!(called, Symbol::Function(_)) && !self.lock().trampolines.contains_key(&called) {
                 let trampoline = self.kept.code(called, Tier::Optimized, &self.compiler)?.code;
-                self.publish(called, Tier::Optimized, &trampoline)?;
+                self.publish(called, Finish::Final, &trampoline)?;
             }
         }
         let mut state = self.lock();
@@ -53,7 +53,7 @@ impl Lazy {
         let imported = self.compiler.info().imported_functions;
         let (bytes, tables) = code.place(start as u32, |target| match target {
             // Calls of itself count, too.
-            _ if target == symbol && tier == Tier::Optimized => start as u32,
+            _ if target == symbol && finish == Finish::Final => start as u32,
             Symbol::Function(index) => {
                 let defined = (index - imported) as usize;
                 match state.functions[defined] {
