@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::artifact::CompiledModule;
 use crate::emit::CodeGenerator;
 use crate::module::{FunctionSource, ModuleInfo, ParsedModule};
-use crate::passes::{Fields, Inliner, Settled};
+use crate::passes::{Fields, Inliner, Never, Settled};
 use crate::translate::{Allocations, translate_function};
 use crate::{CompileError, CompileOptions, mir, passes};
 
@@ -89,8 +89,8 @@ fn function(
     Ok(function)
 }
 
-/// What only the whole module tells: replaces reads of fields that hold the same in every object, and skips calls
-/// through globals that settle on a function that does nothing. Returns for each function, too, whether it has to be
+/// What only the whole module tells: replaces reads of fields that hold the same in every object, skips calls through
+/// globals that settle on a function that does nothing, and cuts what follows calls that never return. Returns for each function, too, whether it has to be
 /// optimised anew: after inlining is soon enough.
 fn propagate(
     functions: Vec<mir::Function>,
@@ -98,13 +98,15 @@ fn propagate(
     options: &CompileOptions,
 ) -> Result<Vec<(mir::Function, bool)>, CompileError> {
     let (fields, settled) = (Fields::new(&functions, info), Settled::new(&functions));
+    let never = Never::new(&functions, info);
     each(functions, options, |mut function: mir::Function, (): &mut ()| {
+        let is_cut = never.cut(&mut function);
         let has_changed = fields.as_ref().is_some_and(|fields| fields.replace(&mut function, info));
-        if has_changed {
+        if is_cut || has_changed {
             passes::tidy(&mut function, info, options.verify)?;
         }
         settled.replace(&mut function);
-        Ok((function, has_changed))
+        Ok((function, is_cut || has_changed))
     })
 }
 

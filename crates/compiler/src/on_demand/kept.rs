@@ -7,7 +7,7 @@ use super::targets::Targets;
 use super::{Function, OnDemand};
 use crate::emit::CodeGenerator;
 use crate::module::{ModuleInfo, ParsedModule};
-use crate::passes::{Fields, Settled};
+use crate::passes::{Fields, Never, Settled};
 use crate::{CompileError, CompileOptions};
 
 /// Of a function: where its body begins and ends, whether it may be inlined, its loops.
@@ -19,6 +19,7 @@ struct Borrowed<'a> {
     functions: Vec<KeptFunction>,
     fields: &'a Option<Fields>,
     settled: &'a Settled,
+    never: Vec<u32>,
     calls: &'a [u32],
 }
 
@@ -28,6 +29,7 @@ struct Owned {
     functions: Vec<KeptFunction>,
     fields: Option<Fields>,
     settled: Settled,
+    never: Vec<u32>,
     calls: Vec<u32>,
 }
 
@@ -39,7 +41,8 @@ impl OnDemand {
         };
         let functions = self.functions.iter().map(kept).collect();
         let (fields, settled, calls) = (&self.fields, &self.settled, self.targets.calls());
-        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields, settled, calls }).ok()
+        let never = self.never.list();
+        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields, settled, never, calls }).ok()
     }
 
     /// As [`new`](Self::new), from what [`to_bytes`](Self::to_bytes) has made of the same module with the same options.
@@ -47,7 +50,7 @@ impl OnDemand {
     ///
     /// Errors: the host's processor is not supported.
     pub fn from_bytes(bytes: &[u8], wasm: &[u8], options: &CompileOptions) -> Result<Option<OnDemand>, CompileError> {
-        let Ok(Owned { info, functions, fields, settled, calls }) = postcard::from_bytes(bytes) else {
+        let Ok(Owned { info, functions, fields, settled, never, calls }) = postcard::from_bytes(bytes) else {
             return Ok(None);
         };
         let is_inside = |&(start, end, ..): &KeptFunction| start <= end && end as usize <= wasm.len();
@@ -60,8 +63,9 @@ impl OnDemand {
             .map(|(start, end, is_small, loops)| Function::new(start..end, is_small, loops))
             .collect();
         let features = ParsedModule::accepted(options.features);
+        let defined_and_imported = info.functions.len();
         let generator = CodeGenerator::new(info, options)?;
-        let targets = Targets::new(calls);
-        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, targets, generator }))
+        let (targets, never) = (Targets::new(calls), Never::from_list(&never, defined_and_imported));
+        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, targets, generator }))
     }
 }

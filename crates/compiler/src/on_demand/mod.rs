@@ -19,7 +19,7 @@ use crate::artifact::CompiledModule;
 use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
 use crate::module::{FuncIndex, ModuleInfo, ParsedModule, TypeIndex};
-use crate::passes::{self, Body, Fields, Likely, Settled};
+use crate::passes::{self, Body, Fields, Likely, Never, Settled};
 use crate::translate::{Left, Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
 use scan::Loops;
@@ -36,6 +36,7 @@ pub struct OnDemand {
     functions: Vec<Function>,
     fields: Option<Fields>,
     settled: Settled,
+    never: Never,
     targets: Targets,
     generator: CodeGenerator,
 }
@@ -79,6 +80,8 @@ impl OnDemand {
             let defined = function.0.checked_sub(info.imported_functions);
             defined.is_some_and(|defined| scanned[defined as usize].is_empty)
         });
+        let returns: Vec<_> = scanned.iter().map(|scanned| scanned.returns).collect();
+        let never = Never::of_returns(&returns, &info);
         let functions = ranges
             .iter()
             .zip(&scanned)
@@ -89,7 +92,7 @@ impl OnDemand {
             .collect();
         let targets = Targets::new(scanned.iter().flat_map(|scanned| &scanned.calls).copied().collect());
         let generator = CodeGenerator::new(info, options)?;
-        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, targets, generator })
+        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, targets, generator })
     }
 
     /// The module without code: its declarations, and what its code is compiled for.
@@ -245,6 +248,7 @@ impl OnDemand {
             passes::check(function, info, "translate")?;
         }
         if options.optimize {
+            self.never.cut(function);
             passes::optimize(function, info, options.verify)?;
             if let Some(fields) = &self.fields
                 && fields.replace(function, info)
@@ -268,6 +272,7 @@ impl OnDemand {
             passes::check(&function, self.info(), "translate")?;
         }
         passes::note_targets(&mut function, |offset| self.targets.number(offset));
+        self.never.cut(&mut function);
         passes::tidy(&mut function, self.info(), verify)?;
         Ok(function)
     }

@@ -3,13 +3,13 @@
 //! locals or labels: what is not seen to be the same counts as different.
 
 use serde::{Deserialize, Serialize};
-use wasmparser::{Operator, OperatorsReader};
+use wasmparser::{Catch, Operator, OperatorsReader};
 
 use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Constant, Op};
 use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeIndex, TypeMap, refuse_simd};
-use crate::passes::{Made, global_value};
+use crate::passes::{Made, Returns, global_value};
 use crate::translate::{Allocations, translate_function};
 
 /// No longer body is looked at for inlining, in bytes.
@@ -39,6 +39,7 @@ pub(super) struct Scanned {
     /// Globals, and the functions that they are set to.
     pub(super) settings: Vec<(GlobalIndex, FuncIndex)>,
     pub(super) loops: Loops,
+    pub(super) returns: Returns,
     /// Where it calls by reference: offsets in the module file.
     pub(super) calls: Vec<u32>,
 }
@@ -81,8 +82,11 @@ pub(super) fn scan(
         is_empty: bytes == EMPTY,
         settings: Vec::new(),
         loops: Loops::None,
+        returns: Returns::Never,
         calls: Vec::new(),
     };
+    // The function that the instruction before calls.
+    let mut called = None;
     let mut passed = 0;
     let types = TypeMap { canonical: &info.canonical_types };
     let stack = &mut scratch.stack;
@@ -94,6 +98,22 @@ pub(super) fn scan(
         // What lies below an operation's operands stays; an operation that leaves a frame leaves nothing of it.
         let height = validator.operand_stack_height() as usize;
         let is_reachable = validator.get_control_frame(0).is_some_and(|frame| !frame.unreachable);
+        let depth = validator.control_stack_height();
+        if is_reachable && scanned.returns == Returns::Never {
+            scanned.returns = match &operator {
+                Operator::End if depth == 1 => called.map_or(Returns::Perhaps, Returns::After),
+                Operator::Return
+                | Operator::ReturnCall { .. }
+                | Operator::ReturnCallIndirect { .. }
+                | Operator::ReturnCallRef { .. } => Returns::Perhaps,
+                operator if leaves_function(operator, depth - 1)? => Returns::Perhaps,
+                _ => Returns::Never,
+            };
+        }
+        called = match &operator {
+            Operator::Call { function_index } => Some(FuncIndex(*function_index)),
+            _ => None,
+        };
         let kept = match &operator {
             Operator::StructNew { struct_type_index } if is_reachable => {
                 let ty = TypeIndex(*struct_type_index);
@@ -154,6 +174,31 @@ pub(super) fn scan(
     operators.finish().map_err(invalid)?;
     scratch.allocations.0 = validator.into_allocations();
     Ok(scanned)
+}
+
+/// Whether an instruction may branch so many blocks outwards. Errors: none, as the body is valid.
+fn leaves_function(operator: &Operator<'_>, outermost: u32) -> Result<bool, CompileError> {
+    Ok(match operator {
+        Operator::Br { relative_depth }
+        | Operator::BrIf { relative_depth }
+        | Operator::BrOnNull { relative_depth }
+        | Operator::BrOnNonNull { relative_depth }
+        | Operator::BrOnCast { relative_depth, .. }
+        | Operator::BrOnCastFail { relative_depth, .. } => *relative_depth == outermost,
+        Operator::BrTable { targets } => {
+            let mut leaves = targets.default() == outermost;
+            for target in targets.targets() {
+                leaves |= target.map_err(invalid)? == outermost;
+            }
+            leaves
+        }
+        Operator::TryTable { try_table } => try_table.catches.iter().any(|clause| match *clause {
+            Catch::One { label, .. } | Catch::OneRef { label, .. } | Catch::All { label } | Catch::AllRef { label } => {
+                label == outermost
+            }
+        }),
+        _ => false,
+    })
 }
 
 /// The pure operation without operands that an instruction is.

@@ -18,7 +18,7 @@ use crate::sources::Moved;
 /// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these
 /// may cost. Checks of the program's own come with a part of a dozen calls that throws, which the way through the body
 /// costs nothing.
-const MAX_COST: usize = 30;
+const MAX_COST: usize = 50;
 const MAX_COLD_COST: usize = 120;
 /// The most blocks of such a body, but for cold ones.
 const MAX_BLOCKS: usize = 8;
@@ -103,14 +103,14 @@ pub(crate) fn inline<'a>(
     // What is called by what was inlined comes after all calls of the function's own: these matter most.
     let inline_at = |&depth: &usize| {
         guess_targets(function, &|function, ty, source| {
+            let mut offsets = function.sources.offsets(source);
+            let offset = offsets.next().filter(|_| offsets.count() == depth);
+            let likely = offset.map_or_else(Likely::new, |offset| likely(offset, ty));
             let is_worth_it = |&target: &FuncIndex| {
                 target != function.index
                     && body_of(target)
                         .is_some_and(|body| body.is_cheap_at(depth) && body.fits(function.insts.len(), most))
             };
-            let mut offsets = function.sources.offsets(source);
-            let offset = offsets.next().filter(|_| offsets.count() == depth);
-            let likely = offset.map_or_else(Likely::new, |offset| likely(offset, ty));
             likely.into_iter().filter(is_worth_it).collect()
         });
         inline_at(function, depth, most, body_of)

@@ -1,0 +1,26 @@
+;; Calls of functions that never return: nothing follows them, and what leads to them is cold. So the rest is inlined.
+(module
+  (tag $failed (param i32))
+  (func $log (import "host" "f") (param i32))
+  (func $fail (param i32) (result i32)
+    (call $log (local.get 0))
+    (throw $failed (local.get 0)))
+  (func $checked_fail (param i32) (result i32)
+    (if (i32.gt_s (local.get 0) (i32.const 5)) (then unreachable))
+    (call $log (i32.const 1))
+    (call $log (i32.const 2))
+    (call $log (i32.const 3))
+    (call $fail (local.get 0)))
+  (func $get (param i32) (result i32)
+    (if (result i32) (i32.lt_u (local.get 0) (i32.const 100))
+      (then (i32.mul (local.get 0) (local.get 0)))
+      (else
+        (call $log (i32.const 4))
+        (call $log (i32.const 5))
+        (call $log (i32.const 6))
+        (i32.add (call $checked_fail (local.get 0)) (i32.const 1)))))
+  (func (param i32) (result i32) (i32.add (call $get (local.get 0)) (call $get (i32.const 7))))
+  ;; Caught, it goes on in the handler alone.
+  (func (param i32) (result i32)
+    (block $caught (result i32)
+      (i32.add (i32.const 1) (try_table (result i32) (catch $failed $caught) (call $fail (local.get 0)))))))
