@@ -59,13 +59,13 @@ pub struct ContextHead {
     /// Address of the store's table of [`FuncRef`] records. It changes when the table grows, which it may while the
     /// host or the runtime is called. The first record stands for null: its type is [`NO_FUNC_TYPE`].
     pub func_table: *const FuncRef,
-    /// Where quickly compiled code notes which functions calls by reference have led to: [`TARGETS`] words for each such
-    /// call of the module. Null where no code does.
+    /// Where quickly compiled code notes which functions calls by reference have led to: [`TARGETS`] words for each
+    /// such call of the module; then, a word for each loop, which have run. Null where no code does.
     pub call_targets: *const AtomicU32,
 }
 
-/// How many functions are noted for a call by reference: each in the word that the low bits of its index say. A power of
-/// two.
+/// How many functions are noted for a call by reference: each in the word that the low bits of its index say. A power
+/// of two.
 pub const TARGETS: usize = 8;
 
 /// The type id of no function.

@@ -90,8 +90,8 @@ fn function(
 }
 
 /// What only the whole module tells: replaces reads of fields that hold the same in every object, skips calls through
-/// globals that settle on a function that does nothing, and cuts what follows calls that never return. Returns for each function, too, whether it has to be
-/// optimised anew: after inlining is soon enough.
+/// globals that settle on a function that does nothing, and cuts what follows calls that never return. Returns for each
+/// function, too, whether it has to be optimised anew: after inlining is soon enough.
 fn propagate(
     functions: Vec<mir::Function>,
     info: &ModuleInfo,

@@ -229,7 +229,7 @@ fn noted_targets_are_inlined() {
             .map(|number| code.windows(4).filter(|bytes| *bytes == number.to_le_bytes()).count())
     };
     let noted = compiler.call_targets();
-    assert_eq!(noted.len(), 2 * TARGETS);
+    assert_eq!(noted.len(), 2 * TARGETS, "there are no loops");
     assert_eq!(inlined(), [0, 0], "nothing has been noted");
     // One more than the function's index.
     noted[1].store(1, Ordering::Relaxed);

@@ -162,8 +162,8 @@ impl Lowering<'_, '_> {
         self.landings(landings, handlers, key);
     }
 
-    /// Notes where a call by reference leads to: a few instructions without a branch, and a function seen twice takes no
-    /// more room than one seen once.
+    /// Notes where a call by reference leads to: a few instructions without a branch, and a function seen twice takes
+    /// no more room than one seen once.
     pub(super) fn note_target(&mut self, call: u32, reference: ir::Value) {
         let record = self.func_ref_record(reference);
         let number = self.func_ref_field(types::I32, record, std::mem::offset_of!(FuncRef, number));
@@ -174,6 +174,14 @@ impl Lowering<'_, '_> {
         let slot = self.b.ins().iadd(table, slot);
         let flags = self.flags(Region::Loops).with_aligned();
         self.b.ins().store(flags, number, slot, (call as usize * TARGETS * size_of::<u32>()) as i32);
+    }
+
+    /// Sets a word of the notes to 1.
+    pub(super) fn note_run(&mut self, word: u32) {
+        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, call_targets) as u32);
+        let flags = self.flags(Region::Loops).with_aligned();
+        let one = self.b.ins().iconst(types::I32, 1);
+        self.b.ins().store(flags, one, table, (word as usize * size_of::<u32>()) as i32);
     }
 
     pub(super) fn ref_func(&mut self, function: FuncIndex) -> ir::Value {

@@ -445,6 +445,7 @@ impl Lowering<'_, '_> {
                 let reference = arg(self, 0);
                 return self.note_target(*call, reference);
             }
+            Op::NoteRun(word) => return self.note_run(*word),
         };
         if let Some(&value) = data.results.first() {
             self.values[value.index()] = Some(result);

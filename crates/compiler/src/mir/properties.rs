@@ -195,7 +195,7 @@ impl Op {
             Op::Poll => Properties { traps: Traps::OnState, collects: Collects::WhenDue, ..COMPUTES },
             // It counts. Compiling is no safepoint.
             Op::OsrEntry(_) => Properties { reads: Memory::Other, writes: Memory::Other, ..COMPUTES },
-            Op::NoteTarget(_) => Properties { writes: Memory::Other, ..COMPUTES },
+            Op::NoteTarget(_) | Op::NoteRun(_) => Properties { writes: Memory::Other, ..COMPUTES },
         }
     }
 
@@ -305,6 +305,7 @@ mod tests {
             (Op::Poll, false, false, false),
             (Op::OsrEntry(7), false, false, false),
             (Op::NoteTarget(7), false, false, false),
+            (Op::NoteRun(7), false, false, false),
         ] {
             let properties = op.properties();
             let found = (properties.is_removable(), properties.is_repeatable(), properties.is_computation());

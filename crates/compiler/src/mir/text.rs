@@ -150,6 +150,7 @@ impl fmt::Display for Op {
             Op::Call(callee) => write!(f, "Call {callee}"),
             Op::OsrEntry(offset) => write!(f, "OsrEntry({offset})"),
             Op::NoteTarget(call) => write!(f, "NoteTarget({call})"),
+            Op::NoteRun(word) => write!(f, "NoteRun({word})"),
             plain => write!(f, "{plain:?}"),
         }
     }

@@ -210,6 +210,7 @@ impl Verifier<'_> {
             Op::MemoryInit(memory, _) => (vec![self.address(memory.index()), I32, I32], vec![]),
             Op::DataDrop(_) | Op::ElemDrop(_) | Op::Poll => (vec![], vec![]),
             Op::OsrEntry(_) => (vec![], vec![ValueType::I64]),
+            Op::NoteRun(_) => (vec![], vec![]),
             Op::NoteTarget(_) => (vec![reference(true, HeapType::Func)], vec![]),
             Op::TableGet(table) => {
                 let element = self.info.tables[table.index()].element;

@@ -20,7 +20,7 @@ struct Borrowed<'a> {
     fields: &'a Option<Fields>,
     settled: &'a Settled,
     never: Vec<u32>,
-    calls: &'a [u32],
+    sites: [&'a [u32]; 2],
 }
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ struct Owned {
     fields: Option<Fields>,
     settled: Settled,
     never: Vec<u32>,
-    calls: Vec<u32>,
+    sites: [Vec<u32>; 2],
 }
 
 impl OnDemand {
@@ -40,9 +40,9 @@ impl OnDemand {
             (function.range.start, function.range.end, function.inlined.is_some(), function.loops)
         };
         let functions = self.functions.iter().map(kept).collect();
-        let (fields, settled, calls) = (&self.fields, &self.settled, self.targets.calls());
+        let (fields, settled, sites) = (&self.fields, &self.settled, self.targets.sites());
         let never = self.never.list();
-        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields, settled, never, calls }).ok()
+        postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields, settled, never, sites }).ok()
     }
 
     /// As [`new`](Self::new), from what [`to_bytes`](Self::to_bytes) has made of the same module with the same options.
@@ -50,7 +50,7 @@ impl OnDemand {
     ///
     /// Errors: the host's processor is not supported.
     pub fn from_bytes(bytes: &[u8], wasm: &[u8], options: &CompileOptions) -> Result<Option<OnDemand>, CompileError> {
-        let Ok(Owned { info, functions, fields, settled, never, calls }) = postcard::from_bytes(bytes) else {
+        let Ok(Owned { info, functions, fields, settled, never, sites }) = postcard::from_bytes(bytes) else {
             return Ok(None);
         };
         let is_inside = |&(start, end, ..): &KeptFunction| start <= end && end as usize <= wasm.len();
@@ -65,7 +65,8 @@ impl OnDemand {
         let features = ParsedModule::accepted(options.features);
         let defined_and_imported = info.functions.len();
         let generator = CodeGenerator::new(info, options)?;
-        let (targets, never) = (Targets::new(calls), Never::from_list(&never, defined_and_imported));
+        let [calls, loops] = sites;
+        let (targets, never) = (Targets::new(calls, loops), Never::from_list(&never, defined_and_imported));
         Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, targets, generator }))
     }
 }

@@ -90,7 +90,8 @@ impl OnDemand {
                 Function::new(range, options.optimize && scanned.is_small, scanned.loops)
             })
             .collect();
-        let targets = Targets::new(scanned.iter().flat_map(|scanned| &scanned.calls).copied().collect());
+        let calls = scanned.iter().flat_map(|scanned| &scanned.calls).copied().collect();
+        let targets = Targets::new(calls, scanned.iter().flat_map(|scanned| &scanned.loop_sites).copied().collect());
         let generator = CodeGenerator::new(info, options)?;
         Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, targets, generator })
     }
@@ -110,7 +111,7 @@ impl OnDemand {
         self.generator.options().parallel
     }
 
-    /// Where quick code notes what calls by reference lead to ([`ContextHead::call_targets`]).
+    /// Where quick code notes what calls by reference lead to, and which loops run ([`ContextHead::call_targets`]).
     ///
     /// [`ContextHead::call_targets`]: crate::abi::ContextHead::call_targets
     pub fn call_targets(&self) -> &[AtomicU32] {
@@ -271,7 +272,7 @@ impl OnDemand {
         if verify {
             passes::check(&function, self.info(), "translate")?;
         }
-        passes::note_targets(&mut function, |offset| self.targets.number(offset));
+        self.note(&mut function);
         self.never.cut(&mut function);
         passes::tidy(&mut function, self.info(), verify)?;
         Ok(function)
@@ -289,10 +290,13 @@ impl OnDemand {
     /// Has loops with a way out pass on what `exits` say of the whole function, and note what they call.
     fn leave(&self, function: &mut mir::Function, exits: &passes::Exits) {
         if passes::leave_untried(function, self.info(), exits) {
-            passes::note_targets(function, |offset| {
-                self.targets.number(offset).filter(|_| self.targets.are_untried(offset..offset + 1))
-            });
+            self.note(function);
         }
+    }
+
+    /// Has code note what it calls by reference, and that it runs, in loops with a way out and in quick code.
+    fn note(&self, function: &mut mir::Function) {
+        passes::note_targets(function, |offset| self.targets.call(offset), |offset| self.targets.loop_word(offset));
     }
 
     fn body(&self, index: FuncIndex) -> FunctionBody<'_> {

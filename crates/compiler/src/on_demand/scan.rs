@@ -42,6 +42,8 @@ pub(super) struct Scanned {
     pub(super) returns: Returns,
     /// Where it calls by reference: offsets in the module file.
     pub(super) calls: Vec<u32>,
+    /// Where its loops begin.
+    pub(super) loop_sites: Vec<u32>,
 }
 
 /// Whether a function has loops, and whether quick code of it can go on in optimised code there.
@@ -84,6 +86,7 @@ pub(super) fn scan(
         loops: Loops::None,
         returns: Returns::Never,
         calls: Vec::new(),
+        loop_sites: Vec::new(),
     };
     // The function that the instruction before calls.
     let mut called = None;
@@ -137,6 +140,7 @@ pub(super) fn scan(
                 None
             }
             Operator::Loop { .. } => {
+                scanned.loop_sites.push(offset as u32);
                 scanned.is_small = false;
                 let locals = validator.len_locals() + height as u32;
                 passed += locals;

@@ -41,8 +41,8 @@ fn loops(body: &FunctionBody<'_>, features: WasmFeatures) -> Result<Vec<Range<u3
     Ok(loops)
 }
 
-/// Where the loops of a valid body begin that call by reference and have not run, and the loops within these. Those that
-/// contain the loop at `from` have.
+/// Where the loops of a valid body begin that call by reference and have not run, and the loops within these. Those
+/// that contain the loop at `from` have run.
 ///
 /// Errors: none, as the body is valid.
 pub(super) fn untried_loops(
@@ -52,17 +52,18 @@ pub(super) fn untried_loops(
     targets: &Targets,
 ) -> Result<Vec<u32>, CompileError> {
     let range = body.range();
-    if !targets.has_untried(range.start as u32..range.end as u32) {
+    let range = range.start as u32..range.end as u32;
+    if !targets.has_calls(&range) || !targets.has_untried(&range) {
         return Ok(Vec::new());
     }
     let mut untried = Vec::new();
     // Where the last of them ends that is not within another.
     let mut end = 0;
     for found in loops(body, features)? {
-        let runs = from.is_some_and(|from| found.contains(&from));
+        let has_run = targets.has_run(found.start) || from.is_some_and(|from| found.contains(&from));
         if found.end <= end {
             untried.push(found.start);
-        } else if !runs && targets.are_untried(found.clone()) {
+        } else if !has_run && targets.has_calls(&found) {
             untried.push(found.start);
             end = found.end;
         }

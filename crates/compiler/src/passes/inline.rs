@@ -88,8 +88,9 @@ impl Inliner {
     }
 }
 
-/// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed. `likely` tells for
-/// a call by reference, given by its offset in the module file and by its type, which functions it probably leads to.
+/// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed. `likely` tells
+/// for a call by reference, given by its offset in the module file and by its type, which functions it probably leads
+/// to.
 pub(crate) fn inline<'a>(
     function: &mut Function,
     body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>,

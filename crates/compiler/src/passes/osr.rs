@@ -67,8 +67,8 @@ pub(crate) fn prune_exits(function: &mut Function) -> Exits {
     loops
 }
 
-/// Has the loops with a way out pass on what `exits` say of the whole function, which must not be less than that of what
-/// this function is part of; marks these loops as cold. Returns whether there are any.
+/// Has the loops with a way out pass on what `exits` say of the whole function, which must not be less than that of
+/// what this function is part of; marks these loops as cold. Returns whether there are any.
 pub(crate) fn leave_untried(function: &mut Function, info: &ModuleInfo, exits: &Exits) -> bool {
     let mut flow = Flow::default();
     let cfg = flow.cfg(function);

@@ -1,6 +1,6 @@
 //! Calls by reference that lead to the same few functions each time: of an interface's or a superclass's method, of a
-//! closure. Quick code [notes](note_targets) them, and optimised code [compares](guess_targets) the reference with them,
-//! so that they can be inlined.
+//! closure. Quick code [notes](note_targets) them, and optimised code [compares](guess_targets) the reference with
+//! them, so that they can be inlined.
 
 use smallvec::SmallVec;
 
@@ -10,13 +10,17 @@ use crate::module::{FuncIndex, TypeIndex, ValueType};
 /// Functions that a call by reference may lead to.
 pub(crate) type Likely = SmallVec<[FuncIndex; 4]>;
 
-/// Has every call by reference note what it leads to. `number` tells a call's number by its offset in the module file;
-/// nothing has been inlined.
-pub(crate) fn note_targets(function: &mut Function, number: impl Fn(u32) -> Option<u32>) {
+/// Has every call by reference note what it leads to, and every loop with a way out that it runs. `call` and
+/// `loop_word` tell a call's number and a loop's word by their offsets in the module file; nothing has been inlined.
+pub(crate) fn note_targets(
+    function: &mut Function,
+    call: impl Fn(u32) -> Option<u32>,
+    loop_word: impl Fn(u32) -> Option<u32>,
+) {
     for block in 0..function.blocks.len() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let note = |function: &mut Function, reference: Value, source: u32| {
-            if let Some(number) = number(source) {
+            if let Some(number) = call(source) {
                 function.push(Block(block as u32), Op::NoteTarget(number), &[reference], &[], source);
             }
         };
@@ -27,6 +31,13 @@ pub(crate) fn note_targets(function: &mut Function, number: impl Fn(u32) -> Opti
                 note(function, reference, source);
             }
             function.blocks[block].insts.push(inst);
+            let data = &function.insts[inst.index()];
+            if let Op::OsrEntry(offset) = data.op
+                && let Some(word) = loop_word(offset)
+            {
+                let source = data.source;
+                function.push(Block(block as u32), Op::NoteRun(word), &[], &[], source);
+            }
         }
         let data = &function.blocks[block];
         if let Some(Terminator::TryCall { callee: Callee::Reference(_, reference, _), .. }) = data.terminator {

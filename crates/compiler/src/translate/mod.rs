@@ -48,8 +48,8 @@ pub fn translate_function(
 /// What is made of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part<'a> {
-    /// What comes after the header of the loop at this offset in the module file, with all locals and all that is on the
-    /// operand stack there as parameters; or all of it.
+    /// What comes after the header of the loop at this offset in the module file, with all locals and all that is on
+    /// the operand stack there as parameters; or all of it.
     pub(crate) from: Option<u32>,
     /// Loops with a way out to code that goes on there.
     pub(crate) left: Left<'a>,
