@@ -23,6 +23,8 @@ pub(super) enum Task {
     Prepare(u32),
     /// A function, anew.
     Improve(u32),
+    /// The same, of one that may not be called again: when nothing else is to be done.
+    ImproveLater(u32),
     /// What goes on in a loop.
     Loop(LoopKey),
 }
@@ -38,6 +40,8 @@ struct Queue {
     often: VecDeque<Job>,
     /// To be compiled ahead, quickly.
     quick: VecDeque<Job>,
+    /// To be compiled anew at last.
+    later: VecDeque<Job>,
     threads: usize,
     idle: usize,
 }
@@ -45,11 +49,12 @@ struct Queue {
 impl Queue {
     /// What is to be done first.
     fn next(&mut self) -> Option<Job> {
-        [&mut self.loops, &mut self.slow, &mut self.often, &mut self.quick].into_iter().find_map(VecDeque::pop_front)
+        let queues = [&mut self.loops, &mut self.slow, &mut self.often, &mut self.quick, &mut self.later];
+        queues.into_iter().find_map(VecDeque::pop_front)
     }
 
     fn is_empty(&self) -> bool {
-        [&self.loops, &self.slow, &self.often, &self.quick].into_iter().all(VecDeque::is_empty)
+        [&self.loops, &self.slow, &self.often, &self.quick, &self.later].into_iter().all(VecDeque::is_empty)
     }
 }
 
@@ -58,6 +63,7 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     slow: VecDeque::new(),
     often: VecDeque::new(),
     quick: VecDeque::new(),
+    later: VecDeque::new(),
     threads: 0,
     idle: 0,
 });
@@ -107,6 +113,7 @@ pub(super) fn add(lazy: &Weak<Lazy>, task: Task) -> bool {
     match task {
         Task::Loop(_) => queue.loops.push_back(job),
         Task::Prepare(_) | Task::Improve(_) => queue.often.push_back(job),
+        Task::ImproveLater(_) => queue.later.push_back(job),
     }
     wake(queue)
 }

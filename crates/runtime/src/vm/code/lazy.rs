@@ -324,7 +324,7 @@ impl Lazy {
     pub(super) fn perform(&self, task: Task) {
         match task {
             Task::Prepare(defined) => self.prepare(defined as usize),
-            Task::Improve(defined) => self.improve(defined as usize),
+            Task::Improve(defined) | Task::ImproveLater(defined) => self.improve(defined as usize),
             Task::Loop(key) => self.compile_loop(key),
         }
     }

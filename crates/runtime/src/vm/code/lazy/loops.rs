@@ -11,7 +11,7 @@ use legato_compiler::emit::Symbol;
 use legato_compiler::module::FuncIndex;
 use rustc_hash::FxHashMap;
 
-use super::{CALLS, Finish, Lazy, Relaxed, State, Task, with_stack};
+use super::{CALLS, Finish, Lazy, Progress, Relaxed, State, Task, with_stack};
 use crate::vm::code::observe::CompileCause;
 
 /// Iterations from one request to the next.
@@ -21,8 +21,9 @@ const VERIFIED_ITERATIONS: i32 = 4;
 /// A function whose loops have asked so often gets code for the one that has asked last.
 const REQUESTS: u32 = 2;
 /// Its bytes for each further request: what takes long to compile must have run for longer.
-const BYTES_PER_REQUEST: u32 = 500;
-/// Each further loop of a function must be so many times as hot, but none more than so many times as the first.
+const BYTES_PER_REQUEST: u32 = 150;
+/// Each further loop of a function must be so many times as hot, but none more than so many times as the first. Those
+/// that were left, since they had not run, need not be hotter.
 const NEXT_LOOP: u32 = 8;
 const LAST_LOOP: u32 = 64;
 /// A function that has been called no more often gets code for its loop before it gets code for its next call.
@@ -44,6 +45,8 @@ pub(super) struct Loops {
 struct Function {
     /// Since some loop of it had code compiled.
     requests: u32,
+    /// How many loops have had code compiled with which no other is left.
+    whole: u32,
     /// Some loop's code is being compiled.
     under_way: bool,
     /// The loops that have code, at these offsets; `None` for one that has none and will not have any.
@@ -66,7 +69,7 @@ impl Loops {
 impl Function {
     /// How many requests are enough to compile a loop of a function with a body of so many bytes.
     fn enough(&self, bytes: u32) -> u32 {
-        let factor = NEXT_LOOP.saturating_pow(self.entries.len() as u32).min(LAST_LOOP);
+        let factor = NEXT_LOOP.saturating_pow(self.whole).min(LAST_LOOP);
         (REQUESTS + bytes / BYTES_PER_REQUEST).saturating_mul(factor)
     }
 }
@@ -118,7 +121,10 @@ impl Lazy {
         }
         let is_called_often = CALLS - self.words(defined as usize).counter.load(Relaxed) > FEW_CALLS;
         // Where the program has to wait for it, not for calls that may never come.
-        let is_worth_it = is_called_often || self.has_help();
+        let is_worth_it = match state.functions[defined as usize] {
+            Progress::Quick(_) => is_called_often || self.has_help(),
+            _ => false,
+        };
         let improve = is_worth_it.then(|| self.begin_to_improve(state, defined as usize)).flatten();
         if improve.is_some() && is_called_often {
             return [improve, None];
@@ -127,7 +133,7 @@ impl Lazy {
             return [improve, None];
         }
         state.loops.functions.entry(defined).or_default().under_way = true;
-        [Some(Task::Loop((defined, offset))), improve]
+        [Some(Task::Loop((defined, offset))), improve.map(|_| Task::ImproveLater(defined))]
     }
 
     /// Has a loop that asks go on in code that was kept.
@@ -150,6 +156,7 @@ impl Lazy {
             let placed = self.publish(symbol, Finish::Final, &found.code)?;
             Ok((placed, found))
         });
+        let is_whole = placed.as_ref().is_ok_and(|(_, found)| !found.code.leaves_loops());
         let entry = match placed {
             Ok((placed, found)) => {
                 self.tell(function, start, &found, CompileCause::Loop(offset));
@@ -163,6 +170,7 @@ impl Lazy {
         let mut state = self.lock();
         let function = state.loops.functions.entry(defined).or_default();
         function.under_way = false;
+        function.whole += u32::from(is_whole);
         function.entries.insert(offset, entry);
     }
 }
