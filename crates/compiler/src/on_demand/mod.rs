@@ -211,8 +211,11 @@ impl OnDemand {
     fn likely(&self, offset: u32, ty: TypeIndex) -> Likely {
         let info = self.info();
         let targets = self.targets.of_call(offset);
+        // The number may be that of another module's function.
         let fits = |target: &FuncIndex| {
-            info.functions.get(target.index()).is_some_and(|function| info.is_declared_subtype(function.ty, ty))
+            info.functions
+                .get(target.index())
+                .is_some_and(|function| function.func_ref.is_some() && info.is_declared_subtype(function.ty, ty))
         };
         match targets.len() {
             0..=MOST_LIKELY => targets.into_iter().filter(fits).collect(),

@@ -155,3 +155,48 @@ fn null_is_no_function_that_was_expected() -> Result<()> {
     assert_eq!(results(&mut store, lazy, std::iter::once(0))?, before);
     Ok(())
 }
+
+/// What is noted of another module's function is its number there: here that is no function to which there is a
+/// reference, or one of another type, or none.
+#[test]
+fn functions_of_other_modules_have_numbers_of_their_own() -> Result<()> {
+    let mut config = Config::new();
+    // Another thread would not tell of a panic.
+    config.compilation(Compilation::Lazy).compiler_verifier(true).parallel_compilation(false);
+    let engine = Engine::new(&config)?;
+    let callers = r#"(module
+        (type $of (func (param i32) (result i32)))
+        (func $referred (type $of) (i32.add (local.get 0) (i32.const 1)))
+        (func $not_referred (type $of) (i32.add (local.get 0) (i32.const 100)))
+        (func $other (param f64))
+        (func (export "apply") (param $f (ref $of)) (result i32) (local $i i32) (local $sum i32)
+            (loop $next
+                (local.set $sum (call_ref $of (local.get $sum) (local.get $f)))
+                (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 60))))
+            (local.get $sum))
+        (elem declare func $referred)
+        (export "own" (func $referred)))"#;
+    let callees = r#"(module
+        (type $of (func (param i32) (result i32)))
+        (func (export "0") (type $of) (i32.add (local.get 0) (i32.const 2)))
+        (func (export "1") (type $of) (i32.add (local.get 0) (i32.const 3)))
+        (func (export "2") (type $of) (i32.add (local.get 0) (i32.const 4)))
+        (func (export "3") (type $of) (i32.add (local.get 0) (i32.const 5)))
+        (func)
+        (func (export "5") (type $of) (i32.add (local.get 0) (i32.const 6))))"#;
+    for name in ["0", "1", "2", "3", "5"] {
+        let mut store = Store::new(&engine, ());
+        let callers = Instance::new(&mut store, &Module::new(&engine, callers)?, &[])?;
+        let callees = Instance::new(&mut store, &Module::new(&engine, callees)?, &[])?;
+        let apply = callers.get_func(&mut store, "apply").expect("exported");
+        let own = callers.get_func(&mut store, "own").expect("exported");
+        let other = callees.get_func(&mut store, name).expect("exported");
+        let step = if name == "5" { 6 } else { 2 + name.parse::<i32>()? };
+        for (function, step) in [(other, step), (own, 1), (other, step)] {
+            let mut results = [Val::I32(0)];
+            apply.call(&mut store, &[Val::FuncRef(Some(function))], &mut results)?;
+            assert_eq!(results[0].unwrap_i32(), 60 * step, "{name}");
+        }
+    }
+    Ok(())
+}
