@@ -119,4 +119,23 @@ fn hostile_shapes() {
     nest.push_str(&"end\n".repeat(depth));
     nest.push_str("))");
     measure("a nest of loops", &wat::parse_str(&nest).unwrap());
+
+    let count = 3_000;
+    let mut objects = String::from(
+        "(module (type $s (struct (field (mut i32)))) (import \"h\" \"f\" (func $f))
+        (func (export \"f\") (param i32) (result i32) (local $sum i32)\n",
+    );
+    for number in 0..count {
+        writeln!(objects, "(local $o{number} (ref null $s))").unwrap();
+    }
+    for number in 0..count {
+        writeln!(objects, "(local.set $o{number} (struct.new $s (local.get 0)))").unwrap();
+    }
+    objects.push_str(&"(if (local.get 0) (then (call $f)))\n".repeat(count));
+    for number in 0..count {
+        writeln!(objects, "(local.set $sum (i32.add (local.get $sum) (struct.get $s 0 (local.get $o{number}))))")
+            .unwrap();
+    }
+    objects.push_str("(local.get $sum)))");
+    measure("objects that live long", &wat::parse_str(&objects).unwrap());
 }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use common::world::World;
 use common::{generational, moving, realtime, with_layouts};
 use legato_heap::collector::generational::{Full, GenerationalParams};
@@ -40,10 +42,15 @@ fn live_through(config: &HeapConfig, seed: usize, steps: usize) -> u64 {
         }
     }
     assert!(compared > 10);
+    let is_helped = with_helpers(config, Helpers::One).as_ref() == Some(config) && cfg!(target_arch = "x86_64");
+    // The helper marks when the system gives it a processor, which other tests have as well.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while is_helped && world.heap.stats().concurrent_marking_us == 0 && Instant::now() < deadline {
+        world.step();
+    }
     let stats = world.heap.stats();
     let cycles = stats.cycles;
-    let is_helped = with_helpers(config, Helpers::One).as_ref() == Some(config);
-    assert_eq!(stats.concurrent_marking_us > 0, is_helped && cfg!(target_arch = "x86_64"), "{config:?}");
+    assert_eq!(stats.concurrent_marking_us > 0, is_helped, "{config:?}");
     world.settle();
     cycles
 }

@@ -18,6 +18,9 @@ use crate::module::{HeapType, ModuleInfo, StorageType, TypeIndex, ValueType};
 const MAX_FIELDS: usize = 16;
 /// So do those that would take more parameters of blocks.
 const MAX_PARAMS: usize = 256;
+/// All structs of a function together are looked for in so many times as many blocks as it has, and a few more.
+const VISITS: usize = 16;
+const MIN_VISITS: usize = 4096;
 /// A struct that only another one held is found in the next of so many rounds.
 const ROUNDS: usize = 4;
 
@@ -29,7 +32,8 @@ pub(super) fn scalars(function: &mut Function, info: &ModuleInfo, flow: &mut Flo
         if objects.is_empty() {
             return;
         }
-        let mut pass = Scalars { function, info, cfg: &cfg, instead: FxHashMap::default() };
+        let visits = MIN_VISITS + VISITS * function.blocks.len();
+        let mut pass = Scalars { function, info, cfg: &cfg, instead: FxHashMap::default(), visits };
         objects.iter().for_each(|object| pass.replace(object));
         let instead = pass.instead;
         for block in &mut function.blocks {
@@ -135,6 +139,8 @@ struct Scalars<'a> {
     cfg: &'a Cfg,
     /// What comes in place of instructions.
     instead: FxHashMap<Inst, SmallVec<[Inst; 2]>>,
+    /// How many more blocks may be visited.
+    visits: usize,
 }
 
 /// What an object's fields hold at some place.
@@ -143,7 +149,7 @@ type Fields = SmallVec<[Value; 4]>;
 impl Scalars<'_> {
     /// Replaces an object.
     fn replace(&mut self, object: &Object) {
-        let live = self.live(object);
+        let Some(live) = self.live(object) else { return };
         let joins = live.iter().filter(|block| self.cfg.predecessors(**block).len() != 1).count();
         let fields = self.info.struct_fields(object.ty).len();
         if joins * fields > MAX_PARAMS {
@@ -184,18 +190,19 @@ impl Scalars<'_> {
     }
 
     /// The blocks at whose beginning the object may still be used, in an order in which each comes behind all that
-    /// dominate it.
-    fn live(&self, object: &Object) -> Vec<Block> {
+    /// dominate it. `None` if that are too many.
+    fn live(&mut self, object: &Object) -> Option<Vec<Block>> {
         let mut live: FxHashSet<Block> = FxHashSet::default();
         let mut work: Vec<Block> = object.uses.iter().map(|&(block, _)| block).collect();
         while let Some(block) = work.pop() {
             if block != object.block && live.insert(block) {
+                self.visits = self.visits.checked_sub(1)?;
                 work.extend(self.cfg.predecessors(block).iter().map(|&(before, _)| before));
             }
         }
         let mut live: Vec<Block> = live.into_iter().collect();
         live.sort_unstable_by_key(|block| self.cfg.position[block.index()]);
-        live
+        Some(live)
     }
 
     /// What the fields hold at first.
@@ -211,7 +218,7 @@ impl Scalars<'_> {
         let mut fields = Fields::new();
         for field in self.info.struct_fields(object.ty) {
             let ty = value_type(field.storage);
-            let zero = self.function.add_inst(Op::Const(default(ty)), &[], &[ty], source);
+            let zero = self.function.add_inst(Op::Const(Constant::default_of(ty)), &[], &[ty], source);
             constants.push(zero);
             fields.push(self.function.insts[zero.index()].results[0]);
         }
@@ -293,17 +300,5 @@ fn value_type(storage: StorageType) -> ValueType {
     match storage {
         StorageType::I8 | StorageType::I16 => ValueType::I32,
         StorageType::Value(ty) => ty,
-    }
-}
-
-/// What a field of values of this type holds that was not set.
-fn default(ty: ValueType) -> Constant {
-    match ty {
-        ValueType::I32 => Constant::I32(0),
-        ValueType::I64 => Constant::I64(0),
-        ValueType::F32 => Constant::F32(0),
-        ValueType::F64 => Constant::F64(0),
-        ValueType::V128 => Constant::V128(0),
-        ValueType::Ref(ty) => Constant::Null(ty.heap),
     }
 }
