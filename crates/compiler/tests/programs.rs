@@ -120,7 +120,7 @@ fn hostile_shapes() {
     nest.push_str("))");
     measure("a nest of loops", &wat::parse_str(&nest).unwrap());
 
-    let count = 3_000;
+    let count = 600;
     let mut objects = String::from(
         "(module (type $s (struct (field (mut i32)))) (import \"h\" \"f\" (func $f))
         (func (export \"f\") (param i32) (result i32) (local $sum i32)\n",
