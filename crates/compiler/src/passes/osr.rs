@@ -67,8 +67,8 @@ pub(crate) fn prune_exits(function: &mut Function) -> Exits {
     loops
 }
 
-/// Has the loops with a way out pass on what `exits` say of the whole function, which must not be less than that of
-/// what this function is part of; marks these loops as cold. Returns whether there are any.
+/// Has the loops with a way out pass on what `exits` say, which [`prune_exits`] has found out of the function with a
+/// way out at every loop; marks these loops as cold. Returns whether there are any.
 pub(crate) fn leave_untried(function: &mut Function, info: &ModuleInfo, exits: &Exits) -> bool {
     let mut flow = Flow::default();
     let cfg = flow.cfg(function);
@@ -78,6 +78,7 @@ pub(crate) fn leave_untried(function: &mut Function, info: &ModuleInfo, exits: &
         return false;
     }
     let loops = Loops::new(&cfg, &flow.dominators(function));
+    let mut is_left = vec![false; loops.loops.len()];
     for (header, exit) in found {
         let Terminator::TailCall { args, .. } = terminator(function, exit.leave).clone() else {
             unreachable!("an exit of a loop is a tail call")
@@ -96,10 +97,16 @@ pub(crate) fn leave_untried(function: &mut Function, info: &ModuleInfo, exits: &
             (Some(passed), Some(Terminator::TailCall { args, .. })) => *args = passed,
             _ => function.blocks[header.index()].terminator = Some(Terminator::Jump(Edge::to(exit.stay))),
         }
-        let Some(number) = loops.innermost[header.index()] else { continue };
-        for &block in cfg.order.iter().filter(|&&block| loops.contains(number, block)) {
-            function.blocks[block.index()].cold = true;
+        if let Some(number) = loops.innermost[header.index()] {
+            is_left[number] = true;
         }
+    }
+    // Inner loops have larger numbers.
+    for number in 0..is_left.len() {
+        is_left[number] |= loops.loops[number].parent.is_some_and(|parent| is_left[parent]);
+    }
+    for &block in &cfg.order {
+        function.blocks[block.index()].cold |= loops.innermost[block.index()].is_some_and(|number| is_left[number]);
     }
     true
 }

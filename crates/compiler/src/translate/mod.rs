@@ -60,7 +60,7 @@ pub(crate) struct Part<'a> {
 pub(crate) enum Left<'a> {
     /// All that there are.
     All,
-    /// Those at these offsets in the module file.
+    /// Those at these offsets in the module file, which ascend.
     These(&'a [u32]),
 }
 
@@ -75,7 +75,7 @@ impl Part<'_> {
     fn leaves(&self, offset: u32) -> bool {
         match self.left {
             Left::All => true,
-            Left::These(left) => left.contains(&offset),
+            Left::These(left) => left.binary_search(&offset).is_ok(),
         }
     }
 }
