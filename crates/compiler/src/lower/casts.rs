@@ -243,6 +243,15 @@ impl Lowering<'_, '_> {
             return self.finish(equal, outcome);
         }
         let depth = target.depth;
+        if !self.env.info.has_subtypes(ty) {
+            // Only another module can have subtypes of it: mostly, objects are of the type itself.
+            let wanted = self.type_id(ty);
+            let equal = self.b.ins().icmp(IntCC::Equal, id, wanted);
+            self.pass_if(equal, outcome);
+            if matches!(outcome, Outcome::Cast { .. }) {
+                self.b.set_cold_block(self.b.current_block().expect("it is being filled"));
+            }
+        }
         if depth >= MIN_DISPLAY {
             let length = self.record_field(id, TypeRecord::DISPLAY_LENGTH_OFFSET);
             let shallow = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, length, i64::from(depth));

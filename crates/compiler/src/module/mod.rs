@@ -386,6 +386,8 @@ pub struct ModuleInfo {
     pub types: Vec<SubType>,
     /// For each type the first equal type: equal types of one module share an index in MIR.
     pub canonical_types: Vec<TypeIndex>,
+    /// The types that have subtypes in the module, ascending.
+    pub extended_types: Vec<TypeIndex>,
     /// Imports, in order.
     pub imports: Vec<Import>,
     /// All functions, imports first.

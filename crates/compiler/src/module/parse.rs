@@ -279,6 +279,9 @@ impl<'a> Builder<'a> {
     fn finish(mut self) -> ParsedModule<'a> {
         self.info.types = self.types.types;
         self.info.canonical_types = self.types.canonical;
+        self.info.extended_types = self.info.types.iter().filter_map(|ty| ty.supertype).collect();
+        self.info.extended_types.sort_unstable();
+        self.info.extended_types.dedup();
         if let Some(data) = self.name_section {
             self.info.names = read_names(data, &self.info);
         }

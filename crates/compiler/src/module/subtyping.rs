@@ -69,6 +69,11 @@ impl ModuleInfo {
         }
     }
 
+    /// Whether the module has subtypes of it. Other modules may have some in any case, unless it is final.
+    pub fn has_subtypes(&self, ty: TypeIndex) -> bool {
+        self.extended_types.binary_search(&ty).is_ok()
+    }
+
     /// Whether `sub` is declared as a (transitive) subtype of `sup`, or is the same.
     pub fn is_declared_subtype(&self, sub: TypeIndex, sup: TypeIndex) -> bool {
         let depth = self.types[sup.index()].depth;

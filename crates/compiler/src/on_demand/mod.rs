@@ -19,7 +19,7 @@ use crate::artifact::CompiledModule;
 use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
 use crate::module::{FuncIndex, ModuleInfo, ParsedModule, TypeIndex};
-use crate::passes::{self, Body, Fields, Likely, Never, Settled};
+use crate::passes::{self, Bodies, Fields, Likely, Never, Settled};
 use crate::translate::{Left, Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
 use scan::Loops;
@@ -45,7 +45,7 @@ struct Function {
     /// Where its body lies in the module file.
     range: Range<u32>,
     /// What calls of it may be replaced by; for small functions, when it is first asked for.
-    inlined: Option<OnceLock<Option<Body>>>,
+    inlined: Option<OnceLock<Bodies>>,
     loops: Loops,
 }
 
@@ -167,7 +167,7 @@ impl OnDemand {
         if tier == Tier::Quick {
             return self.generator.compile_quickly(&self.prepare_quickly(index)?);
         }
-        let function = match self.inlined(index) {
+        let function = match self.inlined(index).and_then(|bodies| bodies.whole.as_ref()) {
             Some(body) => body.function.clone(),
             None => self.prepare(index)?,
         };
@@ -217,18 +217,21 @@ impl OnDemand {
                 .get(target.index())
                 .is_some_and(|function| function.func_ref.is_some() && info.is_declared_subtype(function.ty, ty))
         };
-        match targets.len() {
-            0..=MOST_LIKELY => targets.into_iter().filter(fits).collect(),
-            _ => Likely::new(),
+        if targets.len() > MOST_LIKELY {
+            return Likely::default();
         }
+        let noted = targets.len();
+        let targets: smallvec::SmallVec<_> = targets.into_iter().filter(fits).collect();
+        Likely { is_complete: targets.len() == noted, targets }
     }
 
     /// What calls of a function may be replaced by.
-    fn inlined(&self, index: FuncIndex) -> Option<&Body> {
+    fn inlined(&self, index: FuncIndex) -> Option<&Bodies> {
         let defined = index.0.checked_sub(self.info().imported_functions)?;
-        let body = self.functions[defined as usize].inlined.as_ref()?;
+        let bodies = self.functions[defined as usize].inlined.as_ref()?;
         // What cannot be prepared is told when the function itself is compiled.
-        body.get_or_init(|| self.prepare(index).ok().and_then(|function| passes::body(&function))).as_ref()
+        let prepared = || self.prepare(index).map(|function| Bodies::new(&function, self.info()));
+        Some(bodies.get_or_init(|| prepared().unwrap_or_default()))
     }
 
     /// A function with all done to it that comes before inlining.

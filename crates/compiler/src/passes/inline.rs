@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
+use super::partial::leave_ends;
 use super::targets::{Likely, guess_targets};
 use super::unreachable::unreachable_blocks;
 use crate::mir::{
@@ -33,12 +34,20 @@ const MAX_CALLER: usize = 8_000;
 
 /// The bodies of a module that may be inlined, by function index.
 pub(crate) struct Inliner {
-    bodies: Vec<Option<Body>>,
+    bodies: Vec<Bodies>,
+}
+
+/// What calls of a function may be replaced by.
+#[derive(Default)]
+pub(crate) struct Bodies {
+    /// The function as the other passes have left it.
+    pub(crate) whole: Option<Body>,
+    /// The same, but it [calls the function](super::partial) where that throws or traps.
+    partial: Option<Body>,
 }
 
 /// A body that may be inlined.
 pub(crate) struct Body {
-    /// As the other passes have left it.
     pub(crate) function: Function,
     cfg: Cfg,
     /// How many instructions it has.
@@ -55,6 +64,24 @@ fn cost(op: &Op) -> usize {
         Op::StructNew(_) | Op::StructNewDefault(_) | Op::ArrayNewFixed(_) => 8,
         Op::RefCast(_) | Op::RefTest(_) => 3,
         _ => 1,
+    }
+}
+
+impl Bodies {
+    /// Of a function that is optimised, and has nothing inlined into it.
+    pub(crate) fn new(function: &Function, info: &ModuleInfo) -> Bodies {
+        if function.insts.len() > 16 * MAX_COST || Cfg::new(function).has_loops() {
+            return Bodies::default();
+        }
+        let mut partial = function.clone();
+        let partial = leave_ends(&mut partial, info, cost).then_some(partial).and_then(body);
+        Bodies { whole: body(function.clone()), partial }
+    }
+
+    /// The body for a call, whose exceptions are caught in its own function or are not. Where they are, a `throw` becomes
+    /// a jump, but no call does.
+    fn at(&self, is_caught: bool) -> Option<&Body> {
+        self.partial.as_ref().filter(|_| !is_caught).or(self.whole.as_ref())
     }
 }
 
@@ -75,25 +102,25 @@ impl Body {
 impl Inliner {
     /// Chooses among a module's functions, which are optimised.
     pub(crate) fn new(functions: &[Function], info: &ModuleInfo) -> Inliner {
-        let mut bodies: Vec<_> = (0..info.functions.len()).map(|_| None).collect();
+        let mut bodies: Vec<_> = (0..info.functions.len()).map(|_| Bodies::default()).collect();
         for function in functions {
-            bodies[function.index.index()] = body(function);
+            bodies[function.index.index()] = Bodies::new(function, info);
         }
         Inliner { bodies }
     }
 
     /// Inlines what is worth it; returns whether anything has changed.
     pub(crate) fn inline(&self, function: &mut Function) -> bool {
-        inline(function, &|callee| self.bodies[callee.index()].as_ref(), &|_, _| Likely::new())
+        inline(function, &|callee| Some(&self.bodies[callee.index()]), &|_, _| Likely::default())
     }
 }
 
-/// Inlines what is worth it of the bodies that `body_of` gives; returns whether anything has changed. `likely` tells
+/// Inlines what is worth it of the bodies that `bodies_of` gives; returns whether anything has changed. `likely` tells
 /// for a call by reference, given by its offset in the module file and by its type, which functions it probably leads
 /// to.
 pub(crate) fn inline<'a>(
     function: &mut Function,
-    body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>,
+    bodies_of: &dyn Fn(FuncIndex) -> Option<&'a Bodies>,
     likely: &dyn Fn(u32, TypeIndex) -> Likely,
 ) -> bool {
     let size = function.insts.len();
@@ -106,15 +133,18 @@ pub(crate) fn inline<'a>(
         guess_targets(function, &|function, ty, source| {
             let mut offsets = function.sources.offsets(source);
             let offset = offsets.next().filter(|_| offsets.count() == depth);
-            let likely = offset.map_or_else(Likely::new, |offset| likely(offset, ty));
+            let Likely { mut targets, is_complete } = offset.map_or_else(Likely::default, |offset| likely(offset, ty));
             let is_worth_it = |&target: &FuncIndex| {
                 target != function.index
-                    && body_of(target)
+                    && bodies_of(target)
+                        .and_then(|bodies| bodies.at(false))
                         .is_some_and(|body| body.is_cheap_at(depth) && body.fits(function.insts.len(), most))
             };
-            likely.into_iter().filter(is_worth_it).collect()
+            let noted = targets.len();
+            targets.retain(|target| is_worth_it(target));
+            Likely { is_complete: is_complete && targets.len() == noted, targets }
         });
-        inline_at(function, depth, most, body_of)
+        inline_at(function, depth, most, bodies_of)
     };
     let depths = (0..MAX_DEPTH).take_while(inline_at).count();
     if depths > 0 {
@@ -130,21 +160,21 @@ fn inline_at<'a>(
     function: &mut Function,
     depth: usize,
     most: usize,
-    body_of: &dyn Fn(FuncIndex) -> Option<&'a Body>,
+    bodies_of: &dyn Fn(FuncIndex) -> Option<&'a Bodies>,
 ) -> bool {
     let index = function.index;
-    let body_for = |function: &Function, callee: &Callee, source: u32| match callee {
+    let body_for = |function: &Function, callee: &Callee, source: u32, is_caught: bool| match callee {
         Callee::Direct(callee) if *callee != index && function.sources.depth(source) == depth => {
-            body_of(*callee).filter(|body| body.is_cheap_at(depth))
+            bodies_of(*callee)?.at(is_caught).filter(|body| body.is_cheap_at(depth))
         }
         _ => None,
     };
     let called = |function: &Function, inst: Inst| match &function.insts[inst.index()] {
-        InstData { op: Op::Call(callee), source, .. } => body_for(function, callee, *source),
+        InstData { op: Op::Call(callee), source, .. } => body_for(function, callee, *source, false),
         _ => None,
     };
     let tried = |function: &Function, terminator: &Option<Terminator>, source: u32| match terminator {
-        Some(Terminator::TryCall { callee, .. }) => body_for(function, callee, source),
+        Some(Terminator::TryCall { callee, .. }) => body_for(function, callee, source, true),
         _ => None,
     };
     let calls = |block: &BlockData| {
@@ -181,22 +211,22 @@ fn inline_at<'a>(
     !calling.is_empty()
 }
 
-/// The body of a function, if it may be inlined.
-pub(crate) fn body(function: &Function) -> Option<Body> {
-    if function.insts.len() > 16 * MAX_COST {
-        return None;
+/// A body that may be inlined, of a function without loops.
+fn body(mut function: Function) -> Option<Body> {
+    let cfg = Cfg::new(&function);
+    for block in cold_blocks(&function, &cfg) {
+        function.blocks[block.index()].cold = true;
     }
-    let cfg = Cfg::new(function);
-    let cold = cold_blocks(function, &cfg);
-    let blocks = cfg.order.len() - cold.len();
-    let (mut hot_cost, mut cold_cost) = (blocks - 1, 0);
+    let blocks = cfg.order.iter().filter(|block| !function.blocks[block.index()].cold).count();
+    let (mut hot_cost, mut cold_cost, mut size) = (blocks - 1, 0, 0);
     for &block in &cfg.order {
         let data = &function.blocks[block.index()];
-        let total = if cold.contains(&block) { &mut cold_cost } else { &mut hot_cost };
+        let total = if data.cold { &mut cold_cost } else { &mut hot_cost };
+        size += data.insts.len();
         for &inst in &data.insts {
-            let op = &function.insts[inst.index()].op;
+            let InstData { op, source, .. } = &function.insts[inst.index()];
             let is_recursive = matches!(op, Op::Call(Callee::Direct(callee)) if *callee == function.index);
-            if matches!(op, Op::Poll) || is_recursive {
+            if matches!(op, Op::Poll) || is_recursive && *source != function.source {
                 return None;
             }
             *total += cost(op);
@@ -208,14 +238,8 @@ pub(crate) fn body(function: &Function) -> Option<Body> {
             _ => {}
         }
     }
-    // Without polls there are no loops, so that nothing goes back to the entry.
     let is_small = hot_cost <= MAX_COST && cold_cost <= MAX_COLD_COST && blocks <= MAX_BLOCKS;
-    is_small.then(|| {
-        let mut function = function.clone();
-        cold.iter().for_each(|block| function.blocks[block.index()].cold = true);
-        let size = cfg.order.iter().map(|&block| function.blocks[block.index()].insts.len()).sum();
-        Body { function, cfg, size, costs: [hot_cost, cold_cost] }
-    })
+    is_small.then(|| Body { function, cfg, size, costs: [hot_cost, cold_cost] })
 }
 
 /// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose
@@ -290,7 +314,11 @@ fn copy(
             let mut op = inst.op.clone();
             op.for_each_use_mut(|value| *value = copied(*value));
             let types: SmallVec<[_; 2]> = inst.results.iter().map(|&result| callee.value_type(result)).collect();
-            let source = moved.source(inst.source, &mut caller.sources);
+            // The function itself, called again, stands in no frame of its own.
+            let source = match inst.source == callee.source {
+                true => call,
+                false => moved.source(inst.source, &mut caller.sources),
+            };
             let results = match op {
                 Op::Call(callee) if !handlers.is_empty() => {
                     let normal = caller.add_block();

@@ -9,8 +9,8 @@ use super::support::{
 };
 use super::{fold, globals};
 use crate::mir::{
-    BinaryOp, Block, Callee, CompareOp, Constant, Edge, Extension, Function, Inst, Op, Terminator, UnaryOp, Value,
-    ValueDef,
+    BinaryOp, Block, Callee, CompareOp, Constant, Edge, Extension, Function, HandlerEdge, Inst, Op, Terminator,
+    UnaryOp, Value, ValueDef,
 };
 use crate::module::{HeapType, ModuleInfo, RefType, StorageType, TypeIndex, ValueType};
 
@@ -319,6 +319,25 @@ impl Simplify<'_> {
     }
 
     /// Simplifies the end of a block. Returns whether its edges may have changed.
+    /// Throws an exception of a known tag to a handler of this function without unwinding, where it is certain which;
+    /// and to none that has another tag.
+    fn throw(&self, exception: Value, handlers: &[HandlerEdge]) -> Option<Terminator> {
+        let Some((&Op::ExceptionNew(tag), _)) = origin(self.function, self.roots.of(exception)) else { return None };
+        let imported = self.info.imported_tags;
+        // Two tags are the same at run time only if both are imported.
+        let may_catch = |handler: &&HandlerEdge| {
+            handler.tag.is_none_or(|caught| caught == tag || caught.0 < imported && tag.0 < imported)
+        };
+        let left: Vec<_> = handlers.iter().filter(may_catch).cloned().collect();
+        match left.first() {
+            Some(HandlerEdge { tag: caught, edge }) if caught.is_none_or(|caught| caught == tag) => {
+                let args = [exception].into_iter().chain(edge.args.iter().copied()).collect();
+                Some(Terminator::Jump(Edge { block: edge.block, args }))
+            }
+            _ => (left.len() < handlers.len()).then_some(Terminator::Throw { exception, handlers: left }),
+        }
+    }
+
     fn terminator(&mut self, block: Block) -> bool {
         if let Terminator::TailCall { callee, .. } | Terminator::TryCall { callee, .. } =
             terminator(self.function, block)
@@ -345,6 +364,7 @@ impl Simplify<'_> {
                     })
                 }
             }
+            Terminator::Throw { exception, handlers } => self.throw(*exception, handlers),
             Terminator::Switch { index, targets, default } => match constant_i32(self.function, *index) {
                 Some(index) => {
                     let target: &Edge = targets.get(index as u32 as usize).unwrap_or(default);

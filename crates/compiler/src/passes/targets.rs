@@ -8,7 +8,13 @@ use crate::mir::{Block, Callee, Edge, Function, Inst, Op, Terminator, Value, Val
 use crate::module::{FuncIndex, TypeIndex, ValueType};
 
 /// Functions that a call by reference may lead to.
-pub(crate) type Likely = SmallVec<[FuncIndex; 4]>;
+#[derive(Default)]
+pub(crate) struct Likely {
+    /// The functions.
+    pub targets: SmallVec<[FuncIndex; 4]>,
+    /// Whether it has led to no others so far.
+    pub is_complete: bool,
+}
 
 /// Has every call by reference note what it leads to, and every loop with a way out that it runs. `call` and
 /// `loop_word` tell a call's number and a loop's word by their offsets in the module file; nothing has been inlined.
@@ -60,31 +66,31 @@ pub(crate) fn guess_targets(function: &mut Function, likely: &dyn Fn(&Function, 
         let source = function.blocks[number].terminator_source;
         for inst in insts {
             let data = &function.insts[inst.index()];
-            let targets = match data.op {
+            let likely = match data.op {
                 Op::Call(Callee::Reference(ty, ..)) => likely(function, ty, data.source),
-                _ => Likely::new(),
+                _ => Likely::default(),
             };
-            match targets.is_empty() {
+            match likely.targets.is_empty() {
                 true => function.blocks[current.index()].insts.push(inst),
-                false => current = split_call(function, current, inst, &targets),
+                false => current = split_call(function, current, inst, &likely),
             }
         }
         if let Some(Terminator::TryCall { callee, args, normal, handlers }) = &terminator
             && let Callee::Reference(ty, reference, _) = *callee
         {
-            let targets = likely(function, ty, source);
+            let likely = likely(function, ty, source);
             let call = |callee: Callee| Terminator::TryCall {
                 callee,
                 args: args.clone(),
                 normal: normal.clone(),
                 handlers: handlers.clone(),
             };
-            for &target in &targets {
+            for &target in &likely.targets {
                 let (direct, otherwise) = branch(function, current, target, reference, source);
                 finish(function, direct, call(Callee::Direct(target)), source);
                 current = otherwise;
             }
-            function.blocks[current.index()].cold |= targets.len() == 1;
+            function.blocks[current.index()].cold |= likely.is_complete && !likely.targets.is_empty();
             finish(function, current, call(callee.clone()), source);
         } else {
             function.blocks[current.index()].terminator = terminator;
@@ -95,7 +101,7 @@ pub(crate) fn guess_targets(function: &mut Function, likely: &dyn Fn(&Function, 
 
 /// Puts direct calls of the targets, and the call itself for any other function, at the end of block `current`, which
 /// has no terminator. Returns the block in which the function goes on.
-fn split_call(function: &mut Function, mut current: Block, inst: Inst, targets: &[FuncIndex]) -> Block {
+fn split_call(function: &mut Function, mut current: Block, inst: Inst, likely: &Likely) -> Block {
     let data = function.insts[inst.index()].clone();
     let Op::Call(Callee::Reference(_, reference, _)) = data.op else { unreachable!("a call by reference") };
     let types: SmallVec<[ValueType; 2]> = data.results.iter().map(|&result| function.value_type(result)).collect();
@@ -111,12 +117,12 @@ fn split_call(function: &mut Function, mut current: Block, inst: Inst, targets: 
         let results = function.insts[call.index()].results.iter().copied().collect();
         finish(function, block, Terminator::Jump(Edge { block: rest, args: results }), data.source);
     };
-    for &target in targets {
+    for &target in &likely.targets {
         let (direct, otherwise) = branch(function, current, target, reference, data.source);
         call(function, direct, Op::Call(Callee::Direct(target)));
         current = otherwise;
     }
-    function.blocks[current.index()].cold |= targets.len() == 1;
+    function.blocks[current.index()].cold |= likely.is_complete;
     call(function, current, data.op.clone());
     rest
 }

@@ -25,16 +25,20 @@ impl Translator<'_> {
                 let info = self.info;
                 let payload = self.pop_many(info.func_type(info.tags[tag.index()]).params.len());
                 let exception = self.value(Op::ExceptionNew(tag), &payload, EXCEPTION);
-                self.throw(tag, exception);
+                self.throw(exception);
             }
             Operator::ThrowRef => {
                 let exception = self.pop();
-                let handlers = self.handler_edges();
-                self.terminate(Terminator::Throw { exception, handlers });
+                self.throw(exception);
             }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn throw(&mut self, exception: Value) {
+        let handlers = self.handler_edges();
+        self.terminate(Terminator::Throw { exception, handlers });
     }
 
     /// The edges to the handlers in effect.
@@ -102,25 +106,6 @@ impl Translator<'_> {
             }
             self.branch_to(label, &values);
         }
-    }
-
-    /// Throws an exception of a known tag: to a handler of this function without unwinding, where it is certain which.
-    fn throw(&mut self, tag: TagIndex, exception: Value) {
-        let imported = self.info.imported_tags;
-        let mut handlers = Vec::new();
-        for &(caught, block) in &self.handlers.0 {
-            let certain = caught.is_none_or(|caught| caught == tag);
-            if certain && handlers.is_empty() {
-                let edge = Edge { block, args: smallvec![exception] };
-                return self.terminate(Terminator::Jump(edge));
-            }
-            // Two tags are the same at run time only if both are imported.
-            if certain || caught.is_some_and(|caught| caught.0 < imported && tag.0 < imported) {
-                handlers.push(HandlerEdge { tag: caught, edge: Edge::to(block) });
-            }
-        }
-        self.builder.limits.spend(handlers.len() as u64);
-        self.terminate(Terminator::Throw { exception, handlers });
     }
 }
 

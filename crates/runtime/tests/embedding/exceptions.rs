@@ -4,8 +4,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use legato::{
-    AnyRef, AsContextMut, Caller, Engine, ExnRef, HeapType, Instance, Linker, Module, Result, Rooted, Store,
-    ThrownException, Trap,
+    AnyRef, AsContextMut, Caller, Compilation, Engine, ExnRef, HeapType, Instance, Linker, Module, Result, Rooted,
+    Store, ThrownException, Trap,
 };
 
 use crate::engine;
@@ -331,6 +331,63 @@ fn exceptions_that_are_made_by_their_throw() -> Result<()> {
         let (mut store, instance) = crate::instance(&engine, (), text)?;
         // Each of 41 rounds gives 7; where no object is thrown, what it would have carried is missing: 1 and 0.
         assert_eq!(instance.get_typed_func::<i32, i32>(&mut store, "run")?.call(&mut store, 40)?, 41 * 7 - 1);
+    }
+    Ok(())
+}
+
+/// A function that is inlined makes and throws an exception of its own: `run` does not catch it, `caught` does, once in
+/// each of many rounds.
+const ACCESSOR: &str = r#"(module
+    (type $numbers (array (mut i32)))
+    (type $error (struct (field $at i32) (field $length i32) (field $twice i32)))
+    (tag $failed (export "failed") (param (ref $error)))
+    (global $numbers (ref $numbers) (array.new $numbers (i32.const 7) (i32.const 10)))
+    (func $twice (param i32) (result i32)
+        (loop $up (br_if $up (i32.lt_s (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 5))))
+        (i32.mul (local.get 0) (i32.const 2)))
+    (func $get (param $numbers (ref $numbers)) (param $at i32) (result i32)
+        (if (i32.ge_u (local.get $at) (array.len (local.get $numbers))) (then
+            (throw $failed (struct.new $error
+                (local.get $at) (array.len (local.get $numbers)) (call $twice (local.get $at))))))
+        (array.get $numbers (local.get $numbers) (local.get $at)))
+    (func $run (export "run") (param $at i32) (result i32)
+        (i32.add (call $get (global.get $numbers) (local.get $at)) (i32.const 1)))
+    (func (export "caught") (param $rounds i32) (result i32)
+        (local $sum i32) (local $error (ref null $error))
+        (loop $next
+            (block $done
+                (local.set $error (block $failed (result (ref $error))
+                    (local.set $sum (i32.add (local.get $sum) (try_table (result i32) (catch $failed $failed)
+                        (call $get (global.get $numbers) (i32.rem_u (local.get $rounds) (i32.const 11))))))
+                    (br $done)))
+                (local.set $sum (i32.add (local.get $sum) (i32.sub
+                    (struct.get $error $twice (local.get $error)) (struct.get $error $length (local.get $error))))))
+            (br_if $next (local.tee $rounds (i32.sub (local.get $rounds) (i32.const 1)))))
+        (local.get $sum)))"#;
+
+#[test]
+fn an_inlined_function_throws_what_it_throws_otherwise() -> Result<()> {
+    for compilation in [Compilation::Eager, Compilation::Lazy] {
+        let engine = Engine::new(legato::Config::new().compilation(compilation))?;
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &Module::new(&engine, ACCESSOR)?, &[])?;
+        let run = instance.get_typed_func::<i32, i32>(&mut store, "run")?;
+        for round in 0..3000 {
+            assert_eq!(run.call(&mut store, round % 10)?, 8);
+        }
+        let error = run.call(&mut store, 12).unwrap_err();
+        let found = error.downcast_ref::<legato::WasmBacktrace>();
+        let names: Vec<_> = found.iter().flat_map(|found| found.frames()).map(legato::FrameInfo::func_name).collect();
+        assert_eq!(names, [Some("get"), Some("run")], "{compilation:?}");
+        let exception = store.take_pending_exception().unwrap();
+        let payload = exception.field(&mut store, 0)?;
+        let error = payload.unwrap_any_ref().unwrap().as_struct(&store)?.unwrap();
+        let fields: Vec<_> = error.fields(&mut store)?.iter().map(|field| field.unwrap_i32()).collect();
+        assert_eq!(fields, [12, 10, 26]);
+        let caught = instance.get_typed_func::<i32, i32>(&mut store, "caught")?;
+        // In each eleven rounds ten elements, and one exception at 10: 22 less the length.
+        assert_eq!(caught.call(&mut store, 11_000)?, 1000 * (70 + 22 - 10), "{compilation:?}");
+        store.verify_heap()?;
     }
     Ok(())
 }
