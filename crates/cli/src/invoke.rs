@@ -24,8 +24,11 @@ pub fn invoke<T: 'static>(store: &mut Store<T>, instance: &Instance, name: &str,
     let params: Vec<ValType> = ty.params().collect();
     if params.len() != args.len() {
         let types: Vec<_> = params.iter().map(ToString::to_string).collect();
-        let text =
-            format!("--invoke {name}: it takes {} arguments ({}), not {}", params.len(), types.join(", "), args.len());
+        let text = match types.len() {
+            0 => format!("--invoke {name}: it takes no arguments, not {}", args.len()),
+            1 => format!("--invoke {name}: it takes 1 argument ({}), not {}", types[0], args.len()),
+            count => format!("--invoke {name}: it takes {count} arguments ({}), not {}", types.join(", "), args.len()),
+        };
         return Err(UsageError(text).into());
     }
     let values = params

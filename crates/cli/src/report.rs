@@ -82,6 +82,7 @@ pub fn failure(error: &Error) -> i32 {
     if let Some(trap) = error.downcast_ref::<Trap>() {
         match trap {
             Trap::AllocationFailure | Trap::AllocationTooLarge => complain(exhausted(error)),
+            Trap::StackOverflow => complain(format_args!("legato: {trap}; --stack SIZE sets how much there is")),
             _ => complain(format_args!("legato: {trap}")),
         }
         backtrace(error);

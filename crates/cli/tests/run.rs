@@ -124,7 +124,7 @@ fn traps_say_where() {
       (func (export "_start") (drop (call $outer))))"#;
     lab.run(&[], text, &[]).expect(134, "", &["integer divide by zero", "inner", "outer"]);
     let recursion = r#"(module (func $again (export "_start") (call $again) (call $again)))"#;
-    lab.run(&[], recursion, &[]).expect(134, "", &["call stack exhausted"]);
+    lab.run(&[], recursion, &[]).expect(134, "", &["call stack exhausted; --stack SIZE"]);
     lab.run(&["--stack", "64K"], recursion, &[]).expect(134, "", &["call stack exhausted"]);
     let thrown = r#"(module (tag $t (param i32)) (func $thrower (export "_start") (throw $t (i32.const 5))))"#;
     lab.run(&[], thrown, &[]).expect(134, "", &["uncaught exception"]);

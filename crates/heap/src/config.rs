@@ -151,7 +151,7 @@ impl HeapConfig {
             _ => return Ok(()),
         };
         Err(HeapError::invalid(format!(
-            "{setting} moves objects, but collector={} with references={} does not: set collector=realtime and \
+            "{setting} moves objects that are not young, but collector={} with references={} does not: set collector=realtime and \
              references=brooks, replicating, thin-handles, fat-handles or uni-handles",
             self.collector.name(),
             self.references.name()

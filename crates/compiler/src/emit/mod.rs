@@ -32,6 +32,30 @@ use crate::options::CompileOptions;
 /// not hold them. In bytes.
 const LARGE_FRAME: u32 = 32 << 10;
 
+/// The single-pass register allocator gives each value a slot of its own. So frames of quick code had a dozen times the
+/// size of optimised ones, and recursion that any engine bears ended in a stack overflow. Functions with more
+/// instructions, or larger frames in bytes, get the other allocator.
+const MANY_INSTS: usize = 200;
+const QUICK_FRAME: u32 = 1 << 10;
+
+/// What is done for a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Effort {
+    /// Everything that makes code fast.
+    Fast,
+    /// What makes its frame small.
+    Small,
+    /// As little as can be.
+    Least,
+}
+
+impl Effort {
+    /// What is done for a function that is to be fast.
+    fn of(function: &mir::Function) -> Effort {
+        if is_large(function) { Effort::Least } else { Effort::Fast }
+    }
+}
+
 /// Compiles the functions of one module.
 pub struct CodeGenerator {
     info: ModuleInfo,
@@ -98,17 +122,22 @@ impl CodeGenerator {
     /// Compiles one function. May be called from several threads at once. Errors: the function passes a limit of the
     /// code generator.
     pub fn compile_function(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
-        self.compile(function, false, is_large(function))
+        self.compile(function, false, Effort::of(function))
     }
 
     /// As [`compile_function`](Self::compile_function), for compile time rather than for speed.
     pub(crate) fn compile_quickly(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
-        self.compile(function, false, true)
+        let is_simple = is_large(function) || function.insts.len() <= MANY_INSTS;
+        let code = self.compile(function, false, if is_simple { Effort::Least } else { Effort::Small })?;
+        if code.frame_bytes <= QUICK_FRAME || is_large(function) {
+            return Ok(code);
+        }
+        self.compile(function, false, Effort::Small)
     }
 
     /// The machine code of a function as text, for tests and for people.
     pub fn disassemble(&self, function: &mir::Function) -> Result<String, CompileError> {
-        let code = self.compile(function, true, is_large(function))?;
+        let code = self.compile(function, true, Effort::of(function))?;
         Ok(code.listing.unwrap_or_default())
     }
 
@@ -122,12 +151,12 @@ impl CodeGenerator {
         .map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
 
-    fn compile(&self, function: &mir::Function, listing: bool, large: bool) -> Result<FunctionCode, CompileError> {
-        let mut code = self.compile_once(function, listing, large, false);
+    fn compile(&self, function: &mir::Function, listing: bool, effort: Effort) -> Result<FunctionCode, CompileError> {
+        let mut code = self.compile_once(function, listing, effort, false);
         if let Ok(compiled) = &code
             && compiled.frame_bytes > LARGE_FRAME
         {
-            code = self.compile_once(function, listing, large, true);
+            code = self.compile_once(function, listing, effort, true);
         }
         code.map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })
     }
@@ -149,19 +178,20 @@ impl CodeGenerator {
         &self,
         function: &mir::Function,
         listing: bool,
-        large: bool,
+        effort: Effort,
         floor: bool,
     ) -> Result<FunctionCode, String> {
         let mut code = with_scratch(|scratch| {
             scratch.context.func.name = ir::UserFuncName::user(0, function.index.0);
-            let gains = lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, large)?;
+            let gains =
+                lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, effort != Effort::Fast)?;
             if floor {
                 check_floor(&mut scratch.context.func);
             }
-            let isa = match (large, gains) {
-                (true, _) => &self.target.fast_compile,
-                (false, true) => &self.target.fast_code,
-                (false, false) => &self.target.final_code,
+            let isa = match effort {
+                Effort::Least => &self.target.fast_compile,
+                Effort::Fast if gains => &self.target.fast_code,
+                Effort::Fast | Effort::Small => &self.target.final_code,
             };
             scratch.compile(&**isa, listing)
         })?;

@@ -231,7 +231,10 @@ fn wrong_configurations_are_explained() {
             "takes references=direct alone: for thin-handles add collector=mark-sweep or realtime",
         ),
         ("references=brooks,collector=mark-sweep", "uni-handles alone: for brooks add collector=realtime"),
-        ("stress-move=on", "stress-move=on moves objects, but collector=generational with references=direct does not"),
+        (
+            "stress-move=on",
+            "stress-move=on moves objects that are not young, but collector=generational with references=direct does not",
+        ),
         (
             "collector=realtime,defragment=eager",
             "set collector=realtime and references=brooks, replicating, thin-handles",

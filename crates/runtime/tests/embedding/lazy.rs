@@ -441,3 +441,34 @@ fn references_of_later_instances_lead_to_code_that_is_there_for_good() {
         assert_eq!(often(), expected);
     }
 }
+
+/// A method with many branches, each with a value of its own, which calls itself as soon as it can: frames of quick
+/// code are small enough for it.
+#[test]
+fn recursion_through_large_functions_bears_a_thousand_calls() {
+    let choose = |number: u32| {
+        format!(
+            "(local.set $sum (i32.add (i32.mul (local.get $sum) (i32.const 3))
+                (if (result i32) (i32.and (i32.add (local.get $n) (local.get $sum)) (i32.const {number}))
+                    (then (i32.xor (local.get $sum) (i32.const {number})))
+                    (else (i32.rotl (local.get $n) (local.get $sum))))))"
+        )
+    };
+    let text = format!(
+        r#"(module (func $down (export "down") (param $n i32) (result i32) (local $sum i32)
+            {}
+            (if (local.get $n) (then
+                (return (i32.add (local.get $sum) (call $down (i32.sub (local.get $n) (i32.const 1)))))))
+            (local.get $sum)))"#,
+        (1..=300).map(choose).collect::<String>()
+    );
+    let mut found = Vec::new();
+    for compilation in [Compilation::Eager, Compilation::Lazy] {
+        let engine = Engine::new(Config::new().compilation(compilation)).unwrap();
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &Module::new(&engine, &text).unwrap(), &[]).unwrap();
+        let down = instance.get_typed_func::<i32, i32>(&mut store, "down").unwrap();
+        found.push(down.call(&mut store, 1000).unwrap());
+    }
+    assert_eq!(found[0], found[1]);
+}

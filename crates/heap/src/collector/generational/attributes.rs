@@ -12,7 +12,7 @@ use crate::zeroing::Zeroing;
 
 impl Attributes for GenerationalParams {
     fn references(&self) -> Taken<References> {
-        Taken { values: &[References::Direct], because: "moves objects" }
+        Taken { values: &[References::Direct], because: "moves young objects without any help of references," }
     }
 
     fn zeroing(&self) -> Taken<Zeroing> {
