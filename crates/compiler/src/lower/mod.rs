@@ -108,6 +108,8 @@ pub(crate) fn lower(
         b: FunctionBuilder::new(function, builder_context),
         inline_allocation: may_allocate_inline,
         may_allocate_inline,
+        may_copy_inline: !large,
+        copies_inline: !large,
         stores_by_calls,
         function_stores: Vec::new(),
         context: ir::Value::from_u32(0),
@@ -210,6 +212,7 @@ impl Lowering<'_, '_> {
         let data = &self.mir.blocks[block.index()];
         let created = self.b.func.dfg.num_blocks();
         self.inline_allocation = self.may_allocate_inline && !data.cold;
+        self.copies_inline = self.may_copy_inline && !data.cold;
         self.fresh.clear();
         self.read_lengths.clear();
         self.active_strips = self.strips.active(block);
@@ -413,9 +416,9 @@ impl Lowering<'_, '_> {
                 let args = self.value_list(&data.args);
                 return self.array_fill(*ty, &args, key);
             }
-            Op::ArrayCopy(..) => {
+            Op::ArrayCopy(ty, _) => {
                 let args = self.value_list(&data.args);
-                return self.array_copy(&args, key);
+                return self.array_copy(*ty, &args, key);
             }
             Op::ArrayInitData(_, segment) => {
                 let args = self.value_list(&data.args);

@@ -31,6 +31,10 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) inline_allocation: bool,
     /// Whether blocks that are not cold allocate inline.
     pub(super) may_allocate_inline: bool,
+    /// Copies few elements inline.
+    pub(super) copies_inline: bool,
+    /// Whether blocks that are not cold copy few elements inline.
+    pub(super) may_copy_inline: bool,
     /// Stores references by calls, where they have a barrier.
     pub(super) stores_by_calls: bool,
     /// Stores of references to functions that the next call makes, with their words: see [`FunctionStore`].

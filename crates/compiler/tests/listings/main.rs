@@ -74,6 +74,20 @@ fn allocation() {
 }
 
 #[test]
+fn array_copy() {
+    for (name, storage) in
+        [("copy_of_characters", StorageType::I16), ("copy_of_references", StorageType::Value(concrete(0)))]
+    {
+        let mut module = module();
+        let ty = module.add_array(storage);
+        let mut build = start(&mut module, &[concrete(ty.0), I32, concrete(ty.0), I32, I32], &[]);
+        let args: Vec<_> = (0..5).map(|number| build.param(number)).collect();
+        build.inst(Op::ArrayCopy(ty, ty), &args, &[]);
+        check(name, &module, &build.returns(&[]));
+    }
+}
+
+#[test]
 fn field_access() {
     let mut module = module();
     let mut build = start(&mut module, &[concrete(0)], &[I32]);

@@ -4,6 +4,7 @@ mod bulk;
 mod calls;
 mod closed;
 mod collections;
+mod copies;
 mod deep;
 mod exceptions;
 mod functions;

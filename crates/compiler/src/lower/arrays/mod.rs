@@ -3,6 +3,7 @@
 
 mod allocation;
 mod contiguous;
+mod copying;
 mod counting;
 mod dynamic;
 mod element;
@@ -131,11 +132,6 @@ impl Lowering<'_, '_> {
         let segment = self.b.ins().iconst(types::I32, i64::from(segment));
         let args = [args[0], args[1], segment, args[2], args[3]];
         self.bulk(builtin, &args, key);
-    }
-
-    /// `array.copy`: (destination, start, source, start, length).
-    pub(super) fn array_copy(&mut self, args: &[ir::Value], key: SafepointKey) {
-        self.bulk(Builtin::ArrayCopy, args, key);
     }
 
     fn bulk(&mut self, builtin: Builtin, args: &[ir::Value], key: SafepointKey) {
