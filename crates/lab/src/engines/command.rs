@@ -4,7 +4,7 @@
 macro_rules! command {
     ($engine:ident) => {
         use super::super::Run;
-        use super::super::host::{Host, TEAVM_HEAP_OFFSET, math};
+        use super::super::host::{Host, INSTRUCTIONS, TEAVM_HEAP_OFFSET, math};
         use crate::measure::Time;
         use crate::wasi::{Exit, MODULE, Wasi};
         use ::$engine::{
@@ -62,6 +62,8 @@ macro_rules! command {
 
         /// Provides what a Java program compiled by TeaVM imports.
         fn link_teavm(linker: &mut Linker<Host>, store: &mut Store<Host>, module: &Module) -> Result<()> {
+            let instructions = Module::new(linker.engine(), INSTRUCTIONS)?;
+            let instructions = Instance::new(&mut *store, &instructions, &[])?;
             for import in module.imports() {
                 let (from, name) = (import.module(), import.name());
                 match (from, name, import.ty()) {
@@ -88,7 +90,9 @@ macro_rules! command {
                         })?;
                     }
                     ("teavmMath", ..) => {
-                        if let Some(function) = math(name) {
+                        if let Some(function) = instructions.get_export(&mut *store, name) {
+                            linker.define(&*store, from, name, function)?;
+                        } else if let Some(function) = math(name) {
                             linker.func_wrap(from, name, move |_: Call<'_>, x: f64| -> f64 { function(x) })?;
                         }
                     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use legato_compiler::artifact::{CallSite, CodeTables, CompiledFunction, Handler, TrapCode};
 
-/// How many places of stack maps are remembered. A power of two.
+/// How many places of stack maps, and of pieces, are remembered. A power of two.
 pub(super) const FOUND: usize = 256;
 
 /// A piece of code: a whole module's, or what was compiled at once of it.
@@ -32,13 +32,17 @@ pub(super) struct Parts {
     /// For the return addresses looked up last: their piece (upper half), and how many of its stack maps lie before
     /// (lower half).
     found: [AtomicU64; FOUND],
+    /// Some offsets looked up last (upper half), and the indices of their pieces (lower half): exceptions leave the same
+    /// frames again and again.
+    pieces: [AtomicU64; FOUND],
 }
 
 impl Parts {
     /// Room for so many pieces.
     pub(super) fn new(capacity: usize) -> Parts {
+        const NONE: AtomicU64 = AtomicU64::new(0);
         let parts = (0..capacity).map(|_| OnceLock::new()).collect();
-        Parts { parts, count: AtomicUsize::new(0), found: [const { AtomicU64::new(0) }; FOUND] }
+        Parts { parts, count: AtomicUsize::new(0), found: [NONE; FOUND], pieces: [NONE; FOUND] }
     }
 
     /// Adds the next piece. Only one thread does so at a time.
@@ -63,6 +67,18 @@ impl Parts {
 
     /// Index of the piece that contains an offset.
     fn index_at(&self, offset: u32) -> Option<usize> {
+        let remembered = &self.pieces[place(offset)];
+        let found = remembered.load(Ordering::Relaxed);
+        // At first all places say that offset 0 lies in the first piece.
+        if offset != 0 && (found >> 32) as u32 == offset {
+            return Some(found as u32 as usize);
+        }
+        let index = self.search(offset)?;
+        remembered.store(u64::from(offset) << 32 | index as u64, Ordering::Relaxed);
+        Some(index)
+    }
+
+    fn search(&self, offset: u32) -> Option<usize> {
         let (mut low, mut high) = (0, self.count.load(Ordering::Acquire));
         while low < high {
             let middle = low.midpoint(high);
@@ -84,7 +100,7 @@ impl Parts {
     /// The stack map of the call that returns to this offset.
     pub(super) fn stack_map(&self, offset: u32) -> Option<&[u32]> {
         // Deep stacks have few return addresses: the search is for the first of them, if no other has taken its place.
-        let remembered = &self.found[(offset.wrapping_mul(0x9e37_79b1) >> 24) as usize % FOUND];
+        let remembered = &self.found[place(offset)];
         let found = remembered.load(Ordering::Relaxed);
         let (mut index, mut before) = ((found >> 32) as usize, found as u32 as usize);
         let contains = |part: &Part| (part.start..=part.end).contains(&offset);
@@ -132,4 +148,9 @@ impl Parts {
         let function = &functions[after.checked_sub(1)?];
         (offset - function.range.start < function.range.length).then_some(function)
     }
+}
+
+/// Where something about an offset is remembered.
+fn place(offset: u32) -> usize {
+    (offset.wrapping_mul(0x9e37_79b1) >> 24) as usize % FOUND
 }
