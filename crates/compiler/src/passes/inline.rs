@@ -78,8 +78,8 @@ impl Bodies {
         Bodies { whole: body(function.clone()), partial }
     }
 
-    /// The body for a call, whose exceptions are caught in its own function or are not. Where they are, a `throw` becomes
-    /// a jump, but no call does.
+    /// The body for a call, whose exceptions are caught in its own function or are not. Where they are, a `throw`
+    /// becomes a jump, but no call does.
     fn at(&self, is_caught: bool) -> Option<&Body> {
         self.partial.as_ref().filter(|_| !is_caught).or(self.whole.as_ref())
     }

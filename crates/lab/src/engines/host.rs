@@ -29,8 +29,8 @@ impl Host {
     }
 }
 
-/// Functions of `teavmMath` that Wasm has an instruction for, as a module: a program calls them without leaving compiled
-/// code, in every engine alike.
+/// Functions of `teavmMath` that Wasm has an instruction for, as a module: a program calls them without leaving
+/// compiled code, in every engine alike.
 pub(crate) const INSTRUCTIONS: &str = r#"(module
     (func (export "sqrt") (param f64) (result f64) (f64.sqrt (local.get 0)))
     (func (export "floor") (param f64) (result f64) (f64.floor (local.get 0)))

@@ -32,17 +32,17 @@ pub(super) struct Parts {
     /// For the return addresses looked up last: their piece (upper half), and how many of its stack maps lie before
     /// (lower half).
     found: [AtomicU64; FOUND],
-    /// Some offsets looked up last (upper half), and the indices of their pieces (lower half): exceptions leave the same
-    /// frames again and again.
+    /// Some offsets looked up last (upper half), and the indices of their pieces (lower half): exceptions leave the
+    /// same frames again and again.
     pieces: [AtomicU64; FOUND],
 }
 
 impl Parts {
     /// Room for so many pieces.
     pub(super) fn new(capacity: usize) -> Parts {
-        const NONE: AtomicU64 = AtomicU64::new(0);
+        let [found, pieces] = [(); 2].map(|()| [const { AtomicU64::new(0) }; FOUND]);
         let parts = (0..capacity).map(|_| OnceLock::new()).collect();
-        Parts { parts, count: AtomicUsize::new(0), found: [NONE; FOUND], pieces: [NONE; FOUND] }
+        Parts { parts, count: AtomicUsize::new(0), found, pieces }
     }
 
     /// Adds the next piece. Only one thread does so at a time.
