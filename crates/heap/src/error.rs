@@ -1,5 +1,6 @@
 //! What can go wrong, in sentences for the user.
 
+use crate::geometry::BLOCK_BYTES;
 use crate::layout::MOST_ELEMENTS;
 
 /// Why a heap or a type cannot be made.
@@ -54,7 +55,8 @@ impl HeapError {
 pub enum AllocationError {
     /// Memory is exhausted, and a full collection did not help.
     #[error(
-        "out of memory: {requested} bytes do not fit a heap of at most {maximum} bytes, of which {live} bytes are live"
+        "out of memory: {requested} bytes do not fit a heap of at most {maximum} bytes, of which {live} bytes are live{}",
+        divided(*requested, *live, *maximum)
     )]
     OutOfMemory {
         /// Bytes of the object that was to be allocated.
@@ -78,4 +80,25 @@ pub enum AllocationError {
         /// Its elements.
         length: u32,
     },
+}
+
+/// Why a small object does not fit although little is live.
+fn divided(requested: u64, live: u64, maximum: u64) -> &'static str {
+    let is_divided = requested < u64::from(BLOCK_BYTES) && live < maximum / 2;
+    if is_divided { " in blocks that each hold objects of one size" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AllocationError;
+
+    #[test]
+    fn what_does_not_fit_says_what_is_live_and_where() {
+        let text = |requested, live| AllocationError::OutOfMemory { requested, live, maximum: 256 << 10 }.to_string();
+        let all = "out of memory: 24 bytes do not fit a heap of at most 262144 bytes, of which 262000 bytes are live";
+        assert_eq!(text(24, 262_000), all);
+        assert!(text(24, 20_000).ends_with("20000 bytes are live in blocks that each hold objects of one size"));
+        // A large object finds no room in one piece.
+        assert!(text(200_000, 100_000).ends_with("100000 bytes are live"));
+    }
 }
