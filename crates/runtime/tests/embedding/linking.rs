@@ -388,3 +388,71 @@ fn types_of_another_engine_are_refused() -> Result<()> {
     assert!(!foreign.heap_type().matches(&own) && own.matches(&HeapType::Func));
     Ok(())
 }
+
+/// A type that a module does not extend is compared with first. Another module may extend it: its objects, and its
+/// functions, are of the type all the same.
+#[test]
+fn casts_know_subtypes_of_other_modules() -> Result<()> {
+    let base = r#"(type $base (sub (struct (field i32))))
+        (type $elements (sub (array (mut i32))))
+        (type $of (sub (func (result eqref))))"#;
+    let asks = format!(
+        r#"(module {base}
+            (func (export "is") (param eqref) (result i32) (ref.test (ref $base) (local.get 0)))
+            (func (export "get") (param eqref) (result i32)
+                (struct.get $base 0 (ref.cast (ref $base) (local.get 0))))
+            (func (export "branch") (param eqref) (result i32)
+                (block $is (result (ref $base))
+                    (br_on_cast $is eqref (ref $base) (local.get 0))
+                    (return (i32.const -1)))
+                (struct.get $base 0))
+            (func (export "length") (param eqref) (result i32)
+                (array.len (ref.cast (ref $elements) (local.get 0))))
+            (func (export "call") (param funcref) (result eqref)
+                (call_ref $of (ref.cast (ref $of) (local.get 0)))))"#
+    );
+    let makes = format!(
+        r#"(module {base}
+            (type $derived (sub $base (struct (field i32) (field i64))))
+            (type $further (sub final $derived (struct (field i32) (field i64) (field i64))))
+            (type $other (sub (struct (field i64))))
+            (type $more (sub final $elements (array (mut i32))))
+            (type $narrow (sub final $of (func (result (ref i31)))))
+            (func (export "derived") (result eqref) (struct.new $derived (i32.const 5) (i64.const 6)))
+            (func (export "further") (result eqref) (struct.new $further (i32.const 7) (i64.const 8) (i64.const 9)))
+            (func (export "base") (result eqref) (struct.new $base (i32.const 4)))
+            (func (export "other") (result eqref) (struct.new $other (i64.const 1)))
+            (func (export "more") (result eqref) (array.new $more (i32.const 1) (i32.const 12)))
+            (func $narrow (export "narrow") (type $narrow) (ref.i31 (i32.const 3)))
+            (func (export "function") (result funcref) (ref.func $narrow)))"#
+    );
+    for engine in engines() {
+        let mut store = Store::new(&engine, ());
+        let [asks, makes] = [&asks, &makes].map(|text| Module::new(&engine, text));
+        let asks = Instance::new(&mut store, &asks?, &[])?;
+        let makes = Instance::new(&mut store, &makes?, &[])?;
+        let mut call = |instance: Instance, name: &str, args: &[Val]| -> Result<Val> {
+            let mut results = [Val::I32(0)];
+            instance.get_func(&mut store, name).unwrap().call(&mut store, args, &mut results)?;
+            Ok(results[0])
+        };
+        for (name, number) in [("base", Some(4)), ("derived", Some(5)), ("further", Some(7)), ("other", None)] {
+            let object = call(makes, name, &[])?;
+            assert_eq!(call(asks, "is", &[object])?.unwrap_i32(), i32::from(number.is_some()), "{name}");
+            assert_eq!(call(asks, "branch", &[object])?.unwrap_i32(), number.unwrap_or(-1), "{name}");
+            match number {
+                Some(number) => assert_eq!(call(asks, "get", &[object])?.unwrap_i32(), number, "{name}"),
+                None => {
+                    let error = call(asks, "get", &[object]).unwrap_err();
+                    assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::CastFailure));
+                }
+            }
+        }
+        let more = call(makes, "more", &[])?;
+        assert_eq!(call(asks, "length", &[more])?.unwrap_i32(), 12);
+        let function = call(makes, "function", &[])?;
+        let found = call(asks, "call", &[function])?;
+        assert!(matches!(found, Val::AnyRef(Some(_))), "{found:?}");
+    }
+    Ok(())
+}
