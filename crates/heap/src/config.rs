@@ -151,8 +151,8 @@ impl HeapConfig {
             _ => return Ok(()),
         };
         Err(HeapError::invalid(format!(
-            "{setting} moves objects that are not young, but collector={} with references={} does not: set collector=realtime and \
-             references=brooks, replicating, thin-handles, fat-handles or uni-handles",
+            "{setting} moves objects that are not young, but collector={} with references={} does not: set \
+             collector=realtime and references=brooks, replicating, thin-handles, fat-handles or uni-handles",
             self.collector.name(),
             self.references.name()
         )))

@@ -20,8 +20,8 @@ pub enum Compilation {
     #[default]
     Eager,
     /// Each when it is first called, by the thread that calls it, or a little earlier by another: a program runs soon.
-    /// A function is compiled quickly at first, and anew, with all optimisations, when it has been called often; until
-    /// then its frames are larger, so that recursion ends earlier: few have more than 1,024 bytes. The module is
+    /// Most functions are compiled quickly at first, and anew, with all optimisations, when they have been called
+    /// often; until then their frames are larger, mostly 1,024 bytes at most, and recursion ends earlier. The module is
     /// validated as a whole before. A function that the code generator refuses, as it passes one of its limits, ends
     /// the first call of it with an error. Where a processor offers no such thing (AArch64 at present), this is
     /// `Eager`.

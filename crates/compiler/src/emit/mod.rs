@@ -32,11 +32,11 @@ use crate::options::CompileOptions;
 /// not hold them. In bytes.
 const LARGE_FRAME: u32 = 32 << 10;
 
-/// The single-pass register allocator gives each value a slot of its own. So frames of quick code had a dozen times the
-/// size of optimised ones, and recursion that any engine bears ended in a stack overflow. Functions with more
-/// instructions, or larger frames in bytes, get the other allocator.
-const MANY_INSTS: usize = 200;
+/// The single-pass register allocator gives each value a slot of its own: frames of quick code would be a dozen times
+/// as large as optimised ones. Functions with larger frames than this get the other allocator, in bytes.
 const QUICK_FRAME: u32 = 1 << 10;
+/// Functions with more instructions get it at once, as their frames are mostly larger.
+const MANY_INSTS: usize = 200;
 
 /// What is done for a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,10 +127,12 @@ impl CodeGenerator {
 
     /// As [`compile_function`](Self::compile_function), for compile time rather than for speed.
     pub(crate) fn compile_quickly(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
-        let is_simple = is_large(function) || function.insts.len() <= MANY_INSTS;
-        let code = self.compile(function, false, if is_simple { Effort::Least } else { Effort::Small })?;
-        if code.frame_bytes <= QUICK_FRAME || is_large(function) {
-            return Ok(code);
+        let is_large = is_large(function);
+        if is_large || function.insts.len() <= MANY_INSTS {
+            let code = self.compile(function, false, Effort::Least)?;
+            if is_large || code.frame_bytes <= QUICK_FRAME {
+                return Ok(code);
+            }
         }
         self.compile(function, false, Effort::Small)
     }

@@ -14,9 +14,10 @@ use crate::options::CompileOptions;
 pub(super) struct Target {
     /// For speed.
     pub(super) fast_code: Arc<dyn TargetIsa>,
-    /// The same without the mid-end, for functions in which that finds nothing to do.
+    /// The same without the mid-end: for functions in which that finds nothing to do, and for quick code with large
+    /// frames.
     pub(super) final_code: Arc<dyn TargetIsa>,
-    /// For compile time: functions of extraordinary size, and the quick tier.
+    /// For compile time: functions of extraordinary size, and most of the quick tier.
     pub(super) fast_compile: Arc<dyn TargetIsa>,
     /// Whether the processor rounds floats in one instruction.
     pub(super) rounds: bool,
