@@ -89,19 +89,20 @@ fn function(
     Ok(function)
 }
 
-/// What only the whole module tells: replaces reads of fields that hold the same in every object, skips calls through
+/// What only the whole module tells: replaces reads of `fields` that hold the same in every object, skips calls through
 /// globals that settle on a function that does nothing, and cuts what follows calls that never return. Returns for each
 /// function, too, whether it has to be optimised anew: after inlining is soon enough.
 fn propagate(
     functions: Vec<mir::Function>,
+    fields: &Fields,
     info: &ModuleInfo,
     options: &CompileOptions,
 ) -> Result<Vec<(mir::Function, bool)>, CompileError> {
-    let (fields, settled) = (Fields::new(&functions, info), Settled::new(&functions));
+    let settled = Settled::new(&functions);
     let never = Never::new(&functions, info);
     each(functions, options, |mut function: mir::Function, (): &mut ()| {
         let is_cut = never.cut(&mut function);
-        let has_changed = fields.as_ref().is_some_and(|fields| fields.replace(&mut function, info));
+        let has_changed = fields.replace(&mut function, info);
         if is_cut || has_changed {
             passes::tidy(&mut function, info, options.verify)?;
         }
@@ -134,11 +135,13 @@ fn with_functions<T: Send>(
         return each(functions, options, |function: mir::Function, (): &mut ()| work(function, true));
     }
     let info = &parsed.info;
-    let (functions, changed): (Vec<_>, Vec<_>) = propagate(functions, info, options)?.into_iter().unzip();
+    let fields = Fields::new(&functions, info);
+    let functions = propagate(functions, &fields, info, options)?;
+    let (functions, changed): (Vec<_>, Vec<_>) = functions.into_iter().unzip();
     let inliner = Inliner::new(&functions, info);
     let functions = functions.into_iter().zip(changed).collect();
     let inlined = each(functions, options, |(mut function, has_changed): (mir::Function, bool), (): &mut ()| {
-        let has_grown = inliner.inline(&mut function);
+        let has_grown = inliner.inline(&mut function, &|function, call, _| fields.targets(info, function, call));
         Ok((function, has_changed || has_grown))
     })?;
     drop(inliner);

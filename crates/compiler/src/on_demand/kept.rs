@@ -17,7 +17,7 @@ type KeptFunction = (u32, u32, bool, Loops);
 struct Borrowed<'a> {
     info: &'a ModuleInfo,
     functions: Vec<KeptFunction>,
-    fields: &'a Option<Fields>,
+    fields: &'a Fields,
     settled: &'a Settled,
     never: Vec<u32>,
     sites: [&'a [u32]; 2],
@@ -27,7 +27,7 @@ struct Borrowed<'a> {
 struct Owned {
     info: ModuleInfo,
     functions: Vec<KeptFunction>,
-    fields: Option<Fields>,
+    fields: Fields,
     settled: Settled,
     never: Vec<u32>,
     sites: [Vec<u32>; 2],

@@ -18,14 +18,14 @@ use wasmparser::{BinaryReader, FunctionBody, WasmFeatures};
 use crate::artifact::CompiledModule;
 use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
-use crate::module::{FuncIndex, ModuleInfo, ParsedModule, TypeIndex};
-use crate::passes::{self, Bodies, Fields, Likely, Never, Settled};
+use crate::module::{FuncIndex, ModuleInfo, ParsedModule};
+use crate::passes::{self, Bodies, CallByReference, Fields, Likely, Never, Settled};
 use crate::translate::{Left, Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
 use scan::Loops;
 use targets::Targets;
 
-/// A call by reference that has been seen to lead to more functions than these is left alone.
+/// Of a call by reference that leads to more functions, what has been seen tells too little: some may be missing.
 const MOST_LIKELY: usize = 4;
 
 /// A valid module whose functions can be compiled, by several threads at once.
@@ -34,7 +34,7 @@ pub struct OnDemand {
     features: WasmFeatures,
     /// Of the defined functions, in order.
     functions: Vec<Function>,
-    fields: Option<Fields>,
+    fields: Fields,
     settled: Settled,
     never: Never,
     targets: Targets,
@@ -74,7 +74,8 @@ impl OnDemand {
         let ranges: Vec<_> = bodies.iter().map(|source| source.body.range()).collect();
         let scanned = each(bodies, options, |source, scratch: &mut scan::Scratch| scan::scan(&info, &source, scratch))?;
         let made = scanned.iter().flat_map(|scanned| &scanned.made);
-        let fields = options.optimize.then(|| Fields::of_made(made, &info)).flatten();
+        let stored = scanned.iter().flat_map(|scanned| &scanned.stored);
+        let fields = if options.optimize { Fields::of_bodies(made, stored, &info) } else { Fields::default() };
         let settings = scanned.iter().flat_map(|scanned| scanned.settings.iter().copied());
         let settled = Settled::of_sets(settings, |function| {
             let defined = function.0.checked_sub(info.imported_functions);
@@ -195,7 +196,7 @@ impl OnDemand {
     fn finish(&self, mut function: mir::Function) -> Result<FunctionCode, CompileError> {
         let options = self.generator.options();
         if options.optimize {
-            let likely = |offset, ty| self.likely(offset, ty);
+            let likely = |function: &mir::Function, call: &CallByReference, offset| self.likely(function, call, offset);
             if passes::inline(&mut function, &|callee| self.inlined(callee), &likely) {
                 if options.verify {
                     passes::check(&function, self.info(), "inline")?;
@@ -207,22 +208,24 @@ impl OnDemand {
         self.generator.compile_function(&function)
     }
 
-    /// The functions that a call by reference leads to, as far as has been seen, if they are few.
-    fn likely(&self, offset: u32, ty: TypeIndex) -> Likely {
+    /// The functions that a call by reference leads to, if they are few: as far as has been seen, or what the whole
+    /// module shows, where too many have been seen, or none could be, as the function has no quick code.
+    fn likely(&self, function: &mir::Function, call: &CallByReference, offset: u32) -> Likely {
         let info = self.info();
         let targets = self.targets.of_call(offset);
+        let is_unseen = targets.is_empty() && self.first_tier(function.index) == Tier::Optimized;
+        if is_unseen || targets.len() > MOST_LIKELY {
+            return self.fields.targets(info, function, call);
+        }
         // The number may be that of another module's function.
         let fits = |target: &FuncIndex| {
             info.functions
                 .get(target.index())
-                .is_some_and(|function| function.func_ref.is_some() && info.is_declared_subtype(function.ty, ty))
+                .is_some_and(|function| function.func_ref.is_some() && info.is_declared_subtype(function.ty, call.ty))
         };
-        if targets.len() > MOST_LIKELY {
-            return Likely::default();
-        }
         let noted = targets.len();
         let targets: smallvec::SmallVec<_> = targets.into_iter().filter(fits).collect();
-        Likely { is_complete: targets.len() == noted, targets }
+        Likely { is_complete: targets.len() == noted, targets, is_seen: true }
     }
 
     /// What calls of a function may be replaced by.
@@ -257,9 +260,7 @@ impl OnDemand {
         if options.optimize {
             self.never.cut(function);
             passes::optimize(function, info, options.verify)?;
-            if let Some(fields) = &self.fields
-                && fields.replace(function, info)
-            {
+            if self.fields.replace(function, info) {
                 passes::optimize(function, info, options.verify)?;
             }
             self.settled.replace(function);

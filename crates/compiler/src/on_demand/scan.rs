@@ -9,7 +9,7 @@ use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Constant, Op};
 use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeIndex, TypeMap, refuse_simd};
-use crate::passes::{Made, Returns, global_value};
+use crate::passes::{Made, Returns, Stored, global_value};
 use crate::translate::{Allocations, translate_function};
 
 /// No longer body is looked at for inlining, in bytes.
@@ -32,6 +32,7 @@ pub(super) struct Scratch {
 #[derive(Debug)]
 pub(super) struct Scanned {
     pub(super) made: Vec<Made>,
+    pub(super) stored: Vec<Stored>,
     /// Whether it is so small, and free of loops and handlers, that it may be inlined.
     pub(super) is_small: bool,
     /// Whether it returns at once.
@@ -83,6 +84,7 @@ pub(super) fn scan(
     validator.read_locals(&mut reader).map_err(invalid)?;
     let mut scanned = Scanned {
         made: Vec::new(),
+        stored: Vec::new(),
         is_small: bytes <= MAX_INLINED,
         is_empty: bytes == EMPTY,
         settings: Vec::new(),
@@ -130,6 +132,15 @@ pub(super) fn scan(
             }
             Operator::StructNewDefault { struct_type_index } => {
                 scanned.made.push(Made { ty: TypeIndex(*struct_type_index), contents: None });
+                None
+            }
+            Operator::StructSet { struct_type_index, field_index } if is_reachable => {
+                let (ty, field) = (TypeIndex(*struct_type_index), *field_index);
+                let is_field =
+                    info.types.get(ty.index()).is_some_and(|ty| (field as usize) < ty.composite.field_count());
+                if is_field && Stored::concerns(info, ty, field) {
+                    scanned.stored.push(Stored { ty, field, content: stack.last().cloned().flatten() });
+                }
                 None
             }
             Operator::GlobalSet { global_index } if is_reachable => {

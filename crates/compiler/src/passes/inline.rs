@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
 use super::partial::leave_ends;
-use super::targets::{Likely, guess_targets};
+use super::targets::{CallByReference, Likely, guess_targets};
 use super::unreachable::unreachable_blocks;
 use crate::mir::{
     Block, BlockData, Callee, Cfg, Edge, Function, HandlerEdge, Inst, InstData, Op, Terminator, Value, ValueDef,
 };
-use crate::module::{FuncIndex, ModuleInfo, TypeIndex};
+use crate::module::{FuncIndex, ModuleInfo};
 use crate::sources::Moved;
 
 /// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these
@@ -21,6 +21,9 @@ use crate::sources::Moved;
 /// costs nothing.
 const MAX_COST: usize = 50;
 const MAX_COLD_COST: usize = 120;
+/// What all bodies may cost together that a call by reference is compared with, if it has not been seen to lead there:
+/// most such calls do not matter.
+const MAX_UNSEEN_COST: usize = 150;
 /// The most blocks of such a body, but for cold ones.
 const MAX_BLOCKS: usize = 8;
 /// A function grows by at most this many instructions, or by as many as it has.
@@ -109,31 +112,35 @@ impl Inliner {
         Inliner { bodies }
     }
 
-    /// Inlines what is worth it; returns whether anything has changed.
-    pub(crate) fn inline(&self, function: &mut Function) -> bool {
-        inline(function, &|callee| Some(&self.bodies[callee.index()]), &|_, _| Likely::default())
+    /// Inlines what is worth it; returns whether anything has changed. `likely` is that of [`inline`].
+    pub(crate) fn inline(&self, function: &mut Function, likely: LikelyTargets<'_>) -> bool {
+        inline(function, &|callee| Some(&self.bodies[callee.index()]), likely)
     }
 }
 
-/// Inlines what is worth it of the bodies that `bodies_of` gives; returns whether anything has changed. `likely` tells
-/// for a call by reference, given by its offset in the module file and by its type, which functions it probably leads
-/// to.
+/// Which functions a call by reference probably leads to, given with its offset in the module file.
+pub(crate) type LikelyTargets<'a> = &'a dyn Fn(&Function, &CallByReference, u32) -> Likely;
+
+/// Inlines what is worth it of the bodies that `bodies_of` gives; returns whether anything has changed.
 pub(crate) fn inline<'a>(
     function: &mut Function,
     bodies_of: &dyn Fn(FuncIndex) -> Option<&'a Bodies>,
-    likely: &dyn Fn(u32, TypeIndex) -> Likely,
+    likely: LikelyTargets<'_>,
 ) -> bool {
     let size = function.insts.len();
     if size > MAX_CALLER {
         return false;
     }
     let most = size + size.max(MIN_GROWTH);
-    // What is called by what was inlined comes after all calls of the function's own: these matter most.
+    // What is called by what was inlined comes after all calls of the function's own: these matter most. At each depth,
+    // what is called for certain comes first.
     let inline_at = |&depth: &usize| {
-        guess_targets(function, &|function, ty, source| {
-            let mut offsets = function.sources.offsets(source);
+        let is_direct = inline_at(function, depth, most, bodies_of);
+        guess_targets(function, &|function, call| {
+            let mut offsets = function.sources.offsets(call.source);
             let offset = offsets.next().filter(|_| offsets.count() == depth);
-            let Likely { mut targets, is_complete } = offset.map_or_else(Likely::default, |offset| likely(offset, ty));
+            let Likely { mut targets, is_complete, is_seen } =
+                offset.map_or_else(Likely::default, |offset| likely(function, &call, offset));
             let is_worth_it = |&target: &FuncIndex| {
                 target != function.index
                     && bodies_of(target)
@@ -142,9 +149,13 @@ pub(crate) fn inline<'a>(
             };
             let noted = targets.len();
             targets.retain(|target| is_worth_it(target));
-            Likely { is_complete: is_complete && targets.len() == noted, targets }
+            let cost = |&target: &FuncIndex| bodies_of(target)?.at(false).map(|body| body.costs[0] + body.costs[1] / 2);
+            if !is_seen && targets.iter().filter_map(cost).sum::<usize>() > MAX_UNSEEN_COST / (depth + 1) {
+                targets.clear();
+            }
+            Likely { is_complete: is_complete && targets.len() == noted, is_seen, targets }
         });
-        inline_at(function, depth, most, bodies_of)
+        is_direct | inline_at(function, depth, most, bodies_of)
     };
     let depths = (0..MAX_DEPTH).take_while(inline_at).count();
     if depths > 0 {

@@ -35,7 +35,7 @@ mod targets;
 mod unreachable;
 
 pub(crate) use cold::cold;
-pub(crate) use fields::{Fields, Made};
+pub(crate) use fields::{Fields, Made, Stored};
 use flow::Flow;
 pub(crate) use globals::value as global_value;
 pub(crate) use heap::{HeapFacts, Lookups};
@@ -45,7 +45,7 @@ pub(crate) use osr::{Exits, leave_untried, narrow_entry, prune_exits};
 pub(crate) use reached::reached;
 pub(crate) use settled::Settled;
 pub(crate) use support::{constant, constant_length, definition, root};
-pub(crate) use targets::{Likely, note_targets};
+pub(crate) use targets::{CallByReference, Likely, note_targets};
 
 use crate::CompileError;
 use crate::mir::{self, Function};

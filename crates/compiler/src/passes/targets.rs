@@ -7,6 +7,16 @@ use smallvec::SmallVec;
 use crate::mir::{Block, Callee, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
 use crate::module::{FuncIndex, TypeIndex, ValueType};
 
+/// A call by reference.
+pub(crate) struct CallByReference {
+    /// The type of the function.
+    pub ty: TypeIndex,
+    /// The reference to it.
+    pub reference: Value,
+    /// The call's source.
+    pub source: u32,
+}
+
 /// Functions that a call by reference may lead to.
 #[derive(Default)]
 pub(crate) struct Likely {
@@ -14,6 +24,8 @@ pub(crate) struct Likely {
     pub targets: SmallVec<[FuncIndex; 4]>,
     /// Whether it has led to no others so far.
     pub is_complete: bool,
+    /// Whether it has been seen to lead to each of them.
+    pub is_seen: bool,
 }
 
 /// Has every call by reference note what it leads to, and every loop with a way out that it runs. `call` and
@@ -54,8 +66,8 @@ pub(crate) fn note_targets(
 }
 
 /// Compares the references of calls with the functions that they are likely to lead to, and calls these directly.
-/// `likely` tells them for a call of a type and with a source. Calls in blocks known as cold stay as they are.
-pub(crate) fn guess_targets(function: &mut Function, likely: &dyn Fn(&Function, TypeIndex, u32) -> Likely) {
+/// `likely` tells them. Calls in blocks known as cold stay as they are.
+pub(crate) fn guess_targets(function: &mut Function, likely: &dyn Fn(&Function, CallByReference) -> Likely) {
     for number in 0..function.blocks.len() {
         if function.blocks[number].cold {
             continue;
@@ -67,7 +79,9 @@ pub(crate) fn guess_targets(function: &mut Function, likely: &dyn Fn(&Function, 
         for inst in insts {
             let data = &function.insts[inst.index()];
             let likely = match data.op {
-                Op::Call(Callee::Reference(ty, ..)) => likely(function, ty, data.source),
+                Op::Call(Callee::Reference(ty, reference, _)) => {
+                    likely(function, CallByReference { ty, reference, source: data.source })
+                }
                 _ => Likely::default(),
             };
             match likely.targets.is_empty() {
@@ -78,7 +92,7 @@ pub(crate) fn guess_targets(function: &mut Function, likely: &dyn Fn(&Function, 
         if let Some(Terminator::TryCall { callee, args, normal, handlers }) = &terminator
             && let Callee::Reference(ty, reference, _) = *callee
         {
-            let likely = likely(function, ty, source);
+            let likely = likely(function, CallByReference { ty, reference, source });
             let call = |callee: Callee| Terminator::TryCall {
                 callee,
                 args: args.clone(),

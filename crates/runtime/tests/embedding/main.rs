@@ -14,7 +14,6 @@ mod images;
 mod lazy;
 mod limits;
 mod linking;
-mod many;
 mod modules;
 mod moving;
 mod osr;

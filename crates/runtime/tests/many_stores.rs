@@ -1,4 +1,6 @@
-//! Many small stores in one process.
+//! Many small stores in one process. It runs these tests alone, one after another: they count its mappings.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use legato::{Config, Engine, Instance, Module, Store};
@@ -24,6 +26,12 @@ const MODULE: &str = r#"
                 (struct.get $pair 0 (ref.as_non_null (global.get $kept)))
                 (i32.load (i32.const 65532)))))
 "#;
+
+/// To be held by each test.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What the system lets a process have of mappings.
 fn most_mappings() -> usize {
@@ -64,6 +72,7 @@ fn stores(count: usize, heap: &[(&str, &str)]) -> Result<f64> {
 
 #[test]
 fn a_small_store_takes_few_mappings() {
+    let _alone = alone();
     for heap in [
         &[("max", "1M")][..],
         &[("max", "1M"), ("collector", "realtime")],
@@ -77,6 +86,7 @@ fn a_small_store_takes_few_mappings() {
 #[test]
 fn twenty_thousand_small_stores() {
     const STORES: usize = 20_000;
+    let _alone = alone();
     // Three mappings for each. Systems before Linux 6.13 need one more.
     let taken = stores(100, &[("max", "1M")]).unwrap();
     if (taken * STORES as f64) as usize + 2_000 > most_mappings() {

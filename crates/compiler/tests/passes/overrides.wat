@@ -1,0 +1,40 @@
+;; Methods with overrides and fields that are set later: calls compare with the functions that there are in the whole
+;; module. What may hold a function from elsewhere is called as it is.
+(module
+  (type $method (func (param i32) (result i32)))
+  (rec
+    (type $base (sub (struct (field (ref $method)) (field (mut (ref null $method))) (field (mut (ref null $method))))))
+    (type $derived (sub $base (struct
+      (field (ref $method)) (field (mut (ref null $method))) (field (mut (ref null $method))) (field i32)))))
+  (type $listener (struct (field (mut (ref null $method)))))
+  (elem declare func $one $two $three $four)
+  (table $listeners 2 (ref null $method))
+  (func $one (type $method) (i32.add (local.get 0) (i32.const 1)))
+  (func $two (type $method) (i32.mul (local.get 0) (i32.const 2)))
+  (func $three (type $method) (i32.sub (i32.const 3) (local.get 0)))
+  (func $four (type $method) (i32.xor (local.get 0) (i32.const 4)))
+  (global $object (mut (ref $base))
+    (struct.new $base (ref.func $one) (ref.null $method) (ref.func $one)))
+  (func (export "make")
+    (global.set $object
+      (struct.new $derived (ref.func $two) (ref.func $one) (ref.func $two) (i32.const 7))))
+  ;; Of a supertype: the object may be a derived one.
+  (func (export "set")
+    (struct.set $base 1 (global.get $object) (ref.func $three))
+    (struct.set $base 2 (global.get $object) (ref.func $three)))
+  (func (export "set_derived")
+    (struct.set $derived 2 (ref.cast (ref $derived) (global.get $object)) (ref.func $four)))
+  (func (export "method") (param i32) (result i32)
+    (call_ref $method (local.get 0) (struct.get $base 0 (global.get $object))))
+  (func (export "field") (param i32) (result i32)
+    (call_ref $method (local.get 0) (struct.get $base 1 (global.get $object))))
+  (func (export "derived") (param i32) (result i32)
+    (call_ref $method (local.get 0) (struct.get $derived 1 (ref.cast (ref $derived) (global.get $object)))))
+  (func (export "all") (param i32) (result i32)
+    (call_ref $method (local.get 0) (struct.get $base 2 (global.get $object))))
+  (func (export "listen") (param i32)
+    (global.set $heard (struct.new $listener (ref.func $one)))
+    (struct.set $listener 0 (global.get $heard) (table.get $listeners (local.get 0))))
+  (func (export "heard") (param i32) (result i32)
+    (call_ref $method (local.get 0) (struct.get $listener 0 (global.get $heard))))
+  (global $heard (mut (ref null $listener)) (ref.null $listener)))
