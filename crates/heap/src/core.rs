@@ -1,6 +1,7 @@
 //! What every collector's heap consists of: configuration, types, blocks, the mature space of small objects, host
 //! values, totals.
 
+mod exhaustion;
 mod statistics;
 
 use crate::ages::Ages;
@@ -42,10 +43,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// An exhausted heap of which a full collection frees less than this part of the maximum counts as out of memory,
-/// though the one object might fit: otherwise a program that fills its heap slowly would spend minutes in ever more
-/// frequent collections before it fails.
-const LEAST_FREE: u64 = 64;
 /// Binary logarithm of the smallest leaf's bytes.
 const LEAST_LEAF_LOG2: u8 = 8;
 /// The part of the heap that is set aside for leaves that stores need: a store cannot collect, and polls ask for a
@@ -241,17 +238,6 @@ impl<M: ReferenceModel> Core<M> {
         let bytes = if contents == Contents::Reserved { self.large_size(bytes, contents) } else { bytes.into() };
         let maximum = self.config.maximum();
         if bytes > maximum { Err(AllocationError::TooLarge { bytes, maximum }) } else { Ok(()) }
-    }
-
-    /// Whether so little is free beside `live` bytes that the heap counts as out of memory.
-    pub(crate) fn is_exhausted(&self, live: u64) -> bool {
-        let maximum = self.config.maximum();
-        live > maximum - maximum / LEAST_FREE
-    }
-
-    /// The error for `bytes` that do not fit beside `live` bytes.
-    pub(crate) fn out_of_memory(&self, bytes: u32, live: u64) -> AllocationError {
-        AllocationError::OutOfMemory { requested: bytes as u64, live, maximum: self.config.maximum() }
     }
 
     /// How many leaves are needed before elements can be written, if they cannot be had without a collection.

@@ -82,10 +82,15 @@ pub enum AllocationError {
     },
 }
 
-/// Why a small object does not fit although little is live.
+/// Why an object does not fit although there are enough free bytes beside what is live.
 fn divided(requested: u64, live: u64, maximum: u64) -> &'static str {
-    let is_divided = requested < u64::from(BLOCK_BYTES) && live < maximum / 2;
-    if is_divided { " in blocks that each hold objects of one size" } else { "" }
+    if requested + live > maximum - maximum / 16 {
+        ""
+    } else if requested < u64::from(BLOCK_BYTES) {
+        " in blocks that each hold objects of one size"
+    } else {
+        " and lie among what is free"
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +103,7 @@ mod tests {
         let all = "out of memory: 24 bytes do not fit a heap of at most 262144 bytes, of which 262000 bytes are live";
         assert_eq!(text(24, 262_000), all);
         assert!(text(24, 20_000).ends_with("20000 bytes are live in blocks that each hold objects of one size"));
-        // A large object finds no room in one piece.
+        assert!(text(100_000, 100_000).ends_with("100000 bytes are live and lie among what is free"));
         assert!(text(200_000, 100_000).ends_with("100000 bytes are live"));
     }
 }

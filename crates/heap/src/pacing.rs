@@ -9,6 +9,12 @@ use crate::pressure::PressureSource;
 use crate::sizing::{Collected, Gauge, HeapSize};
 use std::time::{Duration, Instant};
 
+/// An exhausted heap counts as out of memory after so many full collections in succession between which less than this
+/// part of its maximum was handed out each time: what is free may lie in blocks of other sizes, and the program would
+/// spend its time in collections.
+const MOST_FUTILE: u32 = 16;
+const LEAST_HANDED_OUT: u64 = 256;
+
 /// Bytes handed out, and when that is enough. What is handed out counts at once, whether the mutator has used it or
 /// not.
 #[derive(Debug)]
@@ -20,6 +26,11 @@ pub(crate) struct Pacer {
     pub(crate) allocated: u64,
     /// Handed out before the last full collection.
     allocated_before: u64,
+    /// Handed out in all when memory was exhausted the last time, and live then.
+    exhausted_at: u64,
+    exhausted_live: u64,
+    /// How many times in succession it has been exhausted again soon after.
+    futile: u32,
     /// Pauses since the last full collection.
     pauses: Duration,
     /// When it ended.
@@ -34,6 +45,9 @@ impl Pacer {
             live: 0,
             allocated: 0,
             allocated_before: 0,
+            exhausted_at: 0,
+            exhausted_live: 0,
+            futile: 0,
             pauses: Duration::ZERO,
             since: Instant::now(),
         }
@@ -47,6 +61,18 @@ impl Pacer {
     /// Handed out in all.
     pub(crate) fn allocated_total(&self) -> u64 {
         self.allocated_before + self.allocated
+    }
+
+    /// Counts that memory is exhausted, with so many bytes handed out in all, and is to be collected at once.
+    pub(crate) fn count_exhaustion(&mut self, handed_out: u64, maximum: u64) {
+        let is_futile = handed_out - self.exhausted_at < maximum / LEAST_HANDED_OUT;
+        self.futile = if is_futile { self.futile.saturating_add(1) } else { 0 };
+        (self.exhausted_at, self.exhausted_live) = (handed_out, self.live);
+    }
+
+    /// Whether such collections have been for too little too often, and the last one has not freed more.
+    pub(crate) fn is_futile(&self, maximum: u64) -> bool {
+        self.futile >= MOST_FUTILE && self.live + maximum / LEAST_HANDED_OUT >= self.exhausted_live
     }
 
     /// Size at which the next full collection starts, in bytes.

@@ -321,3 +321,34 @@ fn stress_raises_and_lowers_the_poll_word_if_asked() {
         assert!((20..80).contains(&raised), "raised behind {raised} of 100 allocations");
     }
 }
+
+/// Survivors in nearly every block, and garbage of another size that finds a single one: each full collection gives so
+/// little that the program would spend its time in them.
+#[test]
+fn a_heap_whose_collections_are_of_no_use_is_soon_out_of_memory() {
+    let base = HeapConfig { max_bytes: Some(16 << 20), ..HeapConfig::default() };
+    for config in both(base.clone()).into_iter().chain(realtime(&base)) {
+        let types = TypeTable::new().unwrap();
+        let small = register(&types, TypeShape::Struct(vec![StorageKind::I64; 5]));
+        let larger = register(&types, TypeShape::Struct(vec![StorageKind::I64; 20]));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let mut roots = Held::nulls(1 + (16 << 20) / 40);
+        roots[0] = heap.allocate_struct(larger, &mut roots).unwrap();
+        let mut count = 1;
+        while let Ok(new) = heap.allocate_struct(small, &mut roots) {
+            roots[count] = new;
+            count += 1;
+        }
+        (1..count).step_by(3).for_each(|number| roots[number] = Reference::NULL);
+        let before = heap.stats();
+        let collected = |stats: HeapStats| stats.full_collections + stats.missed_deadlines;
+        let allocated = (0..1_000_000).take_while(|_| heap.allocate_struct(larger, &mut roots).is_ok()).count();
+        let stats = heap.stats();
+        let collected = collected(stats) - collected(before);
+        assert!((10..100).contains(&collected), "{allocated} objects, collected {collected} times under {config:?}");
+        assert!(stats.live_bytes < 13 << 20, "{stats:?}");
+        // There is memory again once the survivors are gone.
+        (1..count).for_each(|number| roots[number] = Reference::NULL);
+        (0..1_000_000).for_each(|_| _ = heap.allocate_struct(larger, &mut roots).unwrap());
+    }
+}

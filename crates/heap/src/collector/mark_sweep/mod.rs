@@ -151,7 +151,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         self.tick(roots);
         let class = self.core.small.classes.of(bytes);
         let size = self.charge_for(class, bytes, contents);
-        let mut collected = false;
+        let (mut collected, mut is_counted) = (false, false);
         if self.needs_memory(class) && self.core.pacer.is_due(size + self.core.leaves.allocated_bytes()) {
             self.collect(Cause::Limit, roots);
             collected = true;
@@ -165,14 +165,17 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
                 unsafe { core.start_object(object, id) };
                 return Ok(object);
             }
+            if !std::mem::replace(&mut is_counted, true) {
+                self.core.count_exhaustion();
+            }
             if !collected {
                 self.collect(Cause::Exhaustion, roots);
                 collected = true;
-                if !self.core.is_exhausted(self.core.pacer.live) {
+                if !self.core.is_still_exhausted(self.core.pacer.live) {
                     continue;
                 }
             } else if let Some(class) = class
-                && !self.core.is_exhausted(self.core.pacer.live)
+                && !self.core.is_still_exhausted(self.core.pacer.live)
                 && self.core.small.crowd(class)
             {
                 continue;
@@ -187,10 +190,14 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         let young = core.leaves.allocated_bytes();
         let available = core.leaves.available(kind, &core.pool);
         if available < leaves || young > 0 && core.pacer.size() + young + bytes > core.pacer.limit() {
-            self.collect(if available < leaves { Cause::Exhaustion } else { Cause::Limit }, roots);
+            let is_short = available < leaves;
+            if is_short {
+                self.core.count_exhaustion();
+            }
+            self.collect(if is_short { Cause::Exhaustion } else { Cause::Limit }, roots);
         }
         let core = &self.core;
-        if core.leaves.available(kind, &core.pool) >= leaves && !core.is_exhausted(core.pacer.live) {
+        if core.leaves.available(kind, &core.pool) >= leaves && !core.is_still_exhausted(core.pacer.live) {
             return Ok(());
         }
         Err(core.out_of_memory(bytes.min(u32::MAX.into()) as u32, core.pacer.size()))

@@ -187,16 +187,17 @@ impl<M: ReferenceModel> Realtime<M> {
         if let Some(found) = take(&mut self.mark_sweep) {
             return Some(found);
         }
+        self.core.count_exhaustion();
         if self.cycle.is_running() {
             self.stop(StopKind::MissedDeadline, roots, Self::run_to_end);
-            if !self.core.is_exhausted(self.core.pacer.live)
+            if !self.core.is_still_exhausted(self.core.pacer.live)
                 && let Some(found) = take(&mut self.mark_sweep)
             {
                 return Some(found);
             }
         }
         self.collect(Cause::Exhaustion, roots);
-        if self.core.is_exhausted(self.core.pacer.live) { None } else { take(&mut self.mark_sweep) }
+        if self.core.is_still_exhausted(self.core.pacer.live) { None } else { take(&mut self.mark_sweep) }
     }
 
     /// Where a collection has found no cell of a class: has the class borrow those of larger ones.
@@ -205,7 +206,7 @@ impl<M: ReferenceModel> Realtime<M> {
         class: Option<usize>,
         take: impl FnOnce(&mut MarkSweep<M>) -> Option<R>,
     ) -> Option<R> {
-        let may_borrow = !self.core.is_exhausted(self.core.pacer.live) && self.core.small.crowd(class?);
+        let may_borrow = !self.core.is_still_exhausted(self.core.pacer.live) && self.core.small.crowd(class?);
         if may_borrow { take(&mut self.mark_sweep) } else { None }
     }
 }
