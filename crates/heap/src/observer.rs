@@ -74,7 +74,8 @@ pub struct GcEvent {
     pub after_bytes: u64,
     /// Size at which the next full collection starts.
     pub limit_bytes: u64,
-    /// Handed out for allocation since the last collection.
+    /// Handed out for allocation since the last collection. In a generational heap, nursery and full collections tell
+    /// all of it, and cycles nothing.
     pub allocated_bytes: u64,
     /// Memory held from the operating system after the collection.
     pub committed_bytes: u64,

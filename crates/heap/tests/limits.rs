@@ -254,6 +254,36 @@ fn the_observer_sees_every_collection() {
     }
 }
 
+/// Everything that was handed out is told by one event, whatever the collector.
+#[test]
+fn events_tell_once_what_was_allocated() {
+    struct Sum(Arc<AtomicUsize>);
+    impl GcObserver for Sum {
+        fn event(&mut self, event: &GcEvent) {
+            self.0.fetch_add(event.allocated_bytes as usize, Ordering::Relaxed);
+        }
+    }
+    for config in all(HeapConfig { min_bytes: 4 << 20, max_bytes: Some(64 << 20), ..HeapConfig::default() }) {
+        let types = TypeTable::new().unwrap();
+        let node = register(&types, TypeShape::Struct(vec![StorageKind::Ref; 4]));
+        let bytes = register(&types, TypeShape::Array(StorageKind::I8));
+        let mut heap = Heap::new(&config, types).unwrap();
+        let sum = Arc::<AtomicUsize>::default();
+        heap.set_observer(Box::new(Sum(sum.clone())));
+        let mut roots = Held::nulls(20_000);
+        for step in 0..400_000 {
+            roots[step % 19_999] = match step % 100 {
+                0 => heap.allocate_array(bytes, 40_000, &mut roots).unwrap(),
+                _ => heap.allocate_struct(node, &mut roots).unwrap(),
+            };
+        }
+        heap.collect(Cause::Requested, &mut roots);
+        let stats = heap.stats();
+        assert_eq!(sum.load(Ordering::Relaxed) as u64, stats.allocated_bytes, "{config:?}");
+        assert!(stats.allocated_bytes > 160 << 20, "{stats:?}");
+    }
+}
+
 #[test]
 fn verification_finds_damage() {
     for config in both(HeapConfig::default()).into_iter().chain([HeapConfig::default()]) {

@@ -430,7 +430,8 @@ impl Cycle {
             before_bytes: self.before,
             after_bytes: core.pacer.live,
             limit_bytes: core.pacer.limit(),
-            allocated_bytes: self.allocated,
+            // What has been promoted, in a generational heap: it was handed out in the nursery.
+            allocated_bytes: if self.marks_births { self.allocated } else { 0 },
             committed_bytes: core.pool.committed_bytes(),
             pause: self.work,
             cycle: None,
