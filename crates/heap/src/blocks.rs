@@ -16,6 +16,7 @@ pub(crate) use crate::geometry::{BLOCK_BYTES, block_of, block_start};
 use crate::cage::{CAGE_BYTES, Cage, Extent, NULL_GUARD_BYTES};
 use crate::error::HeapError;
 use crate::marks::MarkBits;
+use crate::plan::BumpRun;
 use planes::Planes;
 pub(crate) use release::Release;
 use std::collections::BTreeMap;
@@ -372,6 +373,14 @@ impl BlockPool {
                 unsafe { self.cage.zero(block_start(block), BLOCK_BYTES as usize) };
                 self.infos[block as usize].dirty = false;
             }
+        }
+    }
+
+    /// Zeroes a run of free cells, unless its block is known to hold zeros there.
+    pub(crate) fn zero_run(&mut self, run: BumpRun) {
+        if self.info(block_of(run.cursor)).dirty {
+            // SAFETY: the cells are free, and their block is taken.
+            unsafe { self.cage.zero(run.cursor, (run.limit - run.cursor) as usize) };
         }
     }
 

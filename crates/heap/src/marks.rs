@@ -11,6 +11,7 @@ use crate::budget::{Budget, Done};
 use crate::cage::Cage;
 use crate::error::HeapError;
 use crate::geometry::{BLOCK_BYTES, BYTES_PER_MARK_WORD as BYTES_PER_WORD, marks_below, plane_bytes};
+use crate::plan::BumpRun;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -97,26 +98,39 @@ impl MarkBits {
         Done::Yes
     }
 
-    /// Sets the bits of all cells of `bytes` from `start` to `end`; where they are shared, as
+    /// Sets the bits of all cells of `bytes` in some runs of them; where they are shared, as
     /// [`set_shared`](Self::set_shared) does. Otherwise without an atomic operation: that waits for every store before
     /// it, and what is stored into new objects is seldom cached.
-    pub(crate) fn set_cells(&mut self, start: u32, end: u32, bytes: u32, is_shared: bool) {
-        let mut cell = start;
-        while cell < end {
-            let ((index, first), mut bits) = (place(cell), 0);
-            while cell < end && place(cell).0 == index {
-                bits |= place(cell).1;
+    pub(crate) fn set_cells(&mut self, runs: impl IntoIterator<Item = BumpRun>, bytes: u32, is_shared: bool) {
+        let (mut index, mut bits) = (0, 0);
+        for BumpRun { cursor, limit } in runs {
+            let mut cell = cursor;
+            while cell < limit {
+                let (next, bit) = place(cell);
+                if next != index {
+                    self.set_bits(index, bits, is_shared);
+                    (index, bits) = (next, 0);
+                }
+                bits |= bit;
                 cell += bytes;
             }
-            debug_assert!(bits & first != 0);
-            let word = &self.words()[index];
-            if is_shared {
-                word.fetch_or(bits, Ordering::Relaxed);
-            } else {
-                word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
-            }
         }
+        self.set_bits(index, bits, is_shared);
         fence(Ordering::Release);
+    }
+
+    /// Sets bits of one word.
+    #[inline(always)]
+    fn set_bits(&mut self, index: usize, bits: u64, is_shared: bool) {
+        if bits == 0 {
+            return;
+        }
+        let word = &self.words()[index];
+        if is_shared {
+            word.fetch_or(bits, Ordering::Relaxed);
+        } else {
+            word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+        }
     }
 
     /// Clears the bits of all that starts in `[start, end)`. No other thread marks.
@@ -193,6 +207,19 @@ impl MarkBits {
         };
         let cursor = first(start, &clear);
         (cursor, first(cursor, &set))
+    }
+
+    /// The first offset in `[start, end)` whose bit is set; `end` where there is none.
+    pub(crate) fn first_set(&self, start: u32, end: u32) -> u32 {
+        let mut offset = start;
+        while offset < end {
+            let bits = self.of_card(offset) >> (offset >> 3 & 63);
+            if bits != 0 {
+                return end.min(offset + 8 * bits.trailing_zeros());
+            }
+            offset = offset - offset % BYTES_PER_WORD + BYTES_PER_WORD;
+        }
+        end
     }
 
     /// How many bits of a block are set.
@@ -300,8 +327,10 @@ mod tests {
             let is_set = |object: u32| object.is_multiple_of(16) || object.is_multiple_of(24);
             (0..END).step_by(8).all(|object| marks.get(object) == is_set(object))
         };
-        let cells =
-            |marks: &mut MarkBits| (0..END).step_by(120).for_each(|run| marks.set_cells(run, run + 120, 24, true));
+        let cells = |marks: &mut MarkBits| {
+            let runs = (0..END).step_by(120).map(|cursor| BumpRun { cursor, limit: cursor + 120 });
+            marks.set_cells(runs, 24, true);
+        };
         assert_eq!(race(helper, cells, check), 0);
         let one_by_one = |marks: &mut MarkBits| (0..END).step_by(24).for_each(|object| marks.set_shared(object));
         assert_eq!(race(helper, one_by_one, check), 0);

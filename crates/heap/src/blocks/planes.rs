@@ -14,6 +14,7 @@ use crate::cage::Cage;
 use crate::error::HeapError;
 use crate::geometry::block_of;
 use crate::marks::{MarkBits, SharedMarks};
+use crate::plan::BumpRun;
 
 /// The plane of marking in slices.
 #[derive(Debug, Default)]
@@ -116,12 +117,13 @@ impl BlockPool {
         }
     }
 
-    /// As [`mark_born`](Self::mark_born), of all cells of `bytes` from `start` to `end`.
-    pub(crate) fn mark_born_cells(&mut self, start: u32, end: u32, bytes: u32) {
+    /// As [`mark_born`](Self::mark_born), of all cells of `bytes` in some runs of them. All at once, and before anything
+    /// is stored into them, as an atomic operation waits for every store before it.
+    pub(crate) fn mark_born_cells(&mut self, runs: impl IntoIterator<Item = BumpRun>, bytes: u32) {
         if self.planes.marks_births
             && let Some(next) = &mut self.planes.next
         {
-            next.set_cells(start, end, bytes, self.planes.is_shared);
+            next.set_cells(runs, bytes, self.planes.is_shared);
         }
     }
 

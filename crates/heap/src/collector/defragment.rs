@@ -13,9 +13,8 @@ use crate::core::Core;
 use crate::layout::{ARRAY_LENGTH_OFFSET, TYPE_ID_OFFSET};
 use crate::plan::BumpRun;
 use crate::references::ReferenceModel;
-use crate::spaces::Contents;
 use crate::spaces::candidates::Choice;
-use crate::spaces::small::release_dead;
+use crate::spaces::small::{Fit, release_dead};
 use crate::types::{TypeId, TypeKind};
 
 /// Bytes copied that count as much as one object.
@@ -149,8 +148,10 @@ impl<M: ReferenceModel> Core<M> {
     /// Moves a live object out of its cell; false where there is no memory.
     fn move_object(&mut self, object: u32, cell: u32, state: &mut Defragmenting) -> bool {
         if state.run.cursor == state.run.limit {
-            let found = self.small.next_run(state.class, &mut self.pool, &mut self.model, Contents::Zeroed);
+            let found = self.small.next_run(state.class, Fit::Tight, &mut self.pool, &mut self.model);
             let Some(run) = found else { return false };
+            // What is left of it may stay free.
+            self.pool.zero_run(run);
             state.run = run;
         }
         let to = state.run.cursor;

@@ -149,9 +149,7 @@ impl<L: HandleLayout> ReferenceModel for Handles<L> {
 
     fn mark_born(&self, pool: &mut BlockPool, context: &Context) {
         for of_arrays in Self::spaces_in_use().filter(|_| self.marks_handles()) {
-            for run in self.runs(context, of_arrays) {
-                pool.mark_born_cells(run.cursor, run.limit, Self::LAYOUT.bytes(of_arrays));
-            }
+            pool.mark_born_cells(self.runs(context, of_arrays), Self::LAYOUT.bytes(of_arrays));
         }
     }
 

@@ -3,7 +3,8 @@
 //! Where what lives lies scattered, most runs are a cell or two, and to ask the heap for each costs more than the
 //! object itself: hundreds of instructions, over which the processor cannot overlap the program's cache misses. So the
 //! heap notes several runs of a block at once: they are zero, and born marked where a cycle marks. Each counts as
-//! handed out.
+//! handed out. All are marked before the first is zeroed: beside a helper, marks are set by atomic operations, each of
+//! which would wait for the zeros of the run before.
 //!
 //! A queue is a row of [`BumpRun`]s, behind the last of which lies an empty one. The context says where its next one
 //! is. Each has a *place* there, by which it is named.
@@ -41,11 +42,6 @@ impl RunQueues {
         let queues = RunQueues { queues: NonNull::new(Box::into_raw(queues).cast()), places: places.clone() };
         places.for_each(|place| queues.rewind(context, place));
         queues
-    }
-
-    /// Whether there are queues.
-    pub(crate) fn are_in_use(&self) -> bool {
-        self.queues.is_some()
     }
 
     /// The first run of the queue at a place, where there are queues.
@@ -175,6 +171,6 @@ mod tests {
         let mut context = Context::new();
         let mut queues = RunQueues::default();
         queues.fill(&mut context, 0, || Some(run(8)));
-        assert!(!queues.are_in_use() && queues.take(&mut context, 0).is_none());
+        assert!(queues.take(&mut context, 0).is_none() && queues.waiting(&context, 0).next().is_none());
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! After marking, a block without a marked cell returns to the pool at once; one whose cells are all marked is left
 //! alone; every other block is queued with its class. Allocation sweeps the first queued block a run at a time: it
-//! looks for the next run of consecutive unmarked cells, releases the identities of the dead objects in it, zeroes it
-//! and hands it to the mutator, which bumps through it inline.
+//! looks for the next run of consecutive unmarked cells, releases the identities of the dead objects in it, and hands it
+//! out: zeroed to the mutator, which bumps through it inline, or as it is to be copied into.
+//!
+//! Where a block is *nearly full*, runs are a cell long, each a cache miss that nothing announces. So such blocks wait
+//! until the pool has no others (as Immix does, Blackburn and McKinley 2008, where a block has too few free lines).
 //!
 //! Which cells hold objects is therefore known without a bit for each allocation: up to a block's `swept` offset a cell
 //! is allocated where its header is not zero (free cells there are zero throughout), beyond it where it is marked. An
@@ -15,7 +18,8 @@
 //! moved, blocks are emptied: see [`candidates`](super::candidates).
 
 use super::candidates::{Candidates, Choice};
-use super::{Contents, Survivors, Sweep};
+use super::{Survivors, Sweep};
+use crate::arch::prefetch;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, block_of, block_start};
 use crate::budget::{Budget, Done};
 use crate::layout::TYPE_ID_OFFSET;
@@ -26,6 +30,18 @@ use crate::size_classes::SizeClasses;
 
 /// The longest run handed out at a time, in bytes: little enough that zeroing leaves it in the first-level cache.
 pub(crate) const MAX_RUN_BYTES: u32 = 8 << 10;
+
+/// The part of a block's cells, as a fraction, of which more have to be marked for it to be nearly full.
+const NEARLY_FULL: (u32, u32) = (7, 8);
+
+/// Which cells are to be taken first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fit {
+    /// Those of blocks that are not nearly full, then those of fresh ones.
+    Loose,
+    /// Any that are free, before those of fresh blocks.
+    Tight,
+}
 
 /// Dead cells whose handles are released that count as much as one block.
 const CELLS_PER_UNIT: u32 = 8;
@@ -38,6 +54,8 @@ pub(crate) struct SmallSpace {
     current: [Option<u32>; MAX_SIZE_CLASSES],
     /// Blocks to sweep next; the last one first.
     unswept: [Vec<u32>; MAX_SIZE_CLASSES],
+    /// Blocks to sweep where the pool has none.
+    nearly_full: [Vec<u32>; MAX_SIZE_CLASSES],
     /// Classes that borrow cells of larger ones.
     crowded: [bool; MAX_SIZE_CLASSES],
     /// Blocks that are to be emptied.
@@ -55,6 +73,7 @@ impl SmallSpace {
             classes: SizeClasses::new(),
             current: [None; MAX_SIZE_CLASSES],
             unswept: [const { Vec::new() }; MAX_SIZE_CLASSES],
+            nearly_full: [const { Vec::new() }; MAX_SIZE_CLASSES],
             crowded: [false; MAX_SIZE_CLASSES],
             candidates: Candidates::new(),
             one_by_one,
@@ -62,17 +81,16 @@ impl SmallSpace {
         }
     }
 
-    /// The next run of free cells of a class: from queued blocks, then from a fresh one. `None` where the pool has
-    /// none.
+    /// The next run of free cells of a class, which hold what they held. `None` where there are none.
     pub(crate) fn next_run<M: ReferenceModel>(
         &mut self,
         class: usize,
+        fit: Fit,
         pool: &mut BlockPool,
         model: &mut M,
-        contents: Contents,
     ) -> Option<BumpRun> {
         loop {
-            let block = match self.current[class].or_else(|| self.unswept[class].pop()) {
+            let block = match self.queued(class, fit) {
                 Some(block) => block,
                 None => match pool.take(1, BlockKind::Small, BlockKind::Small) {
                     Some(block) => {
@@ -83,11 +101,11 @@ impl SmallSpace {
                         }
                         block
                     }
-                    None => self.candidates.take_fullest(class)?,
+                    None => self.nearly_full[class].pop().or_else(|| self.candidates.take_fullest(class))?,
                 },
             };
             let longest = self.classes.cell(class).max(MAX_RUN_BYTES);
-            let run = self.sweep_run(block, class, longest, pool, model, contents);
+            let run = self.sweep_run(block, class, longest, pool, model);
             self.current[class] = run.map(|_| block);
             if run.is_some() {
                 return run;
@@ -95,13 +113,19 @@ impl SmallSpace {
         }
     }
 
+    /// The block to go on sweeping in, or to sweep next, among those of a class.
+    fn queued(&mut self, class: usize, fit: Fit) -> Option<u32> {
+        let block = self.current[class].or_else(|| self.unswept[class].pop());
+        block.or_else(|| if fit == Fit::Tight { self.nearly_full[class].pop() } else { None })
+    }
+
     /// Has a class borrow cells of larger ones until the next collection; false if it has done so already.
     pub(crate) fn crowd(&mut self, class: usize) -> bool {
         !std::mem::replace(&mut self.crowded[class], true)
     }
 
-    /// For a class that is crowded: a run of one cell of its own size, zeroed, at the beginning of a free cell of the
-    /// nearest larger class that has one.
+    /// For a class that is crowded: a run of one cell of its own size at the beginning of a free cell of the nearest
+    /// larger class that has one, which is zeroed.
     pub(crate) fn borrow_run<M: ReferenceModel>(
         &mut self,
         class: usize,
@@ -112,11 +136,12 @@ impl SmallSpace {
             return None;
         }
         for larger in class + 1..self.classes.count() {
-            while let Some(block) = self.current[larger].or_else(|| self.unswept[larger].pop()) {
+            while let Some(block) = self.queued(larger, Fit::Tight) {
                 let cell = self.classes.cell(larger);
-                let run = self.sweep_run(block, larger, cell, pool, model, Contents::Zeroed);
+                let run = self.sweep_run(block, larger, cell, pool, model);
                 self.current[larger] = run.map(|_| block);
-                if let Some(BumpRun { cursor, .. }) = run {
+                if let Some(run @ BumpRun { cursor, .. }) = run {
+                    pool.zero_run(run);
                     pool.info_mut(block).lent = true;
                     return Some(BumpRun { cursor, limit: cursor + self.classes.cell(class) });
                 }
@@ -125,9 +150,9 @@ impl SmallSpace {
         None
     }
 
-    /// The next run in the block that the last one came from, zeroed, of `longest` bytes at most; `None` where that is
-    /// too little for a cell, and at the block's end. One run at a time is enough where each allocation comes to the
-    /// heap.
+    /// The next run in the block that the last one came from, as it is, of `longest` bytes at most; `None` where that
+    /// is too little for a cell, and at the block's end. One run at a time is enough where each allocation comes to
+    /// the heap.
     pub(crate) fn next_run_of_block<M: ReferenceModel>(
         &mut self,
         class: usize,
@@ -138,14 +163,15 @@ impl SmallSpace {
         if self.one_by_one || longest < self.classes.cell(class) {
             return None;
         }
-        let run = self.sweep_run(self.current[class]?, class, longest, pool, model, Contents::Zeroed);
+        let run = self.sweep_run(self.current[class]?, class, longest, pool, model);
         if run.is_none() {
             self.current[class] = None;
         }
         run
     }
 
-    /// Sweeps on in `block` until a run is found, of `longest` bytes at most; `None` at its end.
+    /// Sweeps on in `block` until a run is found, of `longest` bytes at most; `None` at its end. Has the cell behind
+    /// fetched where the next one is going to begin.
     fn sweep_run<M: ReferenceModel>(
         &self,
         block: u32,
@@ -153,31 +179,22 @@ impl SmallSpace {
         longest: u32,
         pool: &mut BlockPool,
         model: &mut M,
-        contents: Contents,
     ) -> Option<BumpRun> {
         let cell = self.classes.cell(class);
         let start = block_start(block);
         let end = start + BLOCK_BYTES / cell * cell;
         let longest = if self.one_by_one { cell } else { longest };
-        let mut cursor = start + pool.info(block).swept;
-        while cursor < end && pool.marks.get(cursor) {
-            cursor += cell;
+        let cursor = first_free(pool, start + pool.info(block).swept, end, cell);
+        let limit = pool.marks.first_set(cursor, end.min(cursor + longest / cell * cell));
+        if model.releases() {
+            (cursor..limit).step_by(cell as usize).for_each(|object| release_dead(pool, model, object));
         }
-        let mut limit = cursor;
-        while limit < end && limit + cell - cursor <= longest && !pool.marks.get(limit) {
-            if model.releases() {
-                release_dead(pool, model, limit);
-            }
-            limit += cell;
-        }
-        pool.info_mut(block).swept = limit - start;
+        let next = first_free(pool, limit, end, cell);
+        pool.info_mut(block).swept = next - start;
         if cursor == limit {
             return None;
         }
-        if pool.info(block).dirty && contents == Contents::Zeroed {
-            // SAFETY: the cells are free, and their block is taken.
-            unsafe { pool.cage.zero(cursor, (limit - cursor) as usize) };
-        }
+        prefetch(pool.cage.address(next));
         Some(BumpRun { cursor, limit })
     }
 
@@ -186,7 +203,7 @@ impl SmallSpace {
         self.candidates.start(choice);
         self.current.fill(None);
         self.crowded.fill(false);
-        self.unswept.iter_mut().for_each(Vec::clear);
+        self.unswept.iter_mut().chain(&mut self.nearly_full).for_each(Vec::clear);
         self.unclassified = pool.frontier();
         Sweep { block: pool.frontier(), ..Sweep::default() }
     }
@@ -239,6 +256,8 @@ impl SmallSpace {
             if self.candidates.consider(block, class, marked, cells) {
             } else if marked == cells {
                 pool.info_mut(block).swept = cells * cell;
+            } else if marked > cells / NEARLY_FULL.1 * NEARLY_FULL.0 {
+                self.nearly_full[class].push(block);
             } else {
                 self.unswept[class].push(block);
             }
@@ -253,8 +272,10 @@ impl SmallSpace {
 
     /// Takes back the rest of a run that has been zeroed, where nothing of its block has been handed out behind it.
     pub(crate) fn take_back(&mut self, class: usize, pool: &mut BlockPool, run: BumpRun) {
+        let cell = self.classes.cell(class);
         if let Some(block) = self.current[class].filter(|&block| block == block_of(run.cursor))
-            && pool.info(block).swept == run.limit - block_start(block)
+            && let end = block_start(block) + BLOCK_BYTES / cell * cell
+            && pool.info(block).swept == first_free(pool, run.limit, end, cell) - block_start(block)
         {
             pool.info_mut(block).swept = run.cursor - block_start(block);
         }
@@ -288,8 +309,23 @@ impl SmallSpace {
     }
 
     fn unfinished_of(&self, class: usize) -> impl Iterator<Item = u32> + '_ {
-        self.unswept[class].iter().chain(&self.current[class]).chain(self.candidates.of(class)).copied()
+        [&self.unswept[class], &self.nearly_full[class]]
+            .into_iter()
+            .flatten()
+            .chain(&self.current[class])
+            .chain(self.candidates.of(class))
+            .copied()
     }
+}
+
+/// The first cell from `start` on that is not marked, of a block whose cells end at `end`; or `end`.
+#[inline(always)]
+fn first_free(pool: &BlockPool, start: u32, end: u32, cell: u32) -> u32 {
+    let mut free = start;
+    while free < end && pool.marks.get(free) {
+        free += cell;
+    }
+    free
 }
 
 /// Releases the identity of the object in an unmarked cell, if there is one.
@@ -299,6 +335,103 @@ pub(crate) fn release_dead<M: ReferenceModel>(pool: &mut BlockPool, model: &mut 
     unsafe {
         if model.releases() && pool.cage.read(object + TYPE_ID_OFFSET) != 0 {
             model.release(pool, object);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::finish;
+    use crate::cage::Extent;
+    use crate::references::direct::Direct;
+
+    /// A pool of so many blocks, and a space with blocks of one class, in address order, whose first cells are marked:
+    /// so many in each. They have been swept.
+    fn swept(blocks: u64, class: usize, marked: &[u32]) -> (BlockPool, SmallSpace) {
+        let mut pool = BlockPool::new(blocks * u64::from(BLOCK_BYTES), Extent::WHOLE).unwrap();
+        let mut space = SmallSpace::new(false);
+        let cell = space.classes.cell(class);
+        for &marked in marked {
+            let block = pool.take(1, BlockKind::Small, BlockKind::Small).unwrap();
+            pool.info_mut(block).class = class as u8;
+            (0..marked).for_each(|index| _ = pool.marks.set(block_start(block) + index * cell));
+        }
+        sweep(&mut pool, &mut space);
+        (pool, space)
+    }
+
+    fn sweep(pool: &mut BlockPool, space: &mut SmallSpace) {
+        pool.start_sweep();
+        let mut sweep = space.start_sweep(pool, Choice::None);
+        finish(|budget| space.sweep(&mut sweep, pool, &mut Direct, budget));
+    }
+
+    /// The blocks that all further runs of a class come from, in their order.
+    fn order(pool: &mut BlockPool, space: &mut SmallSpace, class: usize, fit: Fit) -> Vec<u32> {
+        let runs = std::iter::from_fn(|| space.next_run(class, fit, pool, &mut Direct));
+        let mut blocks: Vec<u32> = runs.map(|run| block_of(run.cursor)).collect();
+        blocks.dedup();
+        blocks
+    }
+
+    #[test]
+    fn nearly_full_blocks_wait_for_others() {
+        const CLASS: usize = 3;
+        let cells = BLOCK_BYTES / SizeClasses::new().cell(CLASS);
+        let most = cells / 8 * 7;
+        let marked = [most + 1, most, cells - 1, 1, cells];
+        for (fit, expected) in [(Fit::Loose, [1, 3, 5, 2, 0]), (Fit::Tight, [1, 3, 0, 2, 5])] {
+            let (mut pool, mut space) = swept(6, CLASS, &marked);
+            let first = pool.frontier() - marked.len() as u32;
+            let mut blocks = order(&mut pool, &mut space, CLASS, fit);
+            blocks.iter_mut().for_each(|block| *block -= first);
+            // Of several that are nearly full, any may come first.
+            let nearly_full = if fit == Fit::Loose { 3..5 } else { 2..4 };
+            blocks[nearly_full.clone()].sort_unstable();
+            let mut expected = expected;
+            expected[nearly_full].sort_unstable();
+            assert_eq!(blocks, expected, "{fit:?}");
+        }
+    }
+
+    #[test]
+    fn every_free_cell_is_handed_out_once() {
+        let mut state = 1_u32;
+        let mut random = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        for round in 0..60 {
+            let class = round % SizeClasses::new().count();
+            let (mut pool, mut space) = swept(3, class, &[1, 1, 1]);
+            let cell = space.classes.cell(class);
+            let cells_of = |block| (0..BLOCK_BYTES / cell).map(move |index| block_start(block) + index * cell);
+            let blocks: Vec<u32> = space.unfinished().map(|(_, block)| block).collect();
+            let denominator = 1 + random(8);
+            for object in blocks.iter().flat_map(|&block| cells_of(block)) {
+                if random(8) < denominator {
+                    pool.marks.set(object);
+                }
+            }
+            let mut free: Vec<u32> = blocks.iter().flat_map(|&block| cells_of(block)).collect();
+            free.retain(|&object| !pool.marks.get(object));
+            free.sort_unstable();
+            sweep(&mut pool, &mut space);
+            let mut handed_out = Vec::new();
+            while let Some(run) = space.next_run(class, Fit::Loose, &mut pool, &mut Direct) {
+                assert!(run.cursor < run.limit && run.limit - run.cursor <= cell.max(MAX_RUN_BYTES));
+                // Half of the longer runs are taken back, and come again.
+                let middle = run.cursor + (run.limit - run.cursor) / cell / 2 * cell;
+                let is_taken_back = middle > run.cursor && random(2) == 0;
+                if is_taken_back {
+                    space.take_back(class, &mut pool, BumpRun { cursor: middle, limit: run.limit });
+                }
+                let end = if is_taken_back { middle } else { run.limit };
+                handed_out.extend((run.cursor..end).step_by(cell as usize));
+            }
+            handed_out.sort_unstable();
+            assert!(handed_out == free, "class {class}: {} cells, {} free", handed_out.len(), free.len());
         }
     }
 }

@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 const LEAST_BYTES: u64 = 256 << 10;
 /// What a byte is expected to cost before anything is known, in nanoseconds: as if it survived.
 const FIRST_RATE: f64 = 1.0;
-/// What is left, after a collection, of the time for each byte that an earlier one took.
-const FALL: f64 = 0.7;
+/// What is left, after a collection, of the time for each byte that an earlier one took. With 0.7 a burst of survivors
+/// paused for half as long again (`bdd`: 2.5 ms for 1.7), and no program was faster.
+const FALL: f64 = 0.85;
 /// The part of the target that is for what depends on the size, at least.
 const LEAST_SHARE: f64 = 0.5;
 
@@ -116,7 +117,7 @@ mod tests {
         let mut size = NurserySize::new(TARGET);
         // The first ones are small.
         let small = (0..).take_while(|_| next(&mut size, of(100, 1.0, 0.0)).0 < MOST).count();
-        assert_eq!(small, 4);
+        assert_eq!(small, 8);
         for _ in 0..10 {
             assert_eq!(next(&mut size, of(100, 1.0, 0.0)).0, MOST);
             assert_eq!(next(&mut size, of(100, 1.0, 0.25)).0, MOST);
@@ -153,7 +154,7 @@ mod tests {
         (0..10).for_each(|_| _ = next(&mut size, of(60, 4.0, 1.0)));
         assert_eq!(size.bytes(MOST), LEAST_BYTES);
         let needed = (0..).take_while(|_| next(&mut size, of(60, 4.0, 0.0)).0 < MOST).count();
-        assert!((4..=8).contains(&needed), "{needed} small nurseries");
+        assert!((9..=17).contains(&needed), "{needed} small nurseries");
         // One collection that took twenty times as long.
         let program = of(60, 1.0, 0.1);
         (0..10).for_each(|_| _ = next(&mut size, program));
@@ -161,17 +162,19 @@ mod tests {
         assert_eq!(bytes, MOST);
         size.collected(bytes, program.fixed, 20 * program.pause(bytes));
         let needed = (0..).take_while(|_| next(&mut size, program).0 < MOST).count();
-        assert!((1..=6).contains(&needed), "{needed} small nurseries");
+        assert!((1..=14).contains(&needed), "{needed} small nurseries");
     }
 
     #[test]
     fn survivors_that_come_and_go_do_not_make_long_pauses() {
         let mut size = NurserySize::new(TARGET);
         next(&mut size, of(60, 1.0, 1.0));
-        for _ in 0..20 {
-            next(&mut size, of(60, 1.0, 0.0));
-            let (_, pause) = next(&mut size, of(60, 1.0, 1.0));
-            assert!(pause < Duration::from_millis(1), "{pause:?}");
+        for dying in [1, 2] {
+            for _ in 0..20 {
+                (0..dying).for_each(|_| _ = next(&mut size, of(60, 1.0, 0.0)));
+                let (_, pause) = next(&mut size, of(60, 1.0, 1.0));
+                assert!(pause < Duration::from_millis(1), "{pause:?} after {dying} nurseries");
+            }
         }
     }
 

@@ -27,9 +27,8 @@ use crate::references::ReferenceModel;
 use crate::references::direct::Direct;
 use crate::roots::RootVisitor;
 use crate::size_classes::MAX_SIZE_CLASSES;
-use crate::spaces::Contents;
 use crate::spaces::nursery::Nursery;
-use crate::spaces::small::SmallSpace;
+use crate::spaces::small::{Fit, SmallSpace};
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind, TypeRecord};
 use crate::views::DoubleMaps;
@@ -225,9 +224,9 @@ impl<'a> Scavenger<'a> {
     /// Finds free cells of a class, if need be in blocks that the nursery can spare, or one of a larger class.
     #[cold]
     fn next_run(&mut self, class: usize) -> bool {
-        let mut found = self.small.next_run(class, self.pool, &mut Direct, Contents::Unwritten);
+        let mut found = self.small.next_run(class, Fit::Loose, self.pool, &mut Direct);
         if found.is_none() && self.nursery.release_unused(self.pool) {
-            found = self.small.next_run(class, self.pool, &mut Direct, Contents::Unwritten);
+            found = self.small.next_run(class, Fit::Loose, self.pool, &mut Direct);
         }
         if found.is_none() {
             // Else the object would keep its block, which the nursery would be without.

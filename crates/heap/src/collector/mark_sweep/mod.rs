@@ -25,7 +25,7 @@ use crate::references::ReferenceModel;
 use crate::roots::Roots;
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
-use crate::spaces::small::MAX_RUN_BYTES;
+use crate::spaces::small::{Fit, MAX_RUN_BYTES};
 use crate::type_table::TypeTable;
 use crate::types::{TypeId, TypeKind};
 use crate::verify::Check;
@@ -99,22 +99,19 @@ impl<M: ReferenceModel> Core<M> {
         if let Some(run) = queues.take(context, class) {
             return Some(run);
         }
-        let cell = small.classes.cell(class);
-        let mut hand_out = |pool: &mut BlockPool, run: BumpRun| {
-            pacer.charge((run.limit - run.cursor).into());
-            pool.mark_born_cells(run.cursor, run.limit, cell);
-        };
-        let run = small.next_run(class, pool, model, Contents::Zeroed);
+        let run = small.next_run(class, Fit::Tight, pool, model);
         let run = run.or_else(|| small.borrow_run(class, pool, model))?;
-        hand_out(pool, run);
-        if queues.are_in_use() {
-            let mut left = MAX_RUN_BYTES.saturating_sub(run.limit - run.cursor);
-            queues.fill(context, class, || {
-                let run = small.next_run_of_block(class, left, pool, model)?;
-                left -= run.limit - run.cursor;
-                hand_out(pool, run);
-                Some(run)
-            });
+        let mut left = MAX_RUN_BYTES.saturating_sub(run.limit - run.cursor);
+        queues.fill(context, class, || {
+            let run = small.next_run_of_block(class, left, pool, model)?;
+            left -= run.limit - run.cursor;
+            Some(run)
+        });
+        let runs = || std::iter::once(run).chain(queues.waiting(context, class));
+        pool.mark_born_cells(runs(), small.classes.cell(class));
+        for run in runs() {
+            pacer.charge((run.limit - run.cursor).into());
+            pool.zero_run(run);
         }
         Some(run)
     }

@@ -96,9 +96,7 @@ impl<M: ReferenceModel> Realtime<M> {
         self.cycle.start(core, cause, true, roots);
         for class in 0..core.small.classes.count() {
             let (run, cell) = (*core.context.run(class), core.small.classes.cell(class));
-            for run in std::iter::once(run).chain(core.queues.waiting(&core.context, class)) {
-                core.pool.mark_born_cells(run.cursor, run.limit, cell);
-            }
+            core.pool.mark_born_cells(std::iter::once(run).chain(core.queues.waiting(&core.context, class)), cell);
         }
         core.model.mark_born(&mut core.pool, &core.context);
     }

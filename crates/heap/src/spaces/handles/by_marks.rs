@@ -22,12 +22,13 @@ impl HandleSpace {
             return None;
         }
         info.extent -= (limit - cursor) / bytes;
-        if info.dirty {
+        let (run, is_dirty) = (BumpRun { cursor, limit }, info.dirty);
+        pool.mark_born_cells([run], bytes);
+        if is_dirty {
             // SAFETY: the handles are free, and lie in a taken block.
             unsafe { pool.cage.zero(cursor, (limit - cursor) as usize) };
         }
-        pool.mark_born_cells(cursor, limit, bytes);
-        Some(BumpRun { cursor, limit })
+        Some(run)
     }
 
     /// As marking ends: what is left of a run that the mutator has is free.
