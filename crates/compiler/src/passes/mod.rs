@@ -25,6 +25,7 @@ mod loads;
 mod never;
 mod osr;
 mod partial;
+mod peel;
 mod ranges;
 mod reached;
 mod scalars;
@@ -55,7 +56,7 @@ use crate::module::ModuleInfo;
 type Pass = fn(&mut Function, &ModuleInfo, &mut Flow);
 
 /// The passes in order. Checks are removed before loop-invariant operations are moved, as what cannot trap moves
-/// further; decided branches are cut before that.
+/// further; decided branches are cut before that. Loops are peeled for what could not be moved.
 const PASSES: &[(&str, Pass)] = &[
     ("simplify", simplify::simplify),
     ("dead", |function, _, flow| dead::dead(function, flow)),
@@ -70,6 +71,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("blocks", |function, _, flow| blocks::blocks(function, flow)),
     ("block_params", |function, _, flow| block_params::block_params(function, flow)),
     ("invariant", invariant::invariant),
+    ("peel", peel::peel),
     ("gvn", gvn::gvn),
     ("facts", facts::facts),
     ("simplify", simplify::simplify),

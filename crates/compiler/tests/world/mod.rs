@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering;
 
 use legato_compiler::abi::{Builtin, COLD_CELLS, CONTEXT_MAGIC, ContextHead, EntryRecord, StoreContext};
 use legato_compiler::artifact::{CompiledModule, MachineSignature, TrapCode};
-use legato_compiler::compile;
 use legato_compiler::module::{CompositeType, ValueType};
+use legato_compiler::{CompileOptions, compile};
 use legato_heap::MutatorContext;
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::{AccessCounters, AccessPlan, BufferWords, BumpRun, SizeRun};
@@ -180,6 +180,11 @@ pub struct Instance {
 impl Instance {
     /// Compiles and instantiates a module in text form.
     pub fn new(text: &str, plan: AccessPlan, polls: Polls) -> Instance {
+        Instance::compiled(text, plan, polls, true)
+    }
+
+    /// The same, optimised or not.
+    pub fn compiled(text: &str, plan: AccessPlan, polls: Polls, optimize: bool) -> Instance {
         traps::install();
         let wasm = wat::parse_str(text).expect("assembles");
         let has_cards = plan.store_barrier.after.is_some_and(|after| after.store_buffer.is_none());
@@ -193,7 +198,7 @@ impl Instance {
         if plan.store_barrier.mirror.is_some() {
             barrier_state |= MutatorContext::REPLICAS;
         }
-        let module = compile(&wasm, &options(plan)).expect("compiles");
+        let module = compile(&wasm, &CompileOptions { optimize, ..options(plan) }).expect("compiles");
         let cage = map(AGES_BELOW as usize + CAGE_BYTES).wrapping_add(AGES_BELOW as usize);
         // A null reference faults.
         // SAFETY: the cage's first page holds nothing.
