@@ -222,6 +222,10 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(marking);
         self.apart(|l| {
             let old = l.b.ins().load(types::I32, flags.with_aligned(), address, offset);
+            let record = l.b.create_block();
+            l.b.ins().brif(old, record, &[], rejoin, &[]);
+            l.b.set_cold_block(record);
+            l.b.switch_to_block(record);
             l.call_cold(Builtin::RecordOverwritten, &[old]);
         });
         self.b.ins().jump(rejoin, &[]);
