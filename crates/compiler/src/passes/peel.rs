@@ -2,8 +2,8 @@
 //!
 //! What a loop's every iteration checks or loads, and does not change, can often not be moved before the loop: it may
 //! trap, and other things come first. Behind a copy of the first iteration it is known, and the passes that remove what
-//! is known already (`gvn`, `loads`, `facts`) remove it from the loop. Only innermost loops of moderate size are peeled,
-//! and only where that takes something out of every iteration.
+//! is known already (`gvn`, `loads`, `facts`) remove it from the loop. Only innermost loops of moderate size are
+//! peeled, and only where that takes something out of every iteration.
 //!
 //! The copy lies before the loop: what has entered the loop enters the copy, and the copy's back-edges enter the loop.
 //! What is defined in the loop and used behind it then has two definitions, which meet in block parameters. (Loop

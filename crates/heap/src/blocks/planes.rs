@@ -117,8 +117,8 @@ impl BlockPool {
         }
     }
 
-    /// As [`mark_born`](Self::mark_born), of all cells of `bytes` in some runs of them. All at once, and before anything
-    /// is stored into them, as an atomic operation waits for every store before it.
+    /// As [`mark_born`](Self::mark_born), of all cells of `bytes` in some runs of them. All at once, and before
+    /// anything is stored into them, as an atomic operation waits for every store before it.
     pub(crate) fn mark_born_cells(&mut self, runs: impl IntoIterator<Item = BumpRun>, bytes: u32) {
         if self.planes.marks_births
             && let Some(next) = &mut self.planes.next

@@ -2,8 +2,8 @@
 //!
 //! After marking, a block without a marked cell returns to the pool at once; one whose cells are all marked is left
 //! alone; every other block is queued with its class. Allocation sweeps the first queued block a run at a time: it
-//! looks for the next run of consecutive unmarked cells, releases the identities of the dead objects in it, and hands it
-//! out: zeroed to the mutator, which bumps through it inline, or as it is to be copied into.
+//! looks for the next run of consecutive unmarked cells, releases the identities of the dead objects in it, and hands
+//! it out: zeroed to the mutator, which bumps through it inline, or as it is to be copied into.
 //!
 //! Where a block is *nearly full*, runs are a cell long, each a cache miss that nothing announces. So such blocks wait
 //! until the pool has no others (as Immix does, Blackburn and McKinley 2008, where a block has too few free lines).
