@@ -376,10 +376,10 @@ impl BlockPool {
         }
     }
 
-    /// Zeroes a run of free cells, unless its block is known to hold zeros there.
+    /// Zeroes a run of free cells, or handles, unless its block is known to hold zeros there.
     pub(crate) fn zero_run(&mut self, run: BumpRun) {
         if self.info(block_of(run.cursor)).dirty {
-            // SAFETY: the cells are free, and their block is taken.
+            // SAFETY: what is there is free, and the block is taken.
             unsafe { self.cage.zero(run.cursor, (run.limit - run.cursor) as usize) };
         }
     }

@@ -82,6 +82,7 @@ impl<L: HandleLayout> Handles<L> {
                 left = left.saturating_sub(run.limit - run.cursor);
                 Some(run)
             });
+            space.hand_out(pool, &Self::LAYOUT, || std::iter::once(run).chain(self.queues.waiting(context, queue)));
             Some(run)
         });
         *context.handle_run(of_arrays) = run.unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::blocks::{BLOCK_BYTES, BlockPool, block_of, block_start};
 use crate::plan::BumpRun;
 
 impl HandleSpace {
-    /// The next run of free handles in the current block, born marked where a cycle marks.
+    /// The next run of free handles in the current block, as it is.
     pub(super) fn next_clear_run(&mut self, pool: &mut BlockPool, layout: &Layout) -> Option<BumpRun> {
         let (block, position) = self.current?;
         let bytes = layout.bytes(self.of_arrays);
@@ -22,13 +22,20 @@ impl HandleSpace {
             return None;
         }
         info.extent -= (limit - cursor) / bytes;
-        let (run, is_dirty) = (BumpRun { cursor, limit }, info.dirty);
-        pool.mark_born_cells([run], bytes);
-        if is_dirty {
-            // SAFETY: the handles are free, and lie in a taken block.
-            unsafe { pool.cage.zero(cursor, (limit - cursor) as usize) };
+        Some(BumpRun { cursor, limit })
+    }
+
+    /// Has the handles of runs that are being handed out born marked where a cycle marks, and clears them.
+    pub(crate) fn hand_out<R: Iterator<Item = BumpRun>>(
+        &self,
+        pool: &mut BlockPool,
+        layout: &Layout,
+        runs: impl Fn() -> R,
+    ) {
+        if self.is_by_marks() {
+            pool.mark_born_cells(runs(), layout.bytes(self.of_arrays));
+            runs().for_each(|run| pool.zero_run(run));
         }
-        Some(run)
     }
 
     /// As marking ends: what is left of a run that the mutator has is free.
