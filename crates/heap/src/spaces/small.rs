@@ -256,7 +256,7 @@ impl SmallSpace {
             if self.candidates.consider(block, class, marked, cells) {
             } else if marked == cells {
                 pool.info_mut(block).swept = cells * cell;
-            } else if marked > cells / NEARLY_FULL.1 * NEARLY_FULL.0 {
+            } else if marked * NEARLY_FULL.1 > cells * NEARLY_FULL.0 {
                 self.nearly_full[class].push(block);
             } else {
                 self.unswept[class].push(block);
@@ -379,7 +379,7 @@ mod tests {
     fn nearly_full_blocks_wait_for_others() {
         const CLASS: usize = 3;
         let cells = BLOCK_BYTES / SizeClasses::new().cell(CLASS);
-        let most = cells / 8 * 7;
+        let most = cells * 7 / 8;
         let marked = [most + 1, most, cells - 1, 1, cells];
         for (fit, expected) in [(Fit::Loose, [1, 3, 5, 2, 0]), (Fit::Tight, [1, 3, 0, 2, 5])] {
             let (mut pool, mut space) = swept(6, CLASS, &marked);
@@ -392,6 +392,18 @@ mod tests {
             let mut expected = expected;
             expected[nearly_full].sort_unstable();
             assert_eq!(blocks, expected, "{fit:?}");
+        }
+    }
+
+    #[test]
+    fn blocks_of_few_cells_are_nearly_full_as_others_are() {
+        // Of seven cells or fewer, a block with a free one is at most six sevenths full.
+        for class in 0..SizeClasses::new().count() {
+            let cells = BLOCK_BYTES / SizeClasses::new().cell(class);
+            let (_, space) = swept(1, class, &[cells - 1]);
+            assert_eq!(space.nearly_full[class].len(), usize::from(cells > 8), "{cells} cells");
+            let (_, space) = swept(1, class, &[cells / 2]);
+            assert_eq!(space.unswept[class].len(), 1, "{cells} cells");
         }
     }
 

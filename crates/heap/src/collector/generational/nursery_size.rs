@@ -21,7 +21,7 @@ const LEAST_BYTES: u64 = 256 << 10;
 /// What a byte is expected to cost before anything is known, in nanoseconds: as if it survived.
 const FIRST_RATE: f64 = 1.0;
 /// What is left, after a collection, of the time for each byte that an earlier one took. With 0.7 a burst of survivors
-/// paused for half as long again (`bdd`: 2.5 ms for 1.7), and no program was faster.
+/// paused for half as long again (`bdd`: 2.5 ms for 1.7), and programs were no faster.
 const FALL: f64 = 0.85;
 /// The part of the target that is for what depends on the size, at least.
 const LEAST_SHARE: f64 = 0.5;
