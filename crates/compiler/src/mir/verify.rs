@@ -6,8 +6,9 @@ use super::function::{Block, Function, Inst, Terminator, Value, ValueDef};
 use super::op::{Callee, Extension, HandlerEdge, Op};
 use crate::module::{CompositeType, HeapType, ModuleInfo, RefType, StorageType, TypeIndex, ValueType};
 
-/// Checks that definitions dominate uses, that operands, results and edge arguments have the right types, and that
-/// every reachable block is terminated. The error says what is wrong and where.
+/// Checks that definitions dominate uses, that operands, results and edge arguments have the right types, that every
+/// reachable block is terminated, and that loops are entered by their headers alone. The error says what is wrong and
+/// where.
 pub fn verify(function: &Function, info: &ModuleInfo) -> Result<(), String> {
     let cfg = Cfg::new(function);
     let dominators = Dominators::new(function, &cfg);
@@ -48,6 +49,13 @@ impl Verifier<'_> {
         }
         for &block in &cfg.order {
             self.block(block).map_err(|error| format!("{block}: {error}"))?;
+            // Passes take an edge backwards in reverse post-order for one to the header of a natural loop.
+            for &(from, _) in cfg.predecessors(block) {
+                if cfg.position[from.index()] >= cfg.position[block.index()] && !self.dominators.dominates(block, from)
+                {
+                    return Err(format!("{from} leads back to {block}, which control can go round"));
+                }
+            }
         }
         Ok(())
     }

@@ -185,7 +185,9 @@ impl OnDemand {
             return Err(CompileError::CodeGeneration { function: index.0, message });
         };
         let left = self.untried_loops(index, Some(offset))?;
-        let mut function = self.translate(index, Part { from: Some(offset), left: Left::These(&left) })?;
+        let around = untried::loops_around(&self.body(index), self.features, offset)?;
+        let part = Part { from: Some(offset), around: &around, left: Left::These(&left) };
+        let mut function = self.translate(index, part)?;
         passes::narrow_entry(&mut function, locals);
         self.leave(&mut function, &exits);
         self.optimize(&mut function)?;

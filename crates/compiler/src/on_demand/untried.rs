@@ -41,6 +41,18 @@ fn loops(body: &FunctionBody<'_>, features: WasmFeatures) -> Result<Vec<Range<u3
     Ok(loops)
 }
 
+/// Where the loops of a valid body begin that hold the loop at `from`, outermost first.
+///
+/// Errors: none, as the body is valid.
+pub(super) fn loops_around(
+    body: &FunctionBody<'_>,
+    features: WasmFeatures,
+    from: u32,
+) -> Result<Vec<u32>, CompileError> {
+    let loops = loops(body, features)?;
+    Ok(loops.into_iter().filter(|found| found.start < from && from < found.end).map(|found| found.start).collect())
+}
+
 /// Where the loops of a valid body begin that call by reference and have not run, and the loops within these. Those
 /// that contain the loop at `from` have run.
 ///

@@ -52,7 +52,8 @@ pub(crate) fn prune_exits(function: &mut Function) -> Exits {
             .iter()
             .zip(live)
             .map(|(&arg, live)| match constant(function, arg) {
-                _ if !live => Local::Dead,
+                // One that cannot be null has nothing to be instead.
+                _ if !live && !is_non_null(function.value_type(arg)) => Local::Dead,
                 Some(constant) => Local::Constant(constant),
                 None => Local::Passed(function.value_type(arg)),
             })
@@ -109,6 +110,10 @@ pub(crate) fn leave_untried(function: &mut Function, info: &ModuleInfo, exits: &
         function.blocks[block.index()].cold |= loops.innermost[block.index()].is_some_and(|number| is_left[number]);
     }
     true
+}
+
+fn is_non_null(ty: ValueType) -> bool {
+    matches!(ty, ValueType::Ref(ty) if !ty.nullable)
 }
 
 /// The way out that a block decides on, if it is a loop's header.

@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 use wasmparser::{BlockType, BrTable, Operator};
 
 use super::Part;
-use super::state::{Frame, FrameKind, Translator};
+use super::state::{Entering, Frame, FrameKind, Slots, Translator};
 use crate::CompileError;
 use crate::artifact::TrapCode;
 use crate::error::invalid;
-use crate::mir::{Block, Callee, Edge, Op, Terminator, UnaryOp, Value};
+use crate::mir::{Block, Callee, Constant, Edge, Op, Terminator, UnaryOp, Value};
 use crate::module::{RefType, ValueType};
 
 type Types = SmallVec<[ValueType; 2]>;
@@ -19,7 +19,8 @@ impl Translator<'_> {
     pub(super) fn begin(&mut self, results: &[ValueType]) {
         let follow = self.new_block();
         self.add_params(follow, results);
-        self.control.push(Frame { kind: FrameKind::Function, height: 0, label: follow, arity: results.len(), follow });
+        let (kind, arity, slots) = (FrameKind::Function, results.len(), Slots::new());
+        self.control.push(Frame { kind, height: 0, label: follow, arity, follow, slots });
     }
 
     pub(super) fn add_params(&mut self, block: Block, types: &[ValueType]) {
@@ -49,8 +50,8 @@ impl Translator<'_> {
                 let follow = self.new_block();
                 self.add_params(follow, &results);
                 let height = self.stack.len() - params.len();
-                let arity = results.len();
-                self.control.push(Frame { kind: FrameKind::Block, height, label: follow, arity, follow });
+                let (arity, slots) = (results.len(), self.save_around(height));
+                self.control.push(Frame { kind: FrameKind::Block, height, label: follow, arity, follow, slots });
             }
             Operator::Loop { blockty } => {
                 let (params, _) = self.block_type(*blockty)?;
@@ -130,54 +131,106 @@ impl Translator<'_> {
     fn begin_loop(&mut self, params: &[ValueType]) {
         let args = self.pop_many(params.len());
         let header = self.new_block();
-        self.add_params(header, params);
-        let slots = self.save_stack();
+        let offset = self.source();
+        let is_around = self.part.around.contains(&offset);
+        // On the way in nothing is passed.
+        let passed: Types = params.iter().map(|&ty| if is_around { Self::nullable(ty) } else { ty }).collect();
+        self.add_params(header, &passed);
+        let height = self.stack.len();
+        let slots = self.save_stack(height);
         self.terminate(Terminator::Jump(Edge { block: header, args }));
         self.switch_to(header);
-        let height = self.stack.len();
-        for (place, &slot) in slots.iter().enumerate() {
-            self.stack[place] = self.builder.read(slot, header);
-        }
+        self.restore_stack(&slots);
         self.stack.extend_from_slice(&self.builder.function.blocks[header.index()].params[..params.len()]);
         let poll = self.emit(Op::Poll, &[], &[]);
-        let offset = self.source();
-        if self.part.from == Some(offset) {
-            let args = self.builder.enter_with(&slots, params);
-            let entry = self.builder.function.entry;
-            self.builder.terminate(entry, Terminator::Jump(Edge { block: header, args }), offset);
-        }
-        if self.part.leaves(offset) {
+        if is_around {
+            self.enter_inwards(header, &passed);
+            for (number, _) in params.iter().zip(&passed).enumerate().filter(|(_, (ty, passed))| ty != passed) {
+                self.stack[height + number] = self.refine_non_null(self.stack[height + number]);
+            }
+        } else if self.part.from == Some(offset) {
+            self.enter_here(header, &slots, params);
+        } else if self.part.leaves(offset) {
             self.replaceable_loop();
         }
         self.control.push(Frame {
-            kind: FrameKind::Loop { poll, slots },
+            kind: FrameKind::Loop { poll },
             height,
             label: header,
             arity: params.len(),
             follow: header,
+            slots,
         });
     }
 
-    /// Where loops are entered or left, keeps what is on the operand stack in locals of its own, as it has to be passed
-    /// on with the others. Returns these.
-    fn save_stack(&mut self) -> SmallVec<[u32; 4]> {
-        if self.part == Part::WHOLE {
-            return SmallVec::new();
+    /// Lets the body begin in a block of its own, which nothing leads to: the part is entered elsewhere.
+    pub(super) fn enter_elsewhere(&mut self) {
+        let entry = self.builder.function.entry;
+        self.block = self.builder.enter_elsewhere();
+        let is_on_way = self.builder.local_count();
+        self.builder.add_locals(1, ValueType::I32);
+        let one = self.builder.entry_constant(Constant::I32(1));
+        for block in [entry, self.block] {
+            self.builder.write(is_on_way, block, one);
         }
-        // What lies below a loop stays the same within it.
-        let mut slots = self.control.iter().rev().find_map(|frame| match &frame.kind {
-            FrameKind::Loop { slots, .. } => Some(slots.clone()),
-            _ => None,
-        });
-        let slots = slots.get_or_insert_default();
-        for &value in &self.stack[slots.len()..] {
+        self.entering = Some(Entering { block: entry, is_on_way });
+    }
+
+    /// Has the part be entered by this header of a loop around that one which it begins with: from there, control goes
+    /// on inwards.
+    fn enter_inwards(&mut self, header: Block, params: &[ValueType]) {
+        let Some(Entering { block, is_on_way }) = self.entering else { return };
+        let args = params.iter().map(|&ty| self.builder.entry_constant(Constant::default_of(ty))).collect();
+        let source = self.source();
+        self.builder.terminate(block, Terminator::Jump(Edge { block: header, args }), source);
+        let cond = self.builder.read(is_on_way, header);
+        let (inwards, stay) = (self.new_block(), self.new_block());
+        self.terminate(Terminator::Branch { cond, then: Edge::to(inwards), otherwise: Edge::to(stay) });
+        self.builder.seal(inwards);
+        self.entering = Some(Entering { block: inwards, is_on_way });
+        self.continue_in(stay);
+    }
+
+    /// Has the part begin behind this header. What lies on the operand stack, and what the loop takes, are parameters.
+    fn enter_here(&mut self, header: Block, slots: &[u32], params: &[ValueType]) {
+        let Some(Entering { block, is_on_way }) = self.entering.take() else { return };
+        let args = self.builder.enter_with(slots, params);
+        let source = self.source();
+        self.builder.terminate(block, Terminator::Jump(Edge { block: header, args }), source);
+        let zero = self.value(Op::Const(Constant::I32(0)), &[], ValueType::I32);
+        self.builder.write(is_on_way, header, zero);
+    }
+
+    /// Where loops are entered or left, keeps what is on the operand stack up to this height in locals of its own, as it
+    /// has to be passed on with the others. Returns these.
+    fn save_stack(&mut self, height: usize) -> Slots {
+        if self.part == Part::WHOLE {
+            return Slots::new();
+        }
+        // What lies below a frame stays the same within it.
+        let around = self.control.iter().rev().map(|frame| &frame.slots);
+        let mut slots = around.into_iter().find(|slots| !slots.is_empty()).cloned().unwrap_or_default();
+        for &value in &self.stack[slots.len()..height] {
             slots.push(self.builder.local_count());
             self.builder.add_locals(1, self.builder.function.value_type(value));
         }
         for (&slot, &value) in slots.iter().zip(&self.stack) {
             self.builder.write(slot, self.block, value);
         }
-        std::mem::take(slots)
+        slots
+    }
+
+    /// The same for a frame that is no loop. Behind one around the loop that a part begins with, what lies below it is
+    /// read again: that loop need not be reached on every way through the frame.
+    pub(super) fn save_around(&mut self, height: usize) -> Slots {
+        if self.entering.is_some() { self.save_stack(height) } else { Slots::new() }
+    }
+
+    /// What was saved, as it is in the current block.
+    fn restore_stack(&mut self, slots: &[u32]) {
+        for (place, &slot) in slots.iter().enumerate() {
+            self.stack[place] = self.builder.read(slot, self.block);
+        }
     }
 
     /// Goes on in optimised code where there is such for this loop.
@@ -200,17 +253,14 @@ impl Translator<'_> {
         let otherwise = self.new_block();
         let follow = self.new_block();
         self.add_params(follow, results);
+        let height = self.stack.len() - params;
+        let slots = self.save_around(height);
         self.terminate(Terminator::Branch { cond, then: Edge::to(then), otherwise: Edge::to(otherwise) });
         self.builder.seal(otherwise);
         self.continue_in(then);
         let args = self.peek_many(params);
-        self.control.push(Frame {
-            kind: FrameKind::If(Some(otherwise), args),
-            height: self.stack.len() - params,
-            label: follow,
-            arity: results.len(),
-            follow,
-        });
+        let kind = FrameKind::If(Some(otherwise), args);
+        self.control.push(Frame { kind, height, label: follow, arity: results.len(), follow, slots });
     }
 
     /// Jumps from the end of a frame's code to what follows.
@@ -226,17 +276,20 @@ impl Translator<'_> {
         let Frame { height, follow, arity, .. } = self.control[top];
         self.fall_through(follow, arity);
         self.stack.truncate(height);
-        if let FrameKind::If(otherwise, params) = &mut self.control[top].kind
+        let Frame { kind, slots, .. } = &mut self.control[top];
+        if let FrameKind::If(otherwise, params) = kind
             && let Some(block) = otherwise.take()
         {
+            let slots = slots.clone();
             self.stack.extend_from_slice(params);
             self.switch_to(block);
+            self.restore_stack(&slots);
         }
     }
 
     fn end(&mut self) {
         let frame = self.control.pop().expect("validated control stack");
-        let Frame { kind, height, arity, follow, .. } = frame;
+        let Frame { kind, height, arity, follow, slots, .. } = frame;
         match kind {
             FrameKind::Function => {
                 if self.reachable {
@@ -244,7 +297,7 @@ impl Translator<'_> {
                     self.terminate(Terminator::Return(args));
                 }
             }
-            FrameKind::Loop { poll, .. } => {
+            FrameKind::Loop { poll } => {
                 // What is on the stack are the results; nothing branches past the end of a loop.
                 self.builder.seal(follow);
                 if self.builder.predecessor_count(follow) == 1 {
@@ -273,6 +326,7 @@ impl Translator<'_> {
             return;
         }
         self.continue_in(follow);
+        self.restore_stack(&slots);
         let params = &self.builder.function.blocks[follow.index()].params[..arity];
         self.stack.extend_from_slice(params);
         if self.control.is_empty() {

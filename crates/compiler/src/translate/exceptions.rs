@@ -67,13 +67,10 @@ impl Translator<'_> {
         self.handlers.0 = effective(inner);
         let follow = self.new_block();
         self.add_params(follow, &results);
-        self.control.push(Frame {
-            kind: FrameKind::TryTable { landings, outer },
-            height: self.stack.len() - params.len(),
-            label: follow,
-            arity: results.len(),
-            follow,
-        });
+        let height = self.stack.len() - params.len();
+        let slots = self.save_around(height);
+        let kind = FrameKind::TryTable { landings, outer };
+        self.control.push(Frame { kind, height, label: follow, arity: results.len(), follow, slots });
         Ok(())
     }
 

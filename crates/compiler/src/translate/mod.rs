@@ -20,7 +20,7 @@ use wasmparser::{FuncValidator, FuncValidatorAllocations, FunctionBody, Operator
 use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Block, Function};
-use crate::module::{FuncIndex, FunctionSource, ModuleInfo, RefType, TypeMap, ValueType, refuse_simd};
+use crate::module::{FuncIndex, FunctionSource, ModuleInfo, TypeMap, ValueType, refuse_simd};
 use crate::passes;
 use ssa::{Builder, Limits};
 use state::{Handlers, Translator};
@@ -51,6 +51,9 @@ pub(crate) struct Part<'a> {
     /// What comes after the header of the loop at this offset in the module file, with all locals and all that is on
     /// the operand stack there as parameters; or all of it.
     pub(crate) from: Option<u32>,
+    /// The loops around that one, outermost first, by their offsets. They are entered by their headers, as any loop:
+    /// code that was entered in the midst of one would have loops without a header.
+    pub(crate) around: &'a [u32],
     /// Loops with a way out to code that goes on there.
     pub(crate) left: Left<'a>,
 }
@@ -66,10 +69,10 @@ pub(crate) enum Left<'a> {
 
 impl Part<'_> {
     /// All of a function.
-    pub(crate) const WHOLE: Part<'static> = Part { from: None, left: Left::These(&[]) };
+    pub(crate) const WHOLE: Part<'static> = Part { from: None, around: &[], left: Left::These(&[]) };
 
     /// The same, with a way out at each loop.
-    pub(crate) const REPLACEABLE: Part<'static> = Part { from: None, left: Left::All };
+    pub(crate) const REPLACEABLE: Part<'static> = Part { from: None, around: &[], left: Left::All };
 
     /// Whether there is a way out at the loop at this offset in the module file.
     fn leaves(&self, offset: u32) -> bool {
@@ -117,6 +120,7 @@ fn translate(
         block: Block(0),
         reachable: true,
         dead_depth: 0,
+        entering: None,
         offset: range.start as usize,
     };
 
@@ -132,7 +136,7 @@ fn translate(
     translator.builder.end_locals();
     if let Some(offset) = part.from {
         translator.builder.function.osr = Some(offset);
-        translator.block = translator.builder.enter_elsewhere();
+        translator.enter_elsewhere();
     }
     let mut operators = wasmparser::OperatorsReader::new(reader);
     translator.begin(&signature.results);
@@ -150,8 +154,9 @@ fn translate(
         }
     }
     operators.finish().map_err(invalid)?;
+    let is_entered = translator.entering.is_none();
     let mut function = translator.builder.finish();
-    if function.blocks[function.entry.index()].terminator.is_none() {
+    if !is_entered {
         let message = "no loop begins where one is to be entered".to_string();
         return Err(CompileError::CodeGeneration { function: index.0, message });
     }
@@ -165,7 +170,7 @@ impl Translator<'_> {
             ValueType::Ref(ty) if !ty.nullable && self.part != Part::WHOLE => {
                 let first = self.builder.local_count();
                 self.non_null.extend((first..first + count).map(|local| (local, ty)));
-                ValueType::Ref(RefType::nullable(ty.heap))
+                Self::nullable(ValueType::Ref(ty))
             }
             ty => ty,
         };

@@ -53,6 +53,8 @@ pub(super) struct Builder {
     definitions: FxHashMap<(Block, u32), Value>,
     /// Initial values of locals, to go at the start of the entry block.
     defaults: Vec<Inst>,
+    /// Where the body begins, if that is not the entry.
+    start: Option<Block>,
 }
 
 impl Builder {
@@ -73,6 +75,7 @@ impl Builder {
             blocks,
             definitions,
             defaults: Vec::new(),
+            start: None,
         }
     }
 
@@ -90,7 +93,16 @@ impl Builder {
             self.definitions.insert((start, local as u32), value);
         }
         self.seal(start);
+        self.start = Some(start);
         start
+    }
+
+    /// A constant, made at the start of the entry block.
+    pub(super) fn entry_constant(&mut self, constant: Constant) -> Value {
+        let source = self.function.source;
+        let inst = self.function.add_inst(Op::Const(constant), &[], &[constant.value_type()], source);
+        self.defaults.push(inst);
+        self.function.insts[inst.index()].results[0]
     }
 
     /// Gives the entry these locals, too, and then parameters of these types, as parameters. Returns the latter.
@@ -98,7 +110,9 @@ impl Builder {
         let entry = self.function.entry;
         for &local in locals {
             let value = self.function.add_param(entry, self.local_types[local as usize]);
-            self.definitions.insert((entry, local), value);
+            for block in [Some(entry), self.start].into_iter().flatten() {
+                self.definitions.insert((block, local), value);
+            }
         }
         params.iter().map(|&ty| self.function.add_param(entry, ty)).collect()
     }
@@ -238,11 +252,7 @@ impl Builder {
 
     /// The initial value of a local, defined at the start of the entry block.
     fn default_value(&mut self, local: u32) -> Value {
-        let constant = Constant::default_of(self.local_types[local as usize]);
-        let source = self.function.source;
-        let inst = self.function.add_inst(Op::Const(constant), &[], &[constant.value_type()], source);
-        self.defaults.push(inst);
-        let value = self.function.insts[inst.index()].results[0];
+        let value = self.entry_constant(Constant::default_of(self.local_types[local as usize]));
         let entry = self.function.entry;
         self.definitions.insert((entry, local), value);
         value

@@ -21,7 +21,13 @@ pub(super) struct Frame {
     pub(super) arity: usize,
     /// Where execution goes on after the end; unused for loops, which are left only at their end.
     pub(super) follow: Block,
+    /// Locals that hold what is on the operand stack below the frame: of loops that may be entered or left, and of what
+    /// is around the loop that a part begins with.
+    pub(super) slots: Slots,
 }
+
+/// Locals of the translator's, by height on the operand stack.
+pub(super) type Slots = SmallVec<[u32; 4]>;
 
 pub(super) enum FrameKind {
     /// The body. A branch to it returns.
@@ -30,8 +36,6 @@ pub(super) enum FrameKind {
     Loop {
         /// The header's.
         poll: Inst,
-        /// Locals that hold what is on the operand stack below the loop, where it may be entered or left.
-        slots: SmallVec<[u32; 4]>,
     },
     /// The other arm, as long as no `else` was seen, and the parameters, which both arms take.
     If(Option<Block>, SmallVec<[Value; 4]>),
@@ -71,8 +75,19 @@ pub(super) struct Translator<'a> {
     pub(super) reachable: bool,
     /// Structured instructions open within unreachable code.
     pub(super) dead_depth: usize,
+    /// Where only a part is translated, until it is reached: how it is entered.
+    pub(super) entering: Option<Entering>,
     /// Offset of the current instruction in the module file.
     pub(super) offset: usize,
+}
+
+/// How the loop is entered that a part of a function begins with: through the headers of those around it.
+#[derive(Clone, Copy)]
+pub(super) struct Entering {
+    /// The block that goes on in the next loop inwards: the entry, or one behind a header.
+    pub(super) block: Block,
+    /// A local that is 1 on the way in, and 0 once the loop has been reached.
+    pub(super) is_on_way: u32,
 }
 
 impl Translator<'_> {
@@ -158,6 +173,14 @@ impl Translator<'_> {
     pub(super) fn refine_non_null(&mut self, value: Value) -> Value {
         let heap = self.ref_type(value).heap;
         self.refine(value, RefType::non_null(heap))
+    }
+
+    /// The type without the promise that it is not null.
+    pub(super) fn nullable(ty: ValueType) -> ValueType {
+        match ty {
+            ValueType::Ref(ty) => ValueType::Ref(RefType::nullable(ty.heap)),
+            ty => ty,
+        }
     }
 
     /// Ends the current block.

@@ -6,6 +6,7 @@ mod closed;
 mod collections;
 mod copies;
 mod deep;
+mod entered;
 mod exceptions;
 mod functions;
 mod gc;

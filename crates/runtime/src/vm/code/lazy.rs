@@ -384,10 +384,17 @@ impl Lazy {
 
     /// Compiles a function anew that was compiled quickly.
     fn improve(&self, defined: usize) {
-        // If that fails, it stays as it is.
-        if let Ok((offset, found)) = self.compile_in(defined, Tier::Optimized, CompileCause::Often) {
-            self.go_to(&mut self.lock(), defined, offset, Finish::of(&found));
+        match self.compile_in(defined, Tier::Optimized, CompileCause::Often) {
+            Ok((offset, found)) => self.go_to(&mut self.lock(), defined, offset, Finish::of(&found)),
+            Err(error) => self.leave_as_it_is(self.compiler.info().imported_functions + defined as u32, &error),
         }
+    }
+
+    /// A function's code, or that of a loop, stays as it is, as better code cannot be made. Panics where code is
+    /// checked: nothing else would tell that a check has failed.
+    fn leave_as_it_is(&self, function: u32, error: &anyhow::Error) {
+        assert!(!self.compiler.is_verified(), "function {function} cannot be optimised: {error:#}");
+        log::info!("function {function} is not optimised: {error:#}");
     }
 
     /// Compiles a function, or finds code of that tier or a better one that was kept, and puts it in place. Returns its

@@ -163,7 +163,7 @@ impl Lazy {
                 Some(placed)
             }
             Err(error) => {
-                log::info!("a loop of function {function} stays as it is: {error:#}");
+                self.leave_as_it_is(function, &error);
                 None
             }
         };
