@@ -1,6 +1,7 @@
 //! Control flow: terminators.
 
-use cranelift_codegen::ir::{self, InstBuilder, JumpTableData};
+use cranelift_codegen::ir::condcodes::{CondCode, IntCC};
+use cranelift_codegen::ir::{self, InstBuilder, InstructionData, JumpTableData, Opcode};
 
 use super::Lowering;
 use super::access::trap;
@@ -17,7 +18,7 @@ impl Lowering<'_, '_> {
             }
             Terminator::Branch { cond, then, otherwise } => match self.guards.at_end(block) {
                 Some(guard) => self.branch_on_guard(guard, then, otherwise),
-                None => self.branch(*cond, then, otherwise),
+                None => self.branch(block, *cond, then, otherwise),
             },
             Terminator::Switch { index, targets, default } => {
                 let index = self.value(*index);
@@ -42,7 +43,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn branch(&mut self, cond: Value, then: &Edge, otherwise: &Edge) {
+    fn branch(&mut self, block: Block, cond: Value, then: &Edge, otherwise: &Edge) {
         if let ValueDef::Result(inst, _) = self.mir.values[self.mir.resolve(cond).index()].def
             && self.fused_tests[inst.index()]
         {
@@ -53,7 +54,29 @@ impl Lowering<'_, '_> {
         let cond = self.value(cond);
         let (then, then_args) = self.edge(then);
         let (otherwise, otherwise_args) = self.edge(otherwise);
-        self.b.ins().brif(cond, then, &then_args, otherwise, &otherwise_args);
+        if self.leaves_otherwise[block.index()] {
+            let cond = self.negated(cond);
+            self.b.ins().brif(cond, otherwise, &otherwise_args, then, &then_args);
+        } else {
+            self.b.ins().brif(cond, then, &then_args, otherwise, &otherwise_args);
+        }
+    }
+
+    /// What is not zero where a condition is.
+    fn negated(&mut self, condition: ir::Value) -> ir::Value {
+        let dfg = &self.b.func.dfg;
+        let inst_of = |value: ir::Value| dfg.value_def(value).inst().map(|inst| dfg.insts[inst]);
+        let compared = match inst_of(condition) {
+            Some(InstructionData::Unary { opcode: Opcode::Uextend, arg }) => inst_of(arg),
+            other => other,
+        };
+        match compared {
+            Some(InstructionData::IntCompare { cond, args: [x, y], .. }) => self.b.ins().icmp(cond.complement(), x, y),
+            Some(InstructionData::FloatCompare { cond, args: [x, y], .. }) => {
+                self.b.ins().fcmp(cond.complement(), x, y)
+            }
+            _ => self.b.ins().icmp_imm_u(IntCC::Equal, condition, 0),
+        }
     }
 
     /// The target of an edge and the arguments for its block.

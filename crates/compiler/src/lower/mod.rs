@@ -43,7 +43,7 @@ use crate::mir::{self, Cfg, Collects, Op, Terminator};
 use crate::module::ValueType;
 use crate::passes::analysis::{
     LocationPlan, SafepointKey, StripPlan, find_guards, fused_tests, fused_throws, gains_by_mid_end, late_values,
-    merge_checks, plan_locations, plan_roots, plan_strips,
+    leaves_otherwise, merge_checks, plan_locations, plan_roots, plan_strips,
 };
 
 /// A function with more instructions than this is compiled for compile time, not for speed: such functions initialise
@@ -126,6 +126,7 @@ pub(crate) fn lower(
         checks,
         guards,
         regions: FxHashMap::default(),
+        leaves_otherwise: leaves_otherwise(mir, &cfg),
         made: MadeValues::default(),
         bases: Default::default(),
         bases_at_ends: if large { BasesAtEnds::none() } else { BasesAtEnds::new(mir.blocks.len()) },

@@ -65,6 +65,8 @@ pub(crate) struct Lowering<'a, 'b> {
     pub(super) checks: MergedChecks,
     /// The program's own bounds checks that lead to accesses.
     pub(super) guards: Guards,
+    /// For each MIR block whether its branch leaves a loop where it does not hold.
+    pub(super) leaves_otherwise: Vec<bool>,
     /// Alias regions, by number.
     pub(super) regions: FxHashMap<u32, AliasRegion>,
     /// Values that lowering has made for its own use.
