@@ -4,7 +4,8 @@ use super::cfg::Cfg;
 use super::dominators::Dominators;
 use super::function::Block;
 
-/// A natural loop: a header and what reaches a back-edge to it without passing it. WebAssembly has no other loops.
+/// A natural loop: a header and what reaches a back-edge to it without passing it. WebAssembly has no other loops, and
+/// MIR's verifier lets no others pass.
 #[derive(Clone, Debug)]
 pub struct Loop {
     /// The block that every iteration begins with.

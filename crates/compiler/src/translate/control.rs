@@ -201,8 +201,8 @@ impl Translator<'_> {
         self.builder.write(is_on_way, header, zero);
     }
 
-    /// Where loops are entered or left, keeps what is on the operand stack up to this height in locals of its own, as it
-    /// has to be passed on with the others. Returns these.
+    /// Where loops are entered or left, keeps what is on the operand stack up to this height in locals of its own, as
+    /// it has to be passed on with the others. Returns these.
     fn save_stack(&mut self, height: usize) -> Slots {
         if self.part == Part::WHOLE {
             return Slots::new();

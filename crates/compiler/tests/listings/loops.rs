@@ -66,3 +66,31 @@ fn held_loop() {
     let plans = [References::Brooks, References::UniHandles].map(|model| (model.name().to_string(), moving(model)));
     check_under("held_loop", &module, &build.returns(&[]), plans);
 }
+
+/// An object that holds an immutable global, which was read before a loop: the loop keeps neither a register nor a slot
+/// for it. It goes on where its condition holds, and lies in one piece all the same.
+#[test]
+fn global_behind_loop() {
+    let mut module = module();
+    let (object, int) = (concrete(1), I32);
+    let holder = module.add_array(StorageType::Value(object));
+    module.info.globals.push(GlobalType { value: object, mutable: false });
+    let mut build = start(&mut module, &[int], &[concrete(holder.0), int]);
+    let count = build.param(0);
+    let [header, body, done] = [0; 3].map(|_| build.function.add_block());
+    let [index, sum] = [0; 2].map(|_| build.function.add_param(header, int));
+    let global = build.op(Op::GlobalGet(GlobalIndex(0)), &[], object);
+    let [zero, one] = [0, 1].map(|number| build.op(Op::Const(Constant::I32(number)), &[], int));
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero, zero] }));
+    build.switch(header);
+    build.inst(Op::Poll, &[], &[]);
+    let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, count], int);
+    build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
+    build.switch(body);
+    let next_sum = build.op(Op::Binary(BinaryOp::I32Xor), &[sum, index], int);
+    let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], int);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![next, next_sum] }));
+    build.switch(done);
+    let made = build.op(Op::ArrayNewFixed(holder), &[global], concrete(holder.0));
+    check("global_behind_loop", &module, &build.returns(&[made, sum]));
+}

@@ -1,4 +1,4 @@
-//! Loops that are entered in the midst of others, in random functions: wherever optimised code takes over, whichever way
+//! Loops within others that optimised code begins with, in random functions: wherever it takes over, whichever way
 //! leads on from there, and whatever lies on the operand stack below, a function means the same.
 
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Writer {
 
 fn program(seed: u32) -> String {
     let labels = vec!["$end".to_string()];
-    let (random, has_operands) = (Random(seed.wrapping_mul(0x9e37_79b9) | 1), seed % 2 == 0);
+    let (random, has_operands) = (Random(seed.wrapping_mul(0x9e37_79b9) | 1), seed.is_multiple_of(2));
     let mut writer = Writer { random, labels, count: 0, has_operands };
     let body = if has_operands { writer.repeat(2) } else { writer.repeat(3) + &writer.repeat(2) };
     format!(
