@@ -62,15 +62,21 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// What is not zero where a condition is.
+    /// What is not zero where a condition is. A comparison is made once more the other way round, if it has been made
+    /// in this block and nothing was called since: what it compares may be something else by now, or in no register.
     fn negated(&mut self, condition: ir::Value) -> ir::Value {
-        let dfg = &self.b.func.dfg;
-        let inst_of = |value: ir::Value| dfg.value_def(value).inst().map(|inst| dfg.insts[inst]);
-        let compared = match inst_of(condition) {
-            Some(InstructionData::Unary { opcode: Opcode::Uextend, arg }) => inst_of(arg),
-            other => other,
+        let function = &self.b.func;
+        let inst_of = |value: ir::Value| function.dfg.value_def(value).inst();
+        let compared = inst_of(condition).and_then(|inst| match function.dfg.insts[inst] {
+            InstructionData::Unary { opcode: Opcode::Uextend, arg } => inst_of(arg),
+            _ => Some(inst),
+        });
+        let is_recent = |&inst: &ir::Inst| {
+            let mut later = std::iter::successors(Some(inst), |&inst| function.layout.next_inst(inst));
+            function.layout.inst_block(inst) == self.b.current_block()
+                && !later.any(|inst| function.dfg.insts[inst].opcode().is_call())
         };
-        match compared {
+        match compared.filter(is_recent).map(|inst| function.dfg.insts[inst]) {
             Some(InstructionData::IntCompare { cond, args: [x, y], .. }) => self.b.ins().icmp(cond.complement(), x, y),
             Some(InstructionData::FloatCompare { cond, args: [x, y], .. }) => {
                 self.b.ins().fcmp(cond.complement(), x, y)

@@ -52,8 +52,7 @@ pub(crate) fn prune_exits(function: &mut Function) -> Exits {
             .iter()
             .zip(live)
             .map(|(&arg, live)| match constant(function, arg) {
-                // One that cannot be null has nothing to be instead.
-                _ if !live && !is_non_null(function.value_type(arg)) => Local::Dead,
+                _ if !live => Local::Dead,
                 Some(constant) => Local::Constant(constant),
                 None => Local::Passed(function.value_type(arg)),
             })
@@ -110,10 +109,6 @@ pub(crate) fn leave_untried(function: &mut Function, info: &ModuleInfo, exits: &
         function.blocks[block.index()].cold |= loops.innermost[block.index()].is_some_and(|number| is_left[number]);
     }
     true
-}
-
-fn is_non_null(ty: ValueType) -> bool {
-    matches!(ty, ValueType::Ref(ty) if !ty.nullable)
 }
 
 /// The way out that a block decides on, if it is a loop's header.
@@ -220,10 +215,19 @@ pub(crate) fn narrow_entry(function: &mut Function, locals: &[Local]) {
             Local::Constant(constant) => constant,
             Local::Dead => Constant::default_of(function.value_type(param)),
         };
-        let inst = function.add_inst(Op::Const(constant), &[], &[constant.value_type()], source);
-        let value = function.insts[inst.index()].results[0];
+        let ty = function.value_type(param);
+        let mut make = |op: Op, args: &[Value], ty: ValueType| {
+            let inst = function.add_inst(op, args, &[ty], source);
+            constants.push(inst);
+            function.insts[inst.index()].results[0]
+        };
+        let value = make(Op::Const(constant), &[], constant.value_type());
+        // Nothing reads a dead one, but what it is passed to has its type, which may be one without null.
+        let value = match (local, ty) {
+            (Local::Dead, ValueType::Ref(refined)) if !refined.nullable => make(Op::Refine(refined), &[value], ty),
+            _ => value,
+        };
         function.values[param.index()].def = ValueDef::Alias(value);
-        constants.push(inst);
     }
     function.blocks[entry.index()].insts.splice(0..0, constants);
     function.resolve_aliases();
