@@ -30,7 +30,7 @@ const TYPES: &str = r#"
 
 /// A title, and what is done behind the call with an object `$o`, arrays `$n` of numbers, `$m` of bytes and `$w` of
 /// references, and a reference `$r`.
-const USES: [(&str, &str); 62] = [
+const USES: [(&str, &str); 63] = [
     ("struct.get", "(drop (struct.get $s $n (local.get $o)))"),
     ("struct.set", "(struct.set $s $r (local.get $o) (local.get $r))"),
     ("struct.new", "(local.set $o (struct.new $s (local.get $r) (i32.const 1)))"),
@@ -53,6 +53,10 @@ const USES: [(&str, &str); 62] = [
     (
         "struct.set behind a call on one way",
         "(struct.set $s $n (local.get $o) (i32.const 1)) (if (local.get $i) (then (call $collect) (array.set $a (local.get $n) (i32.const 0) (i32.const 1)))) (struct.set $s $n (local.get $o) (i32.const 2))",
+    ),
+    (
+        "ref.is_null, by which a loop is left behind a call",
+        "(loop $l (local.set $i (ref.is_null (local.get $r))) (call $collect) (if (local.get $i) (then (br $l))))",
     ),
     ("array.get", "(drop (array.get $a (local.get $n) (i32.const 1)))"),
     ("array.get at any index", "(drop (array.get $v (local.get $w) (local.get $i)))"),
