@@ -208,8 +208,8 @@ impl Translator<'_> {
             return Slots::new();
         }
         // What lies below a frame stays the same within it.
-        let around = self.control.iter().rev().map(|frame| &frame.slots);
-        let mut slots = around.into_iter().find(|slots| !slots.is_empty()).cloned().unwrap_or_default();
+        let around = self.control.iter().rev().find(|frame| !frame.slots.is_empty());
+        let mut slots = around.map_or_else(Slots::new, |frame| frame.slots.clone());
         for &value in &self.stack[slots.len()..height] {
             slots.push(self.builder.local_count());
             self.builder.add_locals(1, self.builder.function.value_type(value));
