@@ -1,10 +1,10 @@
 //! Stopping compiled code from outside: on request, or at a deadline.
 
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::vm::InterruptState;
+use crate::vm::{DeadlineRequest, InterruptState};
 
 /// Interrupts the compiled code of one store, from any thread. It may outlive the store.
 ///
@@ -45,26 +45,67 @@ impl InterruptHandle {
         self.state.clear();
     }
 
-    /// Interrupts after `duration`, unless the result is dropped before.
+    /// Whether an interruption has been asked for, and not been noticed yet.
+    pub fn is_requested(&self) -> bool {
+        self.state.is_requested()
+    }
+
+    /// Interrupts after `duration`, unless the result is dropped before; dropped later, it takes an interruption back
+    /// that nothing has been stopped by. Each deadline that waits has a thread of its own.
     pub fn interrupt_after(&self, duration: Duration) -> Deadline {
         let (cancel, cancelled) = mpsc::channel::<()>();
-        let handle = self.clone();
-        let wait = move || {
-            if let Err(RecvTimeoutError::Timeout) = cancelled.recv_timeout(duration) {
-                handle.interrupt();
+        let request = Arc::new(Mutex::new(Request::Waiting));
+        let pass = {
+            let (state, request) = (self.state.clone(), request.clone());
+            move || {
+                let mut request = lock(&request);
+                if let Request::Waiting = *request {
+                    *request = state.interrupt_for_deadline().map_or(Request::Cancelled, Request::Made);
+                }
+            }
+        };
+        let wait = {
+            let pass = pass.clone();
+            move || {
+                if let Err(RecvTimeoutError::Timeout) = cancelled.recv_timeout(duration) {
+                    pass();
+                }
             }
         };
         // Without a thread there is no deadline; so the code stops at once rather than never.
         if std::thread::Builder::new().name("legato-deadline".into()).spawn(wait).is_err() {
-            self.interrupt();
+            pass();
         }
-        Deadline { _cancel: cancel }
+        Deadline { _cancel: cancel, state: self.state.clone(), request }
     }
 }
 
-/// A deadline that waits. Dropping it cancels it, where it has not passed yet.
+/// A deadline that waits. Dropping it cancels it; where it has passed behind what it was for, so that nothing has been
+/// stopped, that does not stop what runs next.
 #[derive(Debug)]
 pub struct Deadline {
     /// Its end wakes the thread that waits.
     _cancel: Sender<()>,
+    state: Arc<InterruptState>,
+    request: Arc<Mutex<Request>>,
+}
+
+/// What has become of a deadline.
+#[derive(Debug)]
+enum Request {
+    Waiting,
+    Made(DeadlineRequest),
+    Cancelled,
+}
+
+fn lock(request: &Mutex<Request>) -> MutexGuard<'_, Request> {
+    request.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        if let Request::Made(request) = std::mem::replace(&mut *lock(&self.request), Request::Cancelled) {
+            self.state.take_back(request);
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use legato_compiler::abi::ContextLayout;
 use legato_compiler::artifact::CompiledModule;
 use legato_compiler::module::HeapType::Concrete;
@@ -61,7 +61,9 @@ impl Module {
     /// # Errors
     /// If it is malformed, invalid, or uses an instruction that is not supported; the error says what and where.
     pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module> {
-        let bytes = wat::parse_bytes(bytes.as_ref())?;
+        let bytes = bytes.as_ref();
+        ensure!(!Module::is_precompiled(bytes), "this is a precompiled module, which `Module::deserialize` loads");
+        let bytes = wat::parse_bytes(bytes)?;
         Module::from_binary(engine, &bytes)
     }
 

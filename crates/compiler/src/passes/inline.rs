@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
-use super::partial::leave_ends;
+use super::partial::leave_rare;
 use super::targets::{CallByReference, Likely, guess_targets};
 use super::unreachable::unreachable_blocks;
 use crate::mir::{
@@ -25,7 +25,7 @@ const MAX_COLD_COST: usize = 120;
 /// most such calls do not matter.
 const MAX_UNSEEN_COST: usize = 150;
 /// The most blocks of such a body, but for cold ones.
-const MAX_BLOCKS: usize = 8;
+const MAX_BLOCKS: usize = 10;
 /// A function grows by at most this many instructions, or by as many as it has.
 const MIN_GROWTH: usize = 200;
 /// A body of no more instructions is about as long as its call: it counts for nothing.
@@ -45,7 +45,7 @@ pub(crate) struct Inliner {
 pub(crate) struct Bodies {
     /// The function as the other passes have left it.
     pub(crate) whole: Option<Body>,
-    /// The same, but it [calls the function](super::partial) where that throws or traps.
+    /// The same, but it [calls the function](super::partial) for what that does rarely.
     partial: Option<Body>,
 }
 
@@ -57,6 +57,8 @@ pub(crate) struct Body {
     size: usize,
     /// The costs of its blocks, but for cold ones, and of these.
     costs: [usize; 2],
+    /// Whether the function's own body cannot be inlined: it has loops, or is too large.
+    is_only: bool,
 }
 
 /// The cost of an operation: what it adds to the code, roughly in machine instructions. A call costs most.
@@ -73,18 +75,23 @@ fn cost(op: &Op) -> usize {
 impl Bodies {
     /// Of a function that is optimised, and has nothing inlined into it.
     pub(crate) fn new(function: &Function, info: &ModuleInfo) -> Bodies {
-        if function.insts.len() > 16 * MAX_COST || Cfg::new(function).has_loops() {
+        if function.insts.len() > 16 * MAX_COST {
             return Bodies::default();
         }
+        let whole = if Cfg::new(function).has_loops() { None } else { body(function.clone()) };
         let mut partial = function.clone();
-        let partial = leave_ends(&mut partial, info, cost).then_some(partial).and_then(body);
-        Bodies { whole: body(function.clone()), partial }
+        let partial = leave_rare(&mut partial, info, whole.is_some(), cost).then_some(partial).and_then(body);
+        let partial = partial.map(|body| Body { is_only: whole.is_none(), ..body });
+        Bodies { whole, partial }
     }
 
-    /// The body for a call, whose exceptions are caught in its own function or are not. Where they are, a `throw`
-    /// becomes a jump, but no call does.
+    /// The body for a call, whose exceptions are caught in its own function or are not. Where they are, a `throw` of
+    /// the whole body becomes a jump.
     fn at(&self, is_caught: bool) -> Option<&Body> {
-        self.partial.as_ref().filter(|_| !is_caught).or(self.whole.as_ref())
+        match is_caught {
+            true => self.whole.as_ref().or(self.partial.as_ref()),
+            false => self.partial.as_ref().or(self.whole.as_ref()),
+        }
     }
 }
 
@@ -98,6 +105,8 @@ impl Body {
     /// code longer, and programs no faster.
     fn is_cheap_at(&self, depth: usize) -> bool {
         let [hot, cold] = self.costs;
+        // What has been cut down to a part is seldom found: it does not make code longer one call further down.
+        let depth = depth.saturating_sub(usize::from(self.is_only));
         hot <= MAX_COST / (depth + 1) && cold <= MAX_COLD_COST / (depth + 1)
     }
 }
@@ -250,7 +259,7 @@ fn body(mut function: Function) -> Option<Body> {
         }
     }
     let is_small = hot_cost <= MAX_COST && cold_cost <= MAX_COLD_COST && blocks <= MAX_BLOCKS;
-    is_small.then(|| Body { function, cfg, size, costs: [hot_cost, cold_cost] })
+    is_small.then(|| Body { function, cfg, size, costs: [hot_cost, cold_cost], is_only: false })
 }
 
 /// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose

@@ -22,6 +22,7 @@ mod heap;
 mod inline;
 mod invariant;
 mod loads;
+mod made_once;
 mod never;
 mod osr;
 mod partial;

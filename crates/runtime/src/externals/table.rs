@@ -1,6 +1,6 @@
 //! Tables.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use legato_compiler::abi::TableHead;
 use legato_compiler::module as wasm;
 use legato_heap::Reference;
@@ -9,7 +9,7 @@ use crate::builtins::Pieces;
 use crate::externals::handle;
 use crate::store::{StoreOpaque, StoredTable};
 use crate::vm::TableStorage;
-use crate::{AsContext, AsContextMut, Ref, TableType};
+use crate::{AsContext, AsContextMut, Ref, RefType, TableType};
 
 handle! {
     /// A table of a store.
@@ -43,7 +43,7 @@ impl Table {
         let opaque = &mut store.0.opaque;
         ty.element().heap_type().check_engine(&opaque.engine)?;
         let ty = ty.to_engine();
-        let init = init.bits_of_type(opaque, ty.element)?.context("type mismatch: the initial element")?;
+        let init = init.to_bits(opaque, ty.element, "the element")?;
         opaque.state.table_heads.push(Box::new(TableHead {
             base: std::ptr::null_mut(),
             length: 0,
@@ -89,7 +89,7 @@ impl Table {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         let table = self.index(opaque)?;
-        let bits = value.bits_of_type(opaque, opaque.table(table).ty.element)?.context("type mismatch: the element")?;
+        let bits = value.to_bits(opaque, opaque.table(table).ty.element, "the element")?;
         let storage = &opaque.state.tables[table as usize].storage;
         storage.set(index, bits, &mut opaque.heap).with_context(|| format!("out of bounds table access: index {index}"))
     }
@@ -102,7 +102,7 @@ impl Table {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         let table = self.index(opaque)?;
-        let bits = value.bits_of_type(opaque, opaque.table(table).ty.element)?.context("type mismatch: the element")?;
+        let bits = value.to_bits(opaque, opaque.table(table).ty.element, "the element")?;
         let storage = &opaque.state.tables[table as usize].storage;
         storage.fill(start, length, bits, &mut opaque.heap).context("out of bounds table access")
     }
@@ -123,7 +123,11 @@ impl Table {
         let opaque = &mut store.0.opaque;
         let (to, from) = (to.index(opaque)?, from.index(opaque)?);
         let (to, from) = (&opaque.state.tables[to as usize], &opaque.state.tables[from as usize]);
-        ensure!(opaque.engine.types().is_ref_subtype(from.ty.element, to.ty.element), "type mismatch: the elements");
+        let [taken, given] = [to, from].map(|table| table.ty.element);
+        if !opaque.engine.types().is_ref_subtype(given, taken) {
+            let [taken, given] = [taken, given].map(|ty| RefType::from_engine(&opaque.engine, ty));
+            bail!("type mismatch: the element is {taken}, not {given}");
+        }
         match to.storage.copy_from(to_index, &from.storage, from_index, length, &mut opaque.heap) {
             Some(()) => Ok(()),
             None => bail!("out of bounds table access"),
@@ -139,7 +143,7 @@ impl Table {
         let opaque = &mut store.0.opaque;
         let index = self.index(opaque)?;
         let element = opaque.table(index).ty.element;
-        let bits = init.bits_of_type(opaque, element)?.context("type mismatch: the element")?;
+        let bits = init.to_bits(opaque, element, "the element")?;
         let grown = opaque.grow_table(index, Pieces::whole(delta), bits)?;
         grown.with_context(|| format!("the table cannot grow by {delta} elements"))
     }

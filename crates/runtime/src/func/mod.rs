@@ -128,9 +128,11 @@ impl Func {
     /// # Panics
     /// If the store is another.
     pub fn ty(&self, store: impl AsContext) -> FuncType {
-        let store = store.as_context();
-        let opaque = &store.0.opaque;
-        FuncType::from_id(&opaque.engine, TypeId(self.record(opaque).type_id))
+        self.type_in(&store.as_context().0.opaque)
+    }
+
+    pub(crate) fn type_in(&self, store: &StoreOpaque) -> FuncType {
+        FuncType::from_id(&store.engine, TypeId(self.record(store).type_id))
     }
 
     /// Whether it belongs to a type.

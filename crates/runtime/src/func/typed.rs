@@ -13,7 +13,7 @@ use crate::store::StoreOpaque;
 use crate::values::Cell;
 use crate::vm::ValueCell;
 use crate::{
-    AnyRef, ArrayRef, AsContextMut, EqRef, ExnRef, ExternRef, Func, FuncType, HeapType, I31, RefType, Rooted,
+    AnyRef, ArrayRef, AsContextMut, EqRef, ExnRef, ExternRef, Func, FuncType, HeapType, I31, Ref, RefType, Rooted,
     StructRef, V128, ValType,
 };
 
@@ -282,7 +282,10 @@ impl<Params: WasmParams, Results: WasmResults> TypedFunc<Params, Results> {
         let mut cells: Cells = smallvec![ValueCell::default(); self.cells];
         params.store(opaque, &mut cells)?;
         for &(index, ty) in &self.checked {
-            ensure!(opaque.reference_matches(cells[index].u32(), ty), "type mismatch: parameter {index}");
+            if !opaque.reference_matches(cells[index].u32(), ty) {
+                let given = Ref::from_bits(opaque, Reference(cells[index].u32()), ty);
+                given.to_bits(opaque, ty, &format!("parameter {index}"))?;
+            }
         }
         // SAFETY: the types were checked when this was made, and just now.
         unsafe { call_record(raw, &record, &mut cells) }?;

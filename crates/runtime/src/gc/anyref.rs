@@ -97,7 +97,11 @@ macro_rules! inspection {
             /// # Errors
             /// If the scope of the reference has ended, or the store is another. So for all methods.
             pub fn ty(&self, store: impl AsContext) -> Result<HeapType> {
-                Ok(match kind_of(&store.as_context().0.opaque, *self)? {
+                self.type_in(&store.as_context().0.opaque)
+            }
+
+            pub(crate) fn type_in(&self, store: &StoreOpaque) -> Result<HeapType> {
+                Ok(match kind_of(store, *self)? {
                     Kind::I31(_) => HeapType::I31,
                     Kind::Struct(ty) => HeapType::ConcreteStruct(ty),
                     Kind::Array(ty) => HeapType::ConcreteArray(ty),

@@ -215,7 +215,8 @@ impl<T: 'static> Store<T> {
         InterruptHandle::new(self.inner().opaque.interrupt.clone())
     }
 
-    /// Interrupts this store's compiled code after `duration`, unless the result is dropped before.
+    /// Interrupts this store's compiled code after `duration`, unless the result is dropped before: see
+    /// [`InterruptHandle::interrupt_after`].
     pub fn set_deadline(&self, duration: Duration) -> Deadline {
         self.interrupt_handle().interrupt_after(duration)
     }

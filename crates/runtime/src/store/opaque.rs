@@ -165,7 +165,8 @@ impl StoreOpaque {
     /// Whether nothing is left to do.
     pub(crate) fn collect_some(&mut self, time: Duration) -> bool {
         self.drop_weak();
-        let mut budget = Budget::until(Instant::now() + time);
+        // Beyond what the clock can tell is without end.
+        let mut budget = Instant::now().checked_add(time).map_or_else(Budget::unlimited, Budget::until);
         self.heap.collect_some(&mut budget, &mut self.state) == Done::Yes
     }
 
@@ -300,7 +301,9 @@ impl StoreOpaque {
             }
             match limiter.memory_growing(0, bytes, maximum)? {
                 true => Ok(()),
-                false => bail!("resource limit exceeded: a memory of {bytes} bytes at least"),
+                false => {
+                    bail!("resource limit exceeded: the store's limits leave no room for a memory of {bytes} bytes")
+                }
             }
         })
     }
@@ -314,7 +317,9 @@ impl StoreOpaque {
             }
             match limiter.table_growing(0, elements, maximum)? {
                 true => Ok(()),
-                false => bail!("resource limit exceeded: a table of {elements} elements at least"),
+                false => bail!(
+                    "resource limit exceeded: the store's limits leave no room for a table of {elements} elements"
+                ),
             }
         })
     }

@@ -1,6 +1,6 @@
 //! [`Ref`]: a reference of any type.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use legato_compiler::module as wasm;
 use legato_heap::Reference;
 
@@ -117,14 +117,17 @@ impl Ref {
     /// # Errors
     /// If it belongs to another store, or its scope has ended.
     pub fn ty(&self, store: impl AsContext) -> Result<RefType> {
-        let store = store.as_context();
+        self.type_in(&store.as_context().0.opaque)
+    }
+
+    pub(crate) fn type_in(&self, store: &StoreOpaque) -> Result<RefType> {
         Ok(match self {
             Ref::Func(None) => RefType::new(true, HeapType::NoFunc),
-            Ref::Func(Some(func)) => RefType::new(false, HeapType::ConcreteFunc(func.ty(store))),
+            Ref::Func(Some(func)) => RefType::new(false, HeapType::ConcreteFunc(func.type_in(store))),
             Ref::Extern(None) => RefType::new(true, HeapType::NoExtern),
             Ref::Extern(Some(_)) => RefType::new(false, HeapType::Extern),
             Ref::Any(None) => RefType::new(true, HeapType::None),
-            Ref::Any(Some(value)) => RefType::new(false, value.ty(store)?),
+            Ref::Any(Some(value)) => RefType::new(false, value.type_in(store)?),
             Ref::Exn(None) => RefType::new(true, HeapType::NoExn),
             Ref::Exn(Some(_)) => RefType::new(false, HeapType::Exn),
         })
@@ -150,6 +153,17 @@ impl Ref {
         };
         let matches = hierarchy == Hierarchy::of(store, ty.heap) && store.reference_matches(bits, ty);
         Ok(matches.then_some(bits))
+    }
+
+    /// As [`bits_of_type`](Self::bits_of_type), with an error that names both types, of `what`.
+    pub(crate) fn to_bits(self, store: &StoreOpaque, ty: wasm::RefType, what: &str) -> Result<u32> {
+        match self.bits_of_type(store, ty)? {
+            Some(bits) => Ok(bits),
+            None => {
+                let expected = RefType::from_engine(&store.engine, ty);
+                bail!("type mismatch: {what} is {expected}, not {}", self.type_in(store)?)
+            }
+        }
     }
 
     /// The reference of type `ty` (engine space) with these bits, rooted in the current scope.

@@ -134,14 +134,17 @@ impl Val {
     /// # Errors
     /// If a reference belongs to another store, or its scope has ended.
     pub fn ty(&self, store: impl AsContext) -> Result<ValType> {
-        let store = store.as_context();
+        self.type_in(&store.as_context().0.opaque)
+    }
+
+    fn type_in(&self, store: &StoreOpaque) -> Result<ValType> {
         Ok(match self {
             Val::I32(_) => ValType::I32,
             Val::I64(_) => ValType::I64,
             Val::F32(_) => ValType::F32,
             Val::F64(_) => ValType::F64,
             Val::V128(_) => ValType::V128,
-            _ => ValType::Ref(self.ref_().expect("every other value is a reference").ty(store)?),
+            _ => ValType::Ref(self.ref_().expect("every other value is a reference").type_in(store)?),
         })
     }
 
@@ -187,7 +190,10 @@ impl Val {
     pub(crate) fn to_bits(self, store: &StoreOpaque, ty: wasm::ValueType) -> Result<u128> {
         match self.bits_of_type(store, ty)? {
             Some(bits) => Ok(bits),
-            None => bail!("type mismatch: expected {}, found {self:?}", ValType::from_engine(&store.engine, ty)),
+            None => {
+                let expected = ValType::from_engine(&store.engine, ty);
+                bail!("type mismatch: expected {expected}, found {}", self.type_in(store)?)
+            }
         }
     }
 

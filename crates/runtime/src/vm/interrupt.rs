@@ -31,19 +31,35 @@ pub enum PollOutcome {
 /// One store's interruption, shared with the handles that other threads hold. It may outlive the store.
 #[derive(Debug)]
 pub struct InterruptState {
-    /// The mutator context, while the store lives. Locked by other threads for writing to it.
-    mutator: Mutex<MutatorAddress>,
+    /// Locked by other threads for writing to the mutator context.
+    requests: Mutex<Requests>,
+    /// Whether there are any.
     requested: AtomicBool,
     /// What `stack_limit` is while no interruption is asked for.
     limit: AtomicUsize,
 }
 
-/// Null once the store is gone.
+/// Who asks for an interruption that has not been answered yet.
 #[derive(Debug)]
-struct MutatorAddress(*const MutatorContext);
+struct Requests {
+    /// Null once the store is gone.
+    mutator: *const MutatorContext,
+    /// How many deadlines that have passed.
+    deadlines: u32,
+    /// Whether anybody else does.
+    others: bool,
+    /// How many times requests have been answered or cleared.
+    round: u64,
+}
 
 // SAFETY: only the atomic fields of the mutator context are reached through it, and the lock keeps it alive meanwhile.
-unsafe impl Send for MutatorAddress {}
+unsafe impl Send for Requests {}
+
+/// The interruption that a deadline has asked for, to be [taken back](InterruptState::take_back).
+#[derive(Clone, Copy, Debug)]
+pub struct DeadlineRequest {
+    round: u64,
+}
 
 impl InterruptState {
     /// The interruption of the store that owns `mutator`.
@@ -52,48 +68,74 @@ impl InterruptState {
     /// `mutator` stays valid until [`detach`](Self::detach).
     pub unsafe fn new(mutator: *const MutatorContext) -> Arc<InterruptState> {
         Arc::new(InterruptState {
-            mutator: Mutex::new(MutatorAddress(mutator)),
+            requests: Mutex::new(Requests { mutator, deadlines: 0, others: false, round: 0 }),
             requested: AtomicBool::new(false),
             limit: AtomicUsize::new(0),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, MutatorAddress> {
-        self.mutator.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn with_mutator(&self, act: impl FnOnce(&MutatorContext)) {
-        let address = self.lock();
+    fn with_mutator<R>(&self, act: impl FnOnce(&MutatorContext, &mut Requests) -> R) -> Option<R> {
+        let mut requests = self.lock();
         // SAFETY: valid until `detach`, which takes the lock.
-        if let Some(mutator) = unsafe { address.0.as_ref() } {
-            act(mutator);
-        }
+        let mutator = unsafe { requests.mutator.as_ref() };
+        mutator.map(|mutator| act(mutator, &mut requests))
     }
 
     /// Ends the connection: the store is about to go. Later interruptions do nothing.
     pub fn detach(&self) {
-        self.lock().0 = std::ptr::null();
+        self.lock().mutator = std::ptr::null();
     }
 
     /// Asks the store's compiled code to stop with [`PollOutcome::Interrupted`] at its next poll; if none is running,
     /// the next that does. From any thread.
     pub fn interrupt(&self) {
-        self.with_mutator(|mutator| {
-            self.requested.store(true, SeqCst);
-            mutator.stack_limit.store(usize::MAX, SeqCst);
-            mutator.poll.fetch_or(POLL_INTERRUPT, SeqCst);
+        self.with_mutator(|mutator, requests| {
+            requests.others = true;
+            self.raise(mutator);
+        });
+    }
+
+    /// As [`interrupt`](Self::interrupt), for a deadline that has passed. `None` once the store is gone.
+    pub fn interrupt_for_deadline(&self) -> Option<DeadlineRequest> {
+        self.with_mutator(|mutator, requests| {
+            requests.deadlines += 1;
+            self.raise(mutator);
+            DeadlineRequest { round: requests.round }
+        })
+    }
+
+    /// Takes back what a deadline has asked for, where that has not been answered: the code that it was for has ended
+    /// before.
+    pub fn take_back(&self, request: DeadlineRequest) {
+        self.with_mutator(|mutator, requests| {
+            if request.round == requests.round {
+                requests.deadlines -= 1;
+                if requests.deadlines == 0 && !requests.others {
+                    self.withdraw(mutator, requests);
+                }
+            }
         });
     }
 
     /// Takes back an interruption that no poll has seen yet.
     pub fn clear(&self) {
-        self.with_mutator(|mutator| {
-            self.withdraw(mutator);
-        });
+        self.with_mutator(|mutator, requests| self.withdraw(mutator, requests));
+    }
+
+    fn raise(&self, mutator: &MutatorContext) {
+        self.requested.store(true, SeqCst);
+        mutator.stack_limit.store(usize::MAX, SeqCst);
+        mutator.poll.fetch_or(POLL_INTERRUPT, SeqCst);
     }
 
     /// With the lock held, so that no `interrupt` is half-way.
-    fn withdraw(&self, mutator: &MutatorContext) -> bool {
+    fn withdraw(&self, mutator: &MutatorContext, requests: &mut Requests) -> bool {
+        (requests.deadlines, requests.others) = (0, false);
+        requests.round += 1;
         mutator.poll.fetch_and(!POLL_INTERRUPT, SeqCst);
         mutator.stack_limit.store(self.limit.load(SeqCst), SeqCst);
         self.requested.swap(false, SeqCst)
@@ -108,11 +150,8 @@ impl InterruptState {
     /// whether there was one.
     #[cold]
     pub fn answer(&self) -> bool {
-        let mut answered = false;
-        if self.is_requested() {
-            self.with_mutator(|mutator| answered = self.withdraw(mutator));
-        }
-        answered
+        let withdraw = |mutator: &MutatorContext, requests: &mut Requests| self.withdraw(mutator, requests);
+        self.is_requested() && self.with_mutator(withdraw).unwrap_or(false)
     }
 
     /// Sets the address below which the stack of compiled code may not grow, and returns the former one; on each entry
@@ -141,15 +180,16 @@ impl InterruptState {
 
     /// Why compiled code polled. For the `poll` builtin, on the thread and stack of the poll.
     pub fn poll(&self) -> PollOutcome {
-        let mut outcome = PollOutcome::Nothing;
-        self.with_mutator(|mutator| {
-            if self.is_requested() && self.withdraw(mutator) {
-                outcome = PollOutcome::Interrupted;
+        let outcome = self.with_mutator(|mutator, requests| {
+            if self.is_requested() && self.withdraw(mutator, requests) {
+                PollOutcome::Interrupted
             } else if arch::stack_pointer() < self.stack_limit() {
-                outcome = PollOutcome::StackOverflow;
+                PollOutcome::StackOverflow
+            } else {
+                PollOutcome::Nothing
             }
         });
-        outcome
+        outcome.unwrap_or(PollOutcome::Nothing)
     }
 }
 
@@ -196,6 +236,34 @@ mod tests {
         state.detach();
         state.interrupt();
         assert!(!state.is_requested());
+    }
+
+    #[test]
+    fn deadlines_take_back_what_they_alone_have_asked_for() {
+        let mutator = mutator();
+        // SAFETY: detached below.
+        let state = unsafe { InterruptState::new(&*mutator) };
+        let ask = || state.interrupt_for_deadline().unwrap();
+        let [first, second] = [ask(), ask()];
+        state.take_back(first);
+        assert!(state.is_requested(), "the other deadline has passed, too");
+        state.take_back(second);
+        assert_eq!((state.is_requested(), mutator.poll.load(SeqCst)), (false, 0));
+        assert_eq!(state.poll(), PollOutcome::Nothing);
+
+        let [answered, cleared] = [ask(), ask()];
+        assert_eq!(state.poll(), PollOutcome::Interrupted);
+        state.take_back(answered);
+        let third = ask();
+        state.take_back(cleared);
+        assert!(state.is_requested(), "what was answered says nothing of what was asked for since");
+        state.interrupt();
+        state.take_back(third);
+        assert!(state.is_requested(), "somebody else has asked, too");
+        state.clear();
+        assert!(!state.is_requested());
+        state.detach();
+        assert!(state.interrupt_for_deadline().is_none());
     }
 
     #[test]

@@ -81,11 +81,13 @@ impl LinearMemory {
     /// A memory of the type's minimum size.
     ///
     /// # Errors
-    /// If the minimum is beyond this implementation's limits, or the system refuses memory.
+    /// If the minimum is beyond the maximum, what the memory's addresses reach or this implementation's limits, or the
+    /// system refuses memory.
     pub fn new(ty: MemoryType, reserved: MemoryReservation) -> Result<LinearMemory, Error> {
         let plan = MemoryPlan::of(&ty, reserved.is_checked());
+        check_limits("a memory", "pages", ty.minimum, ty.maximum)?;
         let too_large = || Error::Limit(format!("a memory of {} pages at least is too large", ty.minimum));
-        let minimum = page_product(&ty, ty.minimum).ok_or_else(too_large)?;
+        let minimum = page_product(&ty, ty.minimum).filter(|_| ty.minimum <= max_pages(&ty)).ok_or_else(too_large)?;
         let reservation = match plan {
             MemoryPlan::Static => STATIC_MEMORY_RESERVATION,
             MemoryPlan::Dynamic => {
@@ -215,6 +217,16 @@ impl MemoryImage {
     }
 }
 
+/// Refuses a type whose maximum is below its minimum. Modules are checked as a whole; a host's types are not.
+pub(super) fn check_limits(what: &str, unit: &str, minimum: u64, maximum: Option<u64>) -> Result<(), Error> {
+    match maximum {
+        Some(maximum) if maximum < minimum => {
+            Err(Error::Limit(format!("{what} of at least {minimum} {unit} and at most {maximum} cannot be")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The most pages a memory of this type may have.
 fn max_pages(ty: &MemoryType) -> u64 {
     // All of a 32-bit address space; of a 64-bit one, its last page is out of reach of a 64-bit length.
@@ -262,6 +274,19 @@ mod tests {
         assert_eq!(memory.bytes_after((1 << 16) + 1), None);
         assert_eq!(memory.grow(1 << 16), Some(0));
         memory.data_mut()[u32::MAX as usize] = 1;
+    }
+
+    #[test]
+    fn a_memory_that_cannot_be_is_refused() {
+        let new = |ty: MemoryType| LinearMemory::new(ty, MemoryReservation::DEFAULT);
+        assert_eq!(new(MemoryType { minimum: 1 << 16, ..STATIC }).unwrap().bytes(), 1 << 32);
+        // Just beyond its addresses, beyond what is reserved for them, and beyond every address.
+        for minimum in [(1 << 16) + 1, 120_000, 1 << 33, u64::MAX] {
+            let error = new(MemoryType { minimum, ..STATIC }).unwrap_err();
+            assert_eq!(error.to_string(), format!("a memory of {minimum} pages at least is too large"));
+        }
+        let error = new(MemoryType { minimum: 5, maximum: Some(2), ..STATIC }).unwrap_err();
+        assert_eq!(error.to_string(), "a memory of at least 5 pages and at most 2 cannot be");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub use barriers::StoreFrames;
 pub use code::{CodeImage, CompileCause, CompileObserver, Compiled};
 pub(crate) use code::{KeptCode, Observers};
 pub use frames::{BacktraceFrame, Frame};
-pub use interrupt::{InterruptState, PollOutcome};
+pub use interrupt::{DeadlineRequest, InterruptState, PollOutcome};
 pub use memory::{LinearMemory, MemoryImage, MemoryReservation};
 #[cfg(test)]
 pub(crate) use os::refuse;

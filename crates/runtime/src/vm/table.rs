@@ -7,6 +7,7 @@ use legato_compiler::module::TableType;
 use legato_heap::{Budget, Done, Heap, Reference, RootCursor, RootVisitor};
 
 use crate::vm::Error;
+use crate::vm::memory::check_limits;
 
 /// No table grows beyond this many elements.
 pub const MAX_TABLE_ELEMENTS: u64 = 1 << 28;
@@ -66,9 +67,10 @@ impl TableStorage {
     /// A table of the type's minimum length, every element `init`. `traced`: the collector traces the elements.
     ///
     /// # Errors
-    /// If the minimum is beyond [`MAX_TABLE_ELEMENTS`], or memory is out.
+    /// If the minimum is beyond the maximum or [`MAX_TABLE_ELEMENTS`], or memory is out.
     pub fn new(ty: TableType, init: u32, traced: bool) -> Result<TableStorage, Error> {
         let minimum = ty.minimum;
+        check_limits("a table", "elements", minimum, ty.maximum)?;
         let empty = TableType { minimum: 0, ..ty };
         let mut table = TableStorage { ty: empty, traced, elements: Vec::new(), cards: Vec::new() };
         let too_large = || Error::Limit(format!("a table of {minimum} elements at least is too large"));
@@ -302,6 +304,8 @@ mod tests {
 
     #[test]
     fn tables_grow_up_to_their_maximum() {
+        let error = TableStorage::new(ty(5, Some(2)), 8, true).unwrap_err();
+        assert_eq!(error.to_string(), "a table of at least 5 elements and at most 2 cannot be");
         let mut table = TableStorage::new(ty(2, Some(4)), 8, true).unwrap();
         assert_eq!(table.head().length, 2);
         assert_eq!(table.grow(2, 16), Some(2));

@@ -1,7 +1,8 @@
 //! Calls of functions, memories, tables, globals.
 
 use legato::{
-    Extern, Func, Global, GlobalType, Memory, MemoryType, Mutability, Ref, Result, Table, Trap, V128, Val, ValType,
+    AnyRef, Extern, Func, Global, GlobalType, Memory, MemoryType, Mutability, Ref, RefType, Result, Rooted, StructRef,
+    StructRefPre, StructType, Table, TableType, Trap, V128, Val, ValType,
 };
 
 use crate::{engines, instance};
@@ -54,12 +55,70 @@ fn wrong_types_are_refused() -> Result<()> {
     let f = instance.get_func(&mut store, "f").unwrap();
     let mut results = [Val::I32(0)];
     let wrong = f.call(&mut store, &[Val::I64(1), Val::AnyRef(None)], &mut results).unwrap_err();
-    assert!(format!("{wrong:#}").contains("type mismatch"), "{wrong:#}");
+    assert_eq!(format!("{wrong:#}"), "parameter 0: type mismatch: expected i32, found i64");
+    let pair = StructType::new(engine, [])?;
+    let pair = StructRefPre::new(&store, pair);
+    let pair = StructRef::new(&mut store, &pair, &[])?;
+    let wrong = f.call(&mut store, &[Val::I32(1), pair.into()], &mut results).unwrap_err();
+    let wrong = format!("{wrong:#}");
+    assert!(wrong.starts_with("parameter 1: type mismatch: expected (ref null i31), found (ref "), "{wrong}");
+    let any = f.typed::<(i32, Option<Rooted<AnyRef>>), i64>(&store)?;
+    let wrong = any.call(&mut store, (1, Some(pair.to_anyref()))).unwrap_err().to_string();
+    assert!(wrong.starts_with("type mismatch: parameter 1 is (ref null i31), not (ref "), "{wrong}");
+    let numbers = Table::new(&mut store, TableType::new(RefType::I31REF, 1, None), Ref::Any(None))?;
+    let wrong = numbers.set(&mut store, 0, pair.to_anyref().into()).unwrap_err().to_string();
+    assert!(wrong.starts_with("type mismatch: the element is (ref null i31), not (ref "), "{wrong}");
     assert!(f.call(&mut store, &[Val::I32(1)], &mut results).is_err());
     assert!(f.call(&mut store, &[Val::I32(1), Val::AnyRef(None)], &mut []).is_err());
     assert!(f.typed::<(i64, i64), i64>(&store).is_err());
     assert!(f.typed::<i32, i64>(&store).is_err());
     assert!(f.typed::<(i32, Option<legato::I31>), i64>(&store).is_ok());
+    Ok(())
+}
+
+#[test]
+fn what_is_left_to_a_function_happens_once() -> Result<()> {
+    let text = r#"(module
+        (type $numbers (array (mut i32)))
+        (type $text (struct (field $hash (mut i32)) (field $code i32)))
+        (global $squares (mut (ref null $numbers)) (ref.null $numbers))
+        (global $made (mut i32) (i32.const 0))
+        (global $asked (mut i32) (i32.const 0))
+        (func $square (param $number i32) (result i32) (local $at i32)
+          (if (ref.is_null (global.get $squares)) (then
+            (global.set $squares (array.new_default $numbers (i32.const 10)))
+            (loop $next
+              (global.set $made (i32.add (global.get $made) (i32.const 1)))
+              (array.set $numbers (global.get $squares) (local.get $at) (i32.mul (local.get $at) (local.get $at)))
+              (local.set $at (i32.add (local.get $at) (i32.const 1)))
+              (br_if $next (i32.lt_u (local.get $at) (i32.const 10))))))
+          (array.get $numbers (global.get $squares) (local.get $number)))
+        (func $hash (param $text (ref $text)) (result i32) (local $at i32) (local $hash i32)
+          (global.set $asked (i32.add (global.get $asked) (i32.const 1)))
+          (if (i32.eqz (struct.get $text $hash (local.get $text))) (then
+            (loop $next
+              (local.set $hash (i32.add (i32.mul (local.get $hash) (i32.const 31)) (struct.get $text $code (local.get $text))))
+              (local.set $at (i32.add (local.get $at) (i32.const 1)))
+              (br_if $next (i32.lt_u (local.get $at) (i32.const 3))))
+            (global.set $made (i32.add (global.get $made) (i32.const 100)))
+            (struct.set $text $hash (local.get $text) (local.get $hash))))
+          (struct.get $text $hash (local.get $text)))
+        (func (export "run") (result i32 i32 i32) (local $text (ref $text)) (local $at i32) (local $sum i32)
+          (local.set $text (struct.new $text (i32.const 0) (i32.const 5)))
+          (loop $next
+            (local.set $sum (i32.add (local.get $sum)
+              (i32.add (call $square (local.get $at)) (call $hash (local.get $text)))))
+            (local.set $at (i32.add (local.get $at) (i32.const 1)))
+            (br_if $next (i32.lt_u (local.get $at) (i32.const 10))))
+          (local.get $sum) (global.get $made) (global.get $asked)))"#;
+    let hash = (5 * 31 + 5) * 31 + 5;
+    for engine in engines() {
+        let (mut store, instance) = instance(&engine, (), text)?;
+        let run = instance.get_typed_func::<(), (i32, i32, i32)>(&mut store, "run")?;
+        let sum = 10 * hash + (0..10).map(|number| number * number).sum::<i32>();
+        assert_eq!(run.call(&mut store, ())?, (sum, 110, 10));
+        assert_eq!(run.call(&mut store, ())?, (sum, 210, 20), "the squares are there, another text is not");
+    }
     Ok(())
 }
 

@@ -66,6 +66,8 @@ fn precompiled_modules_run_and_are_checked() -> Result<()> {
         assert_eq!(instance.get_typed_func::<i32, i32>(&mut store, "run")?.call(&mut store, 1)?, 2 + 'x' as i32);
         assert_eq!(module.serialize()?, bytes);
 
+        let error = Module::new(engine, &bytes).unwrap_err().to_string();
+        assert_eq!(error, "this is a precompiled module, which `Module::deserialize` loads");
         // SAFETY: these are refused before any code is looked at.
         unsafe {
             assert!(Module::deserialize(engine, b"\0asm").unwrap_err().to_string().contains("not a precompiled"));

@@ -173,6 +173,20 @@ fn deadlines_pass_or_are_cancelled() -> Result<()> {
     drop(store.set_deadline(Duration::from_millis(10)));
     std::thread::sleep(Duration::from_millis(30));
     assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "fine")?.call(&mut store, ())?, 1);
+    let deep = instance.get_typed_func::<i32, i32>(&mut store, "deep")?;
+    // One that passes behind the call that it was for does not stop the next one; what somebody else asks for does.
+    for is_interrupted in [false, true] {
+        let deadline = store.set_deadline(Duration::ZERO);
+        while !store.interrupt_handle().is_requested() {
+            std::thread::yield_now();
+        }
+        if is_interrupted {
+            store.interrupt_handle().interrupt();
+        }
+        drop(deadline);
+        let called = deep.call(&mut store, 10).map_err(|error| trap(&error));
+        assert_eq!(called, if is_interrupted { Err(Trap::Interrupt) } else { Ok(10) });
+    }
     Ok(())
 }
 
