@@ -211,11 +211,13 @@ impl OnDemand {
     }
 
     /// The functions that a call by reference leads to, if they are few: as far as has been seen, or what the whole
-    /// module shows, where too many have been seen, or none could be, as the function has no quick code.
+    /// module shows, where too many have been seen, or none could be, as the function has no quick code, or is
+    /// optimised before all its loops have run.
     fn likely(&self, function: &mir::Function, call: &CallByReference, offset: u32) -> Likely {
         let info = self.info();
         let targets = self.targets.of_call(offset);
-        let is_unseen = targets.is_empty() && self.first_tier(function.index) == Tier::Optimized;
+        let loops = self.function(function.index).loops;
+        let is_unseen = targets.is_empty() && matches!(loops, Loops::Together | Loops::Fixed);
         if is_unseen || targets.len() > MOST_LIKELY {
             return self.fields.targets(info, function, call);
         }
@@ -241,10 +243,7 @@ impl OnDemand {
 
     /// A function with all done to it that comes before inlining.
     fn prepare(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
-        let left = match self.function(index).loops {
-            Loops::Replaceable => self.untried_loops(index, None)?,
-            Loops::None | Loops::Fixed => Vec::new(),
-        };
+        let left = self.untried_loops(index, None)?;
         let mut function = self.translate(index, Part { left: Left::These(&left), ..Part::WHOLE })?;
         if !left.is_empty() {
             self.leave(&mut function, &passes::prune_exits(&mut self.translate(index, Part::REPLACEABLE)?));
@@ -272,7 +271,10 @@ impl OnDemand {
 
     /// A function as the quick tier has it.
     fn prepare_quickly(&self, index: FuncIndex) -> Result<mir::Function, CompileError> {
-        let part = if self.function(index).loops == Loops::Replaceable { Part::REPLACEABLE } else { Part::WHOLE };
+        let part = match self.function(index).loops {
+            Loops::Replaceable | Loops::Together => Part::REPLACEABLE,
+            Loops::None | Loops::Fixed => Part::WHOLE,
+        };
         let mut function = self.translate(index, part)?;
         if part == Part::REPLACEABLE {
             passes::prune_exits(&mut function);
@@ -287,10 +289,10 @@ impl OnDemand {
         Ok(function)
     }
 
-    /// Where the loops of a function begin that [have not run](untried), if it is code that goes on in the loop at
-    /// `from`.
+    /// Where the loops of a function begin that its optimised code leaves, as they [have not run](untried), if it is
+    /// code that goes on in the loop at `from`.
     fn untried_loops(&self, index: FuncIndex, from: Option<u32>) -> Result<Vec<u32>, CompileError> {
-        if !self.generator.options().optimize {
+        if !self.generator.options().optimize || self.function(index).loops != Loops::Replaceable {
             return Ok(Vec::new());
         }
         untried::untried_loops(&self.body(index), self.features, from, &self.targets)

@@ -52,6 +52,8 @@ pub(super) struct Scanned {
 pub(super) enum Loops {
     None,
     Replaceable,
+    /// The same, but optimised code leaves none of its loops, whether they have run or not.
+    Together,
     /// There are too many bytes, or locals and operands at all loops.
     Fixed,
 }
@@ -59,8 +61,8 @@ pub(super) enum Loops {
 /// A longer body is compiled with optimisations at once, in bytes: its quick code takes long to compile, too, and would
 /// have to run for long until it is replaced.
 const MAX_REPLACEABLE: usize = 16 << 10;
-/// The same of one with a loop that has parameters, or operands below it: a compiler's, for expressions in a function
-/// that is called once mostly, which takes less time to compile once than in parts.
+/// A longer body with a loop that has parameters, or operands below it, is optimised in one piece: compilers make such
+/// loops of expressions, in functions that are called once mostly, which takes less time to compile once than in parts.
 const MAX_BELOW: usize = 600;
 /// No more locals and operands are passed on at loops, counted once for each loop.
 const MOST_PASSED: u32 = 4000;
@@ -158,11 +160,12 @@ pub(super) fn scan(
                 scanned.is_small = false;
                 let locals = validator.len_locals() + height as u32;
                 passed += locals;
-                let is_plain = height == 0 || bytes <= MAX_BELOW;
-                let is_replaceable =
-                    is_plain && bytes <= MAX_REPLACEABLE && passed <= MOST_PASSED && locals <= MOST_LOCALS;
+                let is_replaceable = bytes <= MAX_REPLACEABLE && passed <= MOST_PASSED && locals <= MOST_LOCALS;
                 scanned.loops = match scanned.loops {
-                    Loops::None | Loops::Replaceable if is_replaceable => Loops::Replaceable,
+                    Loops::None | Loops::Replaceable if is_replaceable && (height == 0 || bytes <= MAX_BELOW) => {
+                        Loops::Replaceable
+                    }
+                    Loops::None | Loops::Replaceable | Loops::Together if is_replaceable => Loops::Together,
                     _ => Loops::Fixed,
                 };
                 None
