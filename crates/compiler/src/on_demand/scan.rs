@@ -14,6 +14,8 @@ use crate::translate::{Allocations, translate_function};
 
 /// No longer body is looked at for inlining, in bytes.
 const MAX_INLINED: usize = 256;
+/// The same where it has loops that only make something once: these are left.
+const MAX_INLINED_IN_PART: usize = 512;
 
 /// Bytes of a body without locals and instructions, but for its end.
 const EMPTY: usize = 2;
@@ -33,7 +35,8 @@ pub(super) struct Scratch {
 pub(super) struct Scanned {
     pub(super) made: Vec<Made>,
     pub(super) stored: Vec<Stored>,
-    /// Whether it is so small, and free of loops and handlers, that it may be inlined.
+    /// Whether it is so small, and free of handlers and of loops that it may go through each time, that it may be
+    /// inlined.
     pub(super) is_small: bool,
     /// Whether it returns at once.
     pub(super) is_empty: bool,
@@ -69,6 +72,31 @@ const MOST_PASSED: u32 = 4000;
 /// No more are passed on at one loop.
 const MOST_LOCALS: u32 = 200;
 
+/// Whether a body asks, before its first loop, whether a global or a field is zero: it may find there what the loop has
+/// made once, and can be [inlined in part](crate::passes) then.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Elsewhere,
+    /// Its content is on top of the stack, or what it is compared with zero.
+    Loaded,
+    Asked,
+}
+
+impl Place {
+    fn behind(self, operator: &Operator<'_>) -> Place {
+        match (self, operator) {
+            (Place::Asked, _) => Place::Asked,
+            (_, Operator::GlobalGet { .. } | Operator::StructGet { .. }) => Place::Loaded,
+            (Place::Loaded, Operator::RefIsNull | Operator::I32Eqz | Operator::LocalTee { .. }) => Place::Loaded,
+            (
+                Place::Loaded,
+                Operator::If { .. } | Operator::BrIf { .. } | Operator::BrOnNull { .. } | Operator::BrOnNonNull { .. },
+            ) => Place::Asked,
+            _ => Place::Elsewhere,
+        }
+    }
+}
+
 /// Validates a body and looks through it. Errors: those of [`translate_function`].
 pub(super) fn scan(
     info: &ModuleInfo,
@@ -87,7 +115,7 @@ pub(super) fn scan(
     let mut scanned = Scanned {
         made: Vec::new(),
         stored: Vec::new(),
-        is_small: bytes <= MAX_INLINED,
+        is_small: bytes <= MAX_INLINED_IN_PART,
         is_empty: bytes == EMPTY,
         settings: Vec::new(),
         loops: Loops::None,
@@ -97,6 +125,7 @@ pub(super) fn scan(
     };
     // The function that the instruction before calls.
     let mut called = None;
+    let mut place = Place::Elsewhere;
     let mut passed = 0;
     let types = TypeMap { canonical: &info.canonical_types };
     let stack = &mut scratch.stack;
@@ -124,6 +153,7 @@ pub(super) fn scan(
             Operator::Call { function_index } => Some(FuncIndex(*function_index)),
             _ => None,
         };
+        place = place.behind(&operator);
         let kept = match &operator {
             Operator::StructNew { struct_type_index } if is_reachable => {
                 let ty = TypeIndex(*struct_type_index);
@@ -157,7 +187,7 @@ pub(super) fn scan(
             }
             Operator::Loop { .. } => {
                 scanned.loop_sites.push(offset as u32);
-                scanned.is_small = false;
+                scanned.is_small &= place == Place::Asked;
                 let locals = validator.len_locals() + height as u32;
                 passed += locals;
                 let is_replaceable = bytes <= MAX_REPLACEABLE && passed <= MOST_PASSED && locals <= MOST_LOCALS;
@@ -195,6 +225,7 @@ pub(super) fn scan(
         }
     }
     operators.finish().map_err(invalid)?;
+    scanned.is_small &= bytes <= MAX_INLINED || scanned.loops != Loops::None;
     scratch.allocations.0 = validator.into_allocations();
     Ok(scanned)
 }
