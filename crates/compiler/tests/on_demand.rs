@@ -68,6 +68,38 @@ fn what_is_something_else_is_not_used() {
     assert!(!is_used(&kept, &wasm[..wasm.len() / 2]), "bodies lie within the module");
 }
 
+/// Values that loops make when they are first asked for: where they are made already, callers find them in line. Not so
+/// where a loop runs each time, or in a long body.
+#[test]
+fn what_is_made_once_is_found_in_line() {
+    let caller = |before: &str, inside: &str| {
+        let wasm = wat::parse_str(format!(
+            r#"(module
+            (type $s (struct (field $hash (mut i32))))
+            (func $hash (param $s (ref $s)) (result i32) (local $hash i32)
+                {before}
+                (if (i32.eqz (struct.get $s 0 (local.get $s))) (then
+                    (loop (br_if 0 (i32.lt_u (local.tee $hash (i32.add (local.get $hash) (i32.const 7))) (i32.const 90))))
+                    {inside}
+                    (struct.set $s 0 (local.get $s) (local.get $hash))))
+                (struct.get $s 0 (local.get $s)))
+            (func (param (ref $s)) (result i32) (call $hash (local.get 0))))"#
+        ));
+        let options = CompileOptions { optimize: true, ..options(plan(References::Direct)) };
+        let compiler = OnDemand::new(&wasm.unwrap(), &options).unwrap();
+        compiler.compile(Symbol::Function(1), Tier::Optimized).unwrap().length()
+    };
+    let called = caller(
+        "(loop (br_if 0 (i32.lt_u (local.tee $hash (i32.add (local.get $hash) (i32.const 7))) (i32.const 9))))",
+        "",
+    );
+    let long = "(local.set $hash (i32.mul (local.get $hash) (local.get $hash)))".repeat(80);
+    assert_eq!(caller("", &long), called, "a long body is not looked at");
+    assert!(caller("", "") > called, "{called} bytes call");
+    let somewhat_long = "(local.set $hash (i32.mul (local.get $hash) (local.get $hash)))".repeat(50);
+    assert_eq!(caller("", &somewhat_long), caller("", ""), "what is left to the function does not count");
+}
+
 /// What initialises, and runs once, is long and has no loops: inline barriers would make it longer. What may be called
 /// often has them inline.
 #[test]

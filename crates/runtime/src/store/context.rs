@@ -109,7 +109,7 @@ impl<T: 'static> StoreContextMut<'_, T> {
     }
 
     /// The exception that ended the last call of this store with [`ThrownException`], if it has not been taken yet. In
-    /// a host function: the last that ended a call of its own.
+    /// a host function: the last that ended a call of its own. It is rooted in the current scope.
     pub fn take_pending_exception(&mut self) -> Option<Rooted<ExnRef>> {
         let reference = self.0.opaque.state.pending_exception.take()?;
         Some(Rooted::new(&mut self.0.opaque, reference))

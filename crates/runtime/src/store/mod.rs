@@ -232,7 +232,8 @@ impl<T: 'static> Store<T> {
         self.as_context_mut().throw(exception)
     }
 
-    /// The exception that ended the last call of this store with [`ThrownException`], if it has not been taken yet.
+    /// The exception that ended the last call of this store with [`ThrownException`], if it has not been taken yet. It
+    /// is rooted in the current scope: without one, for as long as the store lives.
     pub fn take_pending_exception(&mut self) -> Option<Rooted<ExnRef>> {
         self.as_context_mut().take_pending_exception()
     }

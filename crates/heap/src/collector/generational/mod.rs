@@ -171,14 +171,21 @@ impl Generational {
         if !self.nursery.has_started() {
             self.start_cycle();
         }
-        let used_before = self.nursery.used_bytes();
-        let may_open = !self.is_nursery_over(1);
-        if may_open && self.young_bytes() >= self.nursery_bytes() {
+        let (pool, context) = (&mut self.core.pool, &mut self.core.context);
+        // Code that was compiled quickly comes here for each object: mostly there is room.
+        if let Some(object) = self.nursery.allocate(pool, context, bytes, contents, false) {
+            return Some(object);
+        }
+        if self.is_nursery_over(1) {
+            return None;
+        }
+        if self.young_bytes() >= self.nursery_bytes() {
             // Beside a late helper.
             self.nursery.extend(&mut self.core.pool);
         }
+        let used_before = self.nursery.used_bytes();
         let (pool, context) = (&mut self.core.pool, &mut self.core.context);
-        let object = self.nursery.allocate(pool, context, bytes, contents, may_open)?;
+        let object = self.nursery.allocate(pool, context, bytes, contents, true)?;
         self.allocated += self.nursery.used_bytes() - used_before;
         Some(object)
     }
