@@ -75,24 +75,24 @@ const MOST_LOCALS: u32 = 200;
 /// Whether a body asks, before its first loop, whether a global or a field is zero: it may find there what the loop has
 /// made once, and can be [inlined in part](crate::passes) then.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Asking {
     Elsewhere,
     /// Its content is on top of the stack, or what it is compared with zero.
     Loaded,
     Asked,
 }
 
-impl Place {
-    fn behind(self, operator: &Operator<'_>) -> Place {
+impl Asking {
+    fn behind(self, operator: &Operator<'_>) -> Asking {
         match (self, operator) {
-            (Place::Asked, _) => Place::Asked,
-            (_, Operator::GlobalGet { .. } | Operator::StructGet { .. }) => Place::Loaded,
-            (Place::Loaded, Operator::RefIsNull | Operator::I32Eqz | Operator::LocalTee { .. }) => Place::Loaded,
+            (Asking::Asked, _) => Asking::Asked,
+            (_, Operator::GlobalGet { .. } | Operator::StructGet { .. }) => Asking::Loaded,
+            (Asking::Loaded, Operator::RefIsNull | Operator::I32Eqz | Operator::LocalTee { .. }) => Asking::Loaded,
             (
-                Place::Loaded,
+                Asking::Loaded,
                 Operator::If { .. } | Operator::BrIf { .. } | Operator::BrOnNull { .. } | Operator::BrOnNonNull { .. },
-            ) => Place::Asked,
-            _ => Place::Elsewhere,
+            ) => Asking::Asked,
+            _ => Asking::Elsewhere,
         }
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn scan(
     };
     // The function that the instruction before calls.
     let mut called = None;
-    let mut place = Place::Elsewhere;
+    let mut asking = Asking::Elsewhere;
     let mut passed = 0;
     let types = TypeMap { canonical: &info.canonical_types };
     let stack = &mut scratch.stack;
@@ -153,7 +153,7 @@ pub(super) fn scan(
             Operator::Call { function_index } => Some(FuncIndex(*function_index)),
             _ => None,
         };
-        place = place.behind(&operator);
+        asking = asking.behind(&operator);
         let kept = match &operator {
             Operator::StructNew { struct_type_index } if is_reachable => {
                 let ty = TypeIndex(*struct_type_index);
@@ -187,7 +187,7 @@ pub(super) fn scan(
             }
             Operator::Loop { .. } => {
                 scanned.loop_sites.push(offset as u32);
-                scanned.is_small &= place == Place::Asked;
+                scanned.is_small &= asking == Asking::Asked;
                 let locals = validator.len_locals() + height as u32;
                 passed += locals;
                 let is_replaceable = bytes <= MAX_REPLACEABLE && passed <= MOST_PASSED && locals <= MOST_LOCALS;

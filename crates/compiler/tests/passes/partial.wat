@@ -29,7 +29,7 @@
     (struct.get $error $code))
 
   ;; Values that are made when they are first asked for, by loops: where they are made already, nothing is called. Not so
-  ;; where something has been changed before, nor where the place may be stored to on the other way.
+  ;; where the place may be stored to on the other way.
   (type $text (struct (field $hash (mut i32)) (field $chars (ref $chars))))
   (type $boxes (array (mut (ref null eq))))
   (global $boxes (mut (ref null $boxes)) (ref.null $boxes))
