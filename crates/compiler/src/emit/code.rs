@@ -190,7 +190,7 @@ impl Scratch {
 }
 
 /// Our code for one of Cranelift's.
-fn trap_code(code: ir::TrapCode) -> TrapCode {
+pub(super) fn trap_code(code: ir::TrapCode) -> TrapCode {
     match code {
         ir::TrapCode::STACK_OVERFLOW => TrapCode::StackOverflow,
         ir::TrapCode::INTEGER_OVERFLOW => TrapCode::IntegerOverflow,

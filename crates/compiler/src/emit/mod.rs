@@ -1,6 +1,7 @@
 //! Machine code: drives Cranelift over lowered functions, makes the trampolines, links everything into a
 //! [`CompiledModule`].
 
+mod baseline;
 mod code;
 mod kept;
 mod link;
@@ -128,7 +129,7 @@ impl CodeGenerator {
     /// As [`compile_function`](Self::compile_function), for compile time rather than for speed.
     pub(crate) fn compile_quickly(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
         let is_large = is_large(function);
-        if is_large || function.insts.len() <= MANY_INSTS {
+        if is_large || self.target.baseline.is_some() || function.insts.len() <= MANY_INSTS {
             let code = self.compile(function, false, Effort::Least)?;
             if is_large || code.frame_bytes <= QUICK_FRAME {
                 return Ok(code);
@@ -189,6 +190,13 @@ impl CodeGenerator {
                 lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, effort != Effort::Fast)?;
             if floor {
                 check_floor(&mut scratch.context.func);
+            }
+            if effort == Effort::Least
+                && !listing
+                && let Some(features) = self.target.baseline
+                && let Some(code) = baseline::compile(&scratch.context.func, features)
+            {
+                return Ok(code);
             }
             let isa = match effort {
                 Effort::Least => &self.target.fast_compile,

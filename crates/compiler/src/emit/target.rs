@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable, SettingKind};
 
+use super::baseline;
 use crate::artifact::TargetInfo;
 use crate::error::CompileError;
 use crate::options::CompileOptions;
@@ -19,6 +20,8 @@ pub(super) struct Target {
     pub(super) final_code: Arc<dyn TargetIsa>,
     /// For compile time: functions of extraordinary size, and most of the quick tier.
     pub(super) fast_compile: Arc<dyn TargetIsa>,
+    /// What baseline code may use, if there is such code for the processor.
+    pub(super) baseline: Option<baseline::Features>,
     /// Whether the processor rounds floats in one instruction.
     pub(super) rounds: bool,
 }
@@ -31,7 +34,8 @@ impl Target {
         let final_code = isa("none", "backtracking", options.verify)?;
         let fast_compile = isa("none", "single_pass", options.verify)?;
         let rounds = fast_code.name() != "x64" || features(&*fast_code).iter().any(|feature| feature == "has_sse41");
-        Ok(Target { fast_code, final_code, fast_compile, rounds })
+        let baseline = baseline::Features::of(&*fast_code);
+        Ok(Target { fast_code, final_code, fast_compile, baseline, rounds })
     }
 
     /// What the code needs.
