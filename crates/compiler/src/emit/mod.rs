@@ -33,10 +33,11 @@ use crate::options::CompileOptions;
 /// not hold them. In bytes.
 const LARGE_FRAME: u32 = 32 << 10;
 
-/// The single-pass register allocator gives each value a slot of its own: frames of quick code would be a dozen times
-/// as large as optimised ones. Functions with larger frames than this get the other allocator, in bytes.
+/// Quick code keeps values in the frame: frames may be many times as large as those of optimised code. Functions with
+/// larger ones than this get the register allocator of optimised code, in bytes.
 const QUICK_FRAME: u32 = 1 << 10;
-/// Functions with more instructions get it at once, as their frames are mostly larger.
+/// Where there is no baseline code, functions with more instructions get it at once: the single-pass register allocator
+/// gives each value a slot of its own.
 const MANY_INSTS: usize = 200;
 
 /// What is done for a function.
@@ -129,13 +130,33 @@ impl CodeGenerator {
     /// As [`compile_function`](Self::compile_function), for compile time rather than for speed.
     pub(crate) fn compile_quickly(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
         let is_large = is_large(function);
-        if is_large || self.target.baseline.is_some() || function.insts.len() <= MANY_INSTS {
+        if let Some(code) = self.compile_in_one_pass(function)?
+            && (is_large && code.frame_bytes <= LARGE_FRAME || code.frame_bytes <= QUICK_FRAME)
+        {
+            return Ok(code);
+        }
+        if is_large || function.insts.len() <= MANY_INSTS {
             let code = self.compile(function, false, Effort::Least)?;
             if is_large || code.frame_bytes <= QUICK_FRAME {
                 return Ok(code);
             }
         }
         self.compile(function, false, Effort::Small)
+    }
+
+    /// Baseline code of a function; `None` where there is none for the processor, or for what the function does.
+    fn compile_in_one_pass(&self, function: &mir::Function) -> Result<Option<FunctionCode>, CompileError> {
+        let Some(features) = self.target.baseline else { return Ok(None) };
+        let code = with_scratch(|scratch| {
+            let ir = &mut scratch.context.func;
+            lower(&self.env(), function, ir, &mut scratch.builder, true)?;
+            Ok(baseline::compile(ir, features))
+        });
+        let mut code = code.map_err(|message| CompileError::CodeGeneration { function: function.index.0, message })?;
+        if let Some(code) = &mut code {
+            code.belong_to(function);
+        }
+        Ok(code)
     }
 
     /// The machine code of a function as text, for tests and for people.
@@ -190,13 +211,6 @@ impl CodeGenerator {
                 lower(&self.env(), function, &mut scratch.context.func, &mut scratch.builder, effort != Effort::Fast)?;
             if floor {
                 check_floor(&mut scratch.context.func);
-            }
-            if effort == Effort::Least
-                && !listing
-                && let Some(features) = self.target.baseline
-                && let Some(code) = baseline::compile(&scratch.context.func, features)
-            {
-                return Ok(code);
             }
             let isa = match effort {
                 Effort::Least => &self.target.fast_compile,

@@ -3,6 +3,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod loops;
+mod quick;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -37,9 +38,14 @@ fn check_under(
         let code = generator.disassemble(function).unwrap();
         writeln!(text, "; {name}, {title}\n{}", code.trim_end()).unwrap();
     }
+    compare(name, &text);
+}
+
+/// Compares a text with the listing of this name.
+fn compare(name: &str, text: &str) {
     let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("LEGATO_BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
+        std::fs::write(&path, text).unwrap();
         return;
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();

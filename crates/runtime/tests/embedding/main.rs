@@ -15,6 +15,7 @@ mod images;
 mod lazy;
 mod limits;
 mod linking;
+mod mixed;
 mod modules;
 mod moving;
 mod osr;

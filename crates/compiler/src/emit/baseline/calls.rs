@@ -4,8 +4,8 @@ use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::ir::{self, ExceptionTableItem, ExternalName, Opcode, Value};
 use cranelift_codegen::isa::CallConv;
 
-use super::assembler::{Alu, Float, Gpr, Mem, R10, RAX, RBP, RDX, RSP, Width, Xmm};
 use super::conventions::{Location, Locations};
+use super::operands::{Alu, Float, Gpr, Mem, R10, RAX, RBP, RDX, RSP, Width, Xmm};
 use super::plan::Kind;
 use super::registers::{CONTEXT, SCRATCH, SCRATCH_FLOAT};
 use super::state::{Baseline, RETURN_ADDRESS};
@@ -113,8 +113,8 @@ impl Baseline<'_> {
         Some(())
     }
 
-    /// Passes the arguments of a tail call, as many bytes of them on the stack, and drops the frame. They end where this
-    /// function's own do, so the return address is moved, where there are more or fewer.
+    /// Passes the arguments of a tail call, as many bytes of them on the stack, and drops the frame. They end where
+    /// this function's own do, so the return address is moved, where there are more or fewer.
     fn replace_frame(&mut self, moves: &[(Location, Source)], stack_bytes: i32) {
         let up = i32::from(self.arguments) - stack_bytes;
         let arguments = Mem::at(RBP, RETURN_ADDRESS + 8 + up);

@@ -2,9 +2,10 @@
 
 use cranelift_codegen::ir::{self, Block, BlockArg, BlockCall, InstructionData, Value, ValueDef};
 
-use super::assembler::{Alu, Cond, Extend, Gpr, Label, Mem, Shift, Width, Xmm};
+use super::assembler::Label;
 use super::conventions::Location;
 use super::floats::FloatCond;
+use super::operands::{Alu, Cond, Extend, Gpr, Mem, Shift, Width, Xmm};
 use super::plan::Kind;
 use super::registers::{CONTEXT, SCRATCH, SCRATCH_FLOAT};
 use super::state::Baseline;

@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::{AbiParam, ArgumentPurpose, Signature};
 use cranelift_codegen::isa::CallConv;
 
-use super::assembler::{Gpr, R8, R9, R10, RAX, RCX, RDI, RDX, RSI, Xmm};
+use super::operands::{Gpr, R8, R9, R10, RAX, RCX, RDI, RDX, RSI, Xmm};
 
 /// Where a value is passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

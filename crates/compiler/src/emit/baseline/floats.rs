@@ -3,8 +3,8 @@
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{Opcode, Value, types};
 
-use super::assembler::{Alu, Bitwise, Cond, Float, FloatOp, Gpr, Width, Xmm};
 use super::integers::width;
+use super::operands::{Alu, Bitwise, Cond, Float, FloatOp, Gpr, Width, Xmm};
 use super::registers::{SCRATCH, SCRATCH_FLOAT};
 use super::state::Baseline;
 

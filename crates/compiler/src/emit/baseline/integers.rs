@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstructionData, Opcode, Type, Value, ValueDef, types};
 
-use super::assembler::{Alu, Cond, Count, Extend, Mem, RAX, RCX, RDX, Shift, Sole, Width};
+use super::operands::{Alu, Cond, Count, Extend, Mem, RAX, RCX, RDX, Shift, Sole, Width};
 use super::plan::Kind;
 use super::registers::{CONTEXT, SCRATCH};
 use super::state::Baseline;

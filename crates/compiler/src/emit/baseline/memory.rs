@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::{self, InstructionData, Opcode, Value, ValueDef, types};
 
-use super::assembler::{Extend, Mem, RBP, Width};
+use super::operands::{Extend, Mem, RBP, Width};
 use super::plan::{Kind, is_distance};
 use super::registers::CONTEXT;
 use super::state::Baseline;

@@ -1,9 +1,9 @@
 //! Baseline code: machine code for x86-64 made of Cranelift IR in one pass, for the quick tier.
 //!
-//! Cranelift's own back end selects instructions, allocates registers and emits code in passes of their own: most of the
-//! time that the quick tier took, for code that hardly runs. Here each instruction becomes code as it comes. A value
-//! that several blocks use lies in the frame, from where it is computed on; within a block, registers hold what was
-//! computed or loaded there. Comparisons are made where they are branched on, sums of addresses where memory is
+//! Cranelift's own back end selects instructions, allocates registers and emits code in passes of their own: most of
+//! the time that the quick tier took, for code that hardly runs. Here each instruction becomes code as it comes. A
+//! value that several blocks use lies in the frame, from where it is computed on; within a block, registers hold what
+//! was computed or loaded there. Comparisons are made where they are branched on, sums of addresses where memory is
 //! accessed.
 //!
 //! It is the code of the same IR, after the same checks: all that is Legato's (barriers, safepoints, layouts) has been
@@ -12,7 +12,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `assembler` | forms of instructions, labels |
+//! | `operands`, `assembler` | registers and the like; forms of instructions, labels |
 //! | `conventions` | where calls pass values |
 //! | `plan` | what is known before code is made |
 //! | `state`, `registers` | the function whose code is made, what registers hold |
@@ -25,6 +25,7 @@ mod conventions;
 mod floats;
 mod integers;
 mod memory;
+mod operands;
 mod plan;
 mod registers;
 mod state;
@@ -33,8 +34,9 @@ mod tests;
 
 use cranelift_codegen::ir::{self, Block, Function, InstructionData, Opcode};
 
-use self::assembler::{Alu, Assembler, Label, Mem, RBP, RDI, RSP, Width};
+use self::assembler::{Assembler, Label};
 use self::conventions::{Location, Locations};
+use self::operands::{Alu, Mem, RBP, RDI, RSP, Width};
 use self::plan::{Plan, aligned};
 use self::registers::{CONTEXT, Registers};
 pub(super) use self::state::Features;

@@ -6,7 +6,7 @@
 use cranelift_codegen::ir::{Value, types};
 use cranelift_entity::EntityRef;
 
-use super::assembler::{Float, Gpr, Mem, Place, R8, R9, R10, R11, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Width, Xmm};
+use super::operands::{Float, Gpr, Mem, Place, R8, R9, R10, R11, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Width, Xmm};
 use super::plan::Kind;
 use super::state::Baseline;
 
@@ -17,8 +17,7 @@ pub(super) const SCRATCH: Gpr = R11;
 pub(super) const SCRATCH_FLOAT: Xmm = Xmm(15);
 
 /// What values are kept in: registers that calls do not preserve.
-const GPRS: [Gpr; 9] = [RAX, RCX, RDX, RSI, RDI, R8, R9, R10, RAX];
-const MOST_GPRS: usize = 8;
+const GPRS: [Gpr; 8] = [RAX, RCX, RDX, RSI, RDI, R8, R9, R10];
 const MOST_XMMS: usize = 15;
 
 /// A value's register; general-purpose ones come first.
@@ -173,7 +172,7 @@ impl Baseline<'_> {
 
     /// A general-purpose register that can be written to; it is locked.
     pub(super) fn take_gpr(&mut self) -> Gpr {
-        Gpr(self.take(|number| GPRS[number].0, MOST_GPRS))
+        Gpr(self.take(|number| GPRS[number].0, GPRS.len()))
     }
 
     /// A vector register that can be written to; it is locked.

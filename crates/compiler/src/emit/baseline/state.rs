@@ -3,7 +3,8 @@
 use cranelift_codegen::ir::{self, Block, Function, Value};
 use cranelift_codegen::isa::TargetIsa;
 
-use super::assembler::{Assembler, Gpr, Label, Mem, R12, R13, R14, R15, RBP, Width};
+use super::assembler::{Assembler, Label};
+use super::operands::{Gpr, Mem, R12, R13, R14, R15, RBP, Width};
 use super::plan::{Kind, Plan};
 use super::registers::{CONTEXT, Registers};
 use crate::emit::code::FunctionCode;

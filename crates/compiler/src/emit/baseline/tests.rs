@@ -1,5 +1,6 @@
 //! Baseline code against Cranelift's: random functions are compiled by both, and leave the same memory behind.
 
+mod encodings;
 mod generate;
 
 use cranelift_codegen::ir::Function;

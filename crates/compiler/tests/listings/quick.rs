@@ -1,0 +1,68 @@
+//! Code of the quick tier, which is made in one pass.
+
+use std::fmt::Write;
+
+use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+use legato_compiler::emit::Symbol;
+use legato_compiler::{OnDemand, Tier};
+use legato_heap::HeapConfig;
+
+use super::compare;
+use super::support::options;
+
+/// Stores a reference, sums an array, makes an object, and calls with a handler; the first has arguments on the stack.
+const MODULE: &str = r#"(module
+  (type $cell (struct (field $value (mut i32)) (field $next (mut (ref null $cell)))))
+  (type $numbers (array (mut f64)))
+  (tag $failed (param i32))
+  (func $many (param i32 i32 i32 i32 i32 i32 i64) (result i64)
+    (i64.add (local.get 6) (i64.extend_i32_u (i32.sub (local.get 0) (local.get 5)))))
+  (func $set (param $cell (ref $cell)) (param $next (ref null $cell))
+    (struct.set $cell $next (local.get $cell) (local.get $next)))
+  (func $sum (param $numbers (ref $numbers)) (result f64) (local $index i32) (local $sum f64)
+    (loop $more
+      (if (i32.lt_u (local.get $index) (array.len (local.get $numbers)))
+        (then
+          (local.set $sum
+            (f64.add (local.get $sum) (array.get $numbers (local.get $numbers) (local.get $index))))
+          (local.set $index (i32.add (local.get $index) (i32.const 1)))
+          (br $more))))
+    (local.get $sum))
+  (func $push (param $next (ref null $cell)) (result (ref $cell))
+    (struct.new $cell (i32.const 7) (local.get $next)))
+  (func $caught (param $value i32) (result i32)
+    (block $handler (result i32)
+      (try_table (catch $failed $handler)
+        (drop (call $many (local.get $value) (i32.const 1) (i32.const 2) (i32.const 3) (i32.const 4) (i32.const 5)
+          (i64.const 6))))
+      (i32.mul (local.get $value) (i32.const 3))))
+)"#;
+
+#[test]
+fn quick() {
+    let wasm = wat::parse_str(MODULE).unwrap();
+    let mut options = options(HeapConfig::default().access_plan());
+    options.verify = false;
+    let module = OnDemand::new(&wasm, &options).unwrap();
+    let mut text = String::new();
+    for (index, name) in ["many", "set", "sum", "push", "caught"].into_iter().enumerate() {
+        let code = module.compile(Symbol::Function(index as u32), Tier::Quick).unwrap();
+        // Calls lead to where they stand.
+        let (bytes, tables) = code.place(0, |_| 0).unwrap();
+        writeln!(text, "; {name}").unwrap();
+        let mut formatter = IntelFormatter::new();
+        for instruction in &mut Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE) {
+            let mut line = String::new();
+            formatter.format(&instruction, &mut line);
+            writeln!(text, "{:>5x}  {line}", instruction.ip()).unwrap();
+        }
+        for entry in &tables.stack_maps.entries {
+            let slots = &tables.stack_maps.slots[entry.first as usize..][..entry.count as usize];
+            writeln!(text, "; at {:x} references lie {slots:?} below the frame pointer", entry.offset).unwrap();
+        }
+        for site in &tables.call_sites.entries {
+            writeln!(text, "; at {:x} {site:?}", site.offset).unwrap();
+        }
+    }
+    compare("quick", &text);
+}
