@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::error::{AllocationError, HeapError};
 use crate::external::{Externals, HostValue};
 use crate::layout::{self, ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
-use crate::observer::{CountedArrays, GcObserver, HeapStats, Phase, PhaseTimes};
+use crate::observer::{CountedArrays, GcObserver, GcSlice, HeapStats, Phase, PhaseTimes};
 use crate::os::limits::{AddressSpace, MachineLimit};
 use crate::pacing::Pacer;
 use crate::plan::HeaderWord;
@@ -91,6 +91,8 @@ pub(crate) struct Core<M> {
     pub(crate) stats: HeapStats,
     /// When the heap was verified.
     pub(crate) checks: Checks,
+    /// Slices of the stop under way, where there is an observer to be told of them.
+    pub(crate) slices: Vec<GcSlice>,
     /// The stops of the cycle under way.
     pub(crate) cycle_stops: CycleStops,
     /// When the heap was made.
@@ -164,6 +166,7 @@ impl<M: ReferenceModel> Core<M> {
             machine_limit: None,
             stats: HeapStats::default(),
             checks: Checks::default(),
+            slices: Vec::new(),
             cycle_stops: CycleStops::default(),
             made: Instant::now(),
             marking: MarkStack::new(),

@@ -263,7 +263,8 @@ pub struct GcStop {
     pub kind: StopKind,
 }
 
-/// Is told of every collection.
+/// Is told of every collection, when its work is done: a method that panics leaves the heap as usable as it was, and
+/// the panic goes on to whoever has called the heap.
 pub trait GcObserver: Send {
     /// Called once, when the heap gets the observer, or is opened. Nothing is done, unless implemented otherwise.
     fn machine(&mut self, notes: &MachineNotes) {
@@ -279,8 +280,8 @@ pub trait GcObserver: Send {
         let _ = stop;
     }
 
-    /// Called at the end of each slice, before its stop and the event of its collection. Nothing is done, unless
-    /// implemented otherwise.
+    /// Called for each slice in a stop, in order, at the end of the stop: before that itself, and before the event of
+    /// the collection. Nothing is done, unless implemented otherwise.
     fn slice(&mut self, slice: &GcSlice) {
         let _ = slice;
     }

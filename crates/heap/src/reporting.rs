@@ -58,7 +58,8 @@ impl<M: ReferenceModel> Core<M> {
         Stop { start: Instant::now(), cpu: self.observed_time() }
     }
 
-    /// Ends a stop, counts it, and tells the observer of it; returns how long it took.
+    /// Ends a stop, counts it, and tells the observer of it and of the slices in it; returns how long it took. The
+    /// observer is foreign code: where it panics, nothing is half done.
     pub(crate) fn end_stop(&mut self, stop: Stop, kind: StopKind) -> Duration {
         let wall = stop.start.elapsed();
         let stats = &mut self.stats;
@@ -77,6 +78,9 @@ impl<M: ReferenceModel> Core<M> {
         }
         if let (Some(observer), Some(cpu)) = (&mut self.observer, stop.cpu) {
             let cpu = thread_time().saturating_sub(cpu);
+            let mut slices = std::mem::take(&mut self.slices);
+            slices.drain(..).for_each(|slice| observer.slice(&slice));
+            self.slices = slices;
             observer.stop(&GcStop { start: stop.start.duration_since(self.made), wall, cpu, kind });
         }
         wall
@@ -87,13 +91,13 @@ impl<M: ReferenceModel> Core<M> {
         Slice { phase, start: Instant::now(), cpu: self.observed_time() }
     }
 
-    /// Ends a slice, and tells the observer of it; returns how long it took.
+    /// Ends a slice, which the observer is told of at the end of the stop; returns how long it took.
     pub(crate) fn end_slice(&mut self, slice: Slice) -> Duration {
         let Slice { phase, start, cpu } = slice;
         let wall = start.elapsed();
-        if let (Some(observer), Some(cpu)) = (&mut self.observer, cpu) {
+        if let Some(cpu) = cpu {
             let cpu = thread_time().saturating_sub(cpu);
-            observer.slice(&GcSlice { phase, start: start.duration_since(self.made), wall, cpu });
+            self.slices.push(GcSlice { phase, start: start.duration_since(self.made), wall, cpu });
         }
         wall
     }
