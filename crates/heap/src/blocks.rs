@@ -197,6 +197,11 @@ impl BlockPool {
         self.maximum.saturating_sub(self.counted() + self.reserve)
     }
 
+    /// Whether less than half of what is set aside for leaves is left.
+    pub(crate) fn is_reserve_low(&self) -> bool {
+        self.maximum.saturating_sub(self.counted()) < self.reserve.div_ceil(2)
+    }
+
     /// Addresses of blocks that nobody has, in bytes, whatever memory there is for them.
     pub(crate) fn addresses_left(&self) -> u64 {
         u64::from(self.end_block() - FIRST_BLOCK - self.used) * u64::from(BLOCK_BYTES)

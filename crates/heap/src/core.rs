@@ -73,6 +73,8 @@ pub(crate) struct Core<M> {
     /// How much may be allocated in leaves before a collection is asked for, in bytes.
     pub(crate) leaf_budget: u64,
     pub(crate) taken: TakenLeaves,
+    /// A kind of leaf that a store has found none of, or of which there are soon none: a poll collects.
+    pub(crate) lacking: Option<LeafKind>,
     /// Spines whose leaves are being moved inline.
     pub(crate) moving_inline: Vec<u32>,
     pub(crate) counted: CountedArrays,
@@ -153,6 +155,7 @@ impl<M: ReferenceModel> Core<M> {
             leaves,
             leaf_budget: config.min_bytes.min(config.maximum()),
             taken: TakenLeaves::default(),
+            lacking: None,
             moving_inline: Vec::new(),
             counted: CountedArrays::default(),
             mapped: MappedSpace::new(mapped),

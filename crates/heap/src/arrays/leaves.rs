@@ -83,11 +83,17 @@ impl<M: ReferenceModel> Core<M> {
         run
     }
 
-    /// Takes a leaf, from the reserve if need be, and asks for a collection soon where enough has been taken.
+    /// Takes a leaf, from the reserve if need be, and asks for a collection soon where enough has been taken, the
+    /// reserve runs low, or there is none.
     fn take_leaf(&mut self, kind: LeafKind, contents: Contents) -> Option<u32> {
-        let leaf = self.leaves.allocate(&mut self.pool, kind, contents, true)?;
+        let was_low = self.pool.is_reserve_low();
+        let leaf = self.leaves.allocate(&mut self.pool, kind, contents, true);
+        if leaf.is_none() || !was_low && self.pool.is_reserve_low() {
+            self.lacking = Some(kind);
+            self.context.raise_poll();
+        }
         self.count_taken(0);
-        Some(leaf)
+        leaf
     }
 
     /// Counts leaves that have been made inline, and asks for a collection soon where enough has been taken.

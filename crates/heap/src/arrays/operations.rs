@@ -65,7 +65,8 @@ impl Heap {
 
     /// Sees to it that `length` elements of `kept[0]`, an array, from `start` on can be written without lack of memory.
     /// May collect; `kept` are roots besides `roots`. Does nothing where the array has fewer elements. A heap whose
-    /// arrays lie in one piece never needs it; nor does a store to a single element.
+    /// arrays lie in one piece never needs it; nor does a store to a single element, where polls come between stores:
+    /// one that fails all the same can be tried again behind it, or behind a poll.
     ///
     /// # Safety
     /// Each of `kept` is null, an immediate, or an object of this heap that is live now.

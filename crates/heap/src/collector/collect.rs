@@ -146,6 +146,11 @@ pub(crate) trait Collect {
         }
         self.tick(roots);
         self.slice(roots);
+        if let Some(kind) = self.core_mut().lacking.take() {
+            let leaves = self.core().leaves.group_leaves();
+            // Where there are none, the next store that needs one says so.
+            let _ = self.reserve_leaves(leaves.into(), kind, roots);
+        }
         if self.core().leaves.allocated_bytes() > self.core().leaf_budget {
             self.collect_leaves(roots);
         }

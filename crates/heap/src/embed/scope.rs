@@ -13,6 +13,8 @@ use super::handles::{Brand, Local, Root, Var, Weak};
 use super::heap::ObjectHeap;
 use super::stored::{Raw, Stored, name_of, write_field};
 use super::types::{ArrayType, Field, Type};
+use crate::error::AllocationError;
+use crate::heap::Heap;
 use crate::layout::StorageKind;
 use crate::reference::Reference;
 use crate::types::{TypeId, TypeShape};
@@ -170,20 +172,23 @@ impl<'s> Scope<'s> {
         Ok(T::decode(&mut self.heap.slots, self.brand, bits))
     }
 
-    /// Writes an element.
+    /// Writes an element. May collect where a divided array needs memory.
     ///
     /// # Errors
-    /// As for [`element`](Self::element); [`Error::Allocation`] where a divided array needs memory.
+    /// As for [`element`](Self::element); [`Error::Allocation`] where a divided array needs memory, and that is
+    /// exhausted.
     pub fn set_element<T: Stored>(&mut self, array: Local<'_>, index: u32, value: T::Value<'_>) -> Result<(), Error> {
         let array = self.with_elements::<T>(array, index, 1)?;
-        // SAFETY: all references come from slots.
-        unsafe {
-            match T::encode(&self.heap.slots, value)? {
-                Raw::Number(bits) => self.heap.heap.array_set(array, index, bits)?,
-                Raw::Reference(reference) => self.heap.heap.array_set_reference(array, index, reference)?,
-            }
+        match T::encode(&self.heap.slots, value)? {
+            Raw::Number(bits) => self.write_elements([array, Reference::NULL], index, 1, |heap, [array, _]| {
+                // SAFETY: it comes from a slot.
+                unsafe { heap.array_set(array, index, bits) }
+            }),
+            Raw::Reference(value) => self.write_elements([array, value], index, 1, |heap, [array, value]| {
+                // SAFETY: both come from slots.
+                unsafe { heap.array_set_reference(array, index, value) }
+            }),
         }
-        Ok(())
     }
 
     /// Copies bytes out of an array of bytes, as many as `bytes` has, from `start` on.
@@ -196,15 +201,34 @@ impl<'s> Scope<'s> {
         Ok(())
     }
 
-    /// Copies bytes into an array of bytes, from `start` on.
+    /// Copies bytes into an array of bytes, from `start` on. May collect where a divided array needs memory.
     ///
     /// # Errors
     /// As for [`set_element`](Self::set_element).
     pub fn write_bytes(&mut self, array: Local<'_>, start: u32, bytes: &[u8]) -> Result<(), Error> {
         let array = self.with_elements::<u8>(array, start, bytes.len())?;
-        // SAFETY: it comes from a slot.
-        unsafe { self.heap.heap.array_write_bytes(array, start, bytes)? };
-        Ok(())
+        self.write_elements([array, Reference::NULL], start, bytes.len() as u32, |heap, [array, _]| {
+            // SAFETY: it comes from a slot.
+            unsafe { heap.array_write_bytes(array, start, bytes) }
+        })
+    }
+
+    /// Has `write` write `length` elements from `start` on of the first of `live`, which come from slots, and are where
+    /// they lie now when it is called. Where leaves are lacking, it is called once more when there are some.
+    fn write_elements(
+        &mut self,
+        mut live: [Reference; 2],
+        start: u32,
+        length: u32,
+        write: impl Fn(&mut Heap, [Reference; 2]) -> Result<(), AllocationError>,
+    ) -> Result<(), Error> {
+        let ObjectHeap { heap, slots, .. } = &mut *self.heap;
+        if write(heap, live).is_ok() {
+            return Ok(());
+        }
+        // SAFETY: they come from slots, and nothing has been collected since.
+        unsafe { heap.array_reserve_leaves(start, length, &mut live, slots)? };
+        Ok(write(heap, live)?)
     }
 
     /// Whether this is an object of a type of structs, or of a subtype.
