@@ -1,8 +1,8 @@
 //! Handles, and the slots behind them.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::Error;
 use crate::reference::Reference;
@@ -79,6 +79,13 @@ pub struct Root(Arc<RootSlot>);
 struct RootSlot {
     heap: HeapId,
     slot: u32,
+    dropped: Arc<Dropped<u32>>,
+}
+
+impl Drop for RootSlot {
+    fn drop(&mut self) {
+        self.dropped.push(self.slot);
+    }
 }
 
 /// Leads to an object without keeping it alive. See [`Scope::weak`](super::Scope::weak). It may be dropped anywhere.
@@ -86,12 +93,47 @@ struct RootSlot {
 pub struct Weak {
     heap: HeapId,
     id: WeakId,
-    dropped: Arc<Mutex<Vec<WeakId>>>,
+    dropped: Arc<Dropped<WeakId>>,
 }
 
 impl Drop for Weak {
     fn drop(&mut self) {
-        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(self.id);
+        self.dropped.push(self.id);
+    }
+}
+
+/// What has been dropped, on any thread, and the heap does not know of.
+#[derive(Debug)]
+struct Dropped<T> {
+    /// Whether there are any: each allocation asks.
+    any: AtomicBool,
+    list: Mutex<Vec<T>>,
+}
+
+impl<T> Dropped<T> {
+    fn new() -> Arc<Dropped<T>> {
+        Arc::new(Dropped { any: AtomicBool::new(false), list: Mutex::new(Vec::new()) })
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<T>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, item: T) {
+        let mut list = self.list();
+        list.push(item);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn take(&self) -> Vec<T> {
+        // What is being dropped now is taken the next time.
+        if !self.any.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut list = self.list();
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *list)
     }
 }
 
@@ -101,15 +143,23 @@ pub struct Slots {
     pub(super) heap: HeapId,
     /// Those of the scopes, the innermost last.
     stack: Vec<Reference>,
-    roots: Vec<Option<(Reference, Arc<RootSlot>)>>,
+    /// Those of roots. Free ones are null.
+    roots: Vec<Reference>,
     free_roots: Vec<u32>,
-    dropped_weak: Arc<Mutex<Vec<WeakId>>>,
+    dropped_roots: Arc<Dropped<u32>>,
+    dropped_weak: Arc<Dropped<WeakId>>,
 }
 
 impl Slots {
     pub(super) fn new() -> Slots {
-        let (stack, roots, free_roots) = (Vec::new(), Vec::new(), Vec::new());
-        Slots { heap: HeapId::next(), stack, roots, free_roots, dropped_weak: Arc::default() }
+        Slots {
+            heap: HeapId::next(),
+            stack: Vec::new(),
+            roots: Vec::new(),
+            free_roots: Vec::new(),
+            dropped_roots: Dropped::new(),
+            dropped_weak: Dropped::new(),
+        }
     }
 
     /// How many slots scopes have.
@@ -156,34 +206,27 @@ impl Slots {
 
     /// Keeps a live reference beyond scopes.
     pub(super) fn root(&mut self, reference: Reference) -> Root {
-        if self.free_roots.is_empty() && self.roots.len() == self.roots.capacity() {
-            // Once for each time that they double.
-            self.forget_roots();
-        }
+        self.forget_roots();
         let slot = self.free_roots.pop().unwrap_or_else(|| {
-            self.roots.push(None);
+            self.roots.push(Reference::NULL);
             u32::try_from(self.roots.len() - 1).expect("fewer roots than a 32-bit heap could have objects")
         });
-        let root = Arc::new(RootSlot { heap: self.heap, slot });
-        self.roots[slot as usize] = Some((reference, Arc::clone(&root)));
-        Root(root)
+        self.roots[slot as usize] = reference;
+        Root(Arc::new(RootSlot { heap: self.heap, slot, dropped: Arc::clone(&self.dropped_roots) }))
     }
 
     /// Empties the slots of roots that have been dropped.
+    #[inline]
     pub(super) fn forget_roots(&mut self) {
-        for (slot, held) in self.roots.iter_mut().enumerate() {
-            if held.take_if(|(_, root)| Arc::strong_count(root) == 1).is_some() {
-                self.free_roots.push(slot as u32);
-            }
+        for slot in self.dropped_roots.take() {
+            self.roots[slot as usize] = Reference::NULL;
+            self.free_roots.push(slot);
         }
     }
 
     /// What a root stands for now.
     pub(super) fn rooted(&self, root: &Root) -> Result<Reference, Error> {
-        match self.roots.get(root.0.slot as usize) {
-            Some(Some((reference, _))) if root.0.heap == self.heap => Ok(*reference),
-            _ => Err(Error::OtherHeap("root")),
-        }
+        if root.0.heap == self.heap { Ok(self.roots[root.0.slot as usize]) } else { Err(Error::OtherHeap("root")) }
     }
 
     /// A weak handle.
@@ -198,14 +241,14 @@ impl Slots {
 
     /// The weak handles that have been dropped since.
     pub(super) fn take_dropped_weak(&self) -> Vec<WeakId> {
-        std::mem::take(&mut *self.dropped_weak.lock().unwrap_or_else(PoisonError::into_inner))
+        self.dropped_weak.take()
     }
 }
 
 // SAFETY: a slot is filled with a reference that is live then, and every collection of the heap visits all slots.
 unsafe impl Roots for Slots {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        for slot in self.stack.iter_mut().chain(self.roots.iter_mut().flatten().map(|(reference, _)| reference)) {
+        for slot in self.stack.iter_mut().chain(&mut self.roots) {
             visitor.visit(slot);
         }
     }

@@ -79,9 +79,16 @@ impl ObjectHeap {
 
     /// Collects garbage now.
     pub fn collect(&mut self) {
+        let (heap, slots) = self.prepared();
+        heap.collect(Cause::Requested, slots);
+    }
+
+    /// The heap and its roots, for a call that may collect: without those that have been dropped.
+    #[inline]
+    pub(super) fn prepared(&mut self) -> (&mut Heap, &mut Slots) {
         self.slots.forget_roots();
         self.drop_weak();
-        self.heap.collect(Cause::Requested, &mut self.slots);
+        (&mut self.heap, &mut self.slots)
     }
 
     /// Calls the finalisers of objects that have been found dead; returns how many they were. Nobody else calls them:

@@ -104,7 +104,8 @@ impl<'s> Scope<'s> {
     /// [`Error::Allocation`] where memory is exhausted.
     pub fn new_struct(&mut self, ty: &Type) -> Result<Local<'s>, Error> {
         self.check("type", ty.inner.heap == self.heap.slots.heap)?;
-        let object = self.heap.heap.allocate_struct(ty.inner.id, &mut self.heap.slots)?;
+        let (heap, slots) = self.heap.prepared();
+        let object = heap.allocate_struct(ty.inner.id, slots)?;
         Ok(self.hold(object))
     }
 
@@ -114,7 +115,8 @@ impl<'s> Scope<'s> {
     /// [`Error::Allocation`] where memory is exhausted, or the array too long.
     pub fn new_array<T: Stored>(&mut self, ty: ArrayType<T>, length: u32) -> Result<Local<'s>, Error> {
         self.check("type", ty.heap == self.heap.slots.heap)?;
-        let array = self.heap.heap.allocate_array(ty.id, length, &mut self.heap.slots)?;
+        let (heap, slots) = self.heap.prepared();
+        let array = heap.allocate_array(ty.id, length, slots)?;
         Ok(self.hold(array))
     }
 
@@ -123,7 +125,8 @@ impl<'s> Scope<'s> {
     /// # Errors
     /// [`Error::Allocation`] where memory is exhausted.
     pub fn new_host(&mut self, value: impl HostAny + Send + Sync) -> Result<Local<'s>, Error> {
-        let object = self.heap.heap.allocate_external(Box::new(value), &mut self.heap.slots)?;
+        let (heap, slots) = self.heap.prepared();
+        let object = heap.allocate_external(Box::new(value), slots)?;
         Ok(self.hold(object))
     }
 
@@ -222,10 +225,10 @@ impl<'s> Scope<'s> {
         length: u32,
         write: impl Fn(&mut Heap, [Reference; 2]) -> Result<(), AllocationError>,
     ) -> Result<(), Error> {
-        let ObjectHeap { heap, slots, .. } = &mut *self.heap;
-        if write(heap, live).is_ok() {
+        if write(&mut self.heap.heap, live).is_ok() {
             return Ok(());
         }
+        let (heap, slots) = self.heap.prepared();
         // SAFETY: they come from slots, and nothing has been collected since.
         unsafe { heap.array_reserve_leaves(start, length, &mut live, slots)? };
         Ok(write(heap, live)?)
@@ -344,7 +347,8 @@ impl<'s> Scope<'s> {
 
     /// Lets the heap collect a little, where it does so in slices: for loops that do not allocate.
     pub fn poll(&mut self) {
-        self.heap.heap.poll(&mut self.heap.slots);
+        let (heap, slots) = self.heap.prepared();
+        heap.poll(slots);
     }
 
     /// A handle for a reference that has just been read or returned.

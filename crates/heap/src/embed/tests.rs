@@ -236,3 +236,45 @@ fn a_scope_that_panics_ends() {
     }));
     assert!(panicked.is_err() && heap.slots.depth() == 0);
 }
+
+#[test]
+fn a_root_that_has_been_dropped_keeps_nothing() -> Done {
+    for settings in ["max=4M", "max=4M collector=mark-sweep", "max=4M collector=realtime references=brooks"] {
+        let mut heap = heap(settings);
+        let bytes = heap.define_array::<u8>("bytes")?;
+        for _ in 0..10 {
+            // Only one at a time fits.
+            let root = heap.scope(|scope| {
+                let array = scope.new_array(bytes, 2_500_000)?;
+                scope.root(array)
+            })?;
+            let clone = root.clone();
+            drop(root);
+            heap.scope(|scope| scope.rooted(&clone).map(drop))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn roots_are_made_and_dropped_in_time_that_does_not_depend_on_others() -> Done {
+    let mut heap = heap("max=64M");
+    let empty = heap.define(StructType::new("empty"))?;
+    // Of whatever number of slots, all but one are taken.
+    let mut roots = Vec::new();
+    for _ in 1..1 << 18 {
+        roots.push(heap.scope(|scope| {
+            let object = scope.new_struct(&empty)?;
+            scope.root(object)
+        })?);
+    }
+    let start = std::time::Instant::now();
+    for _ in 0..10_000 {
+        heap.scope(|scope| {
+            let object = scope.rooted(&roots[0])?;
+            scope.root(object).map(drop)
+        })?;
+    }
+    assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+    Ok(())
+}
