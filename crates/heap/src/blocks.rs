@@ -3,10 +3,10 @@
 //! Free blocks are kept as runs in address order, coalesced when blocks are given back and taken first-fit; beyond
 //! the highest block ever taken the pool grows, committing memory in steps. A *dirty* block may hold old contents; a
 //! clean one reads as zero. Free dirty blocks beyond what the next cycle is expected to need are returned to the
-//! operating system, which cleans them.
+//! operating system, which cleans them; so are those that would have the system hold more than the maximum.
 //!
 //! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts
-//! taken blocks, not side tables (under 2 %).
+//! blocks, not side tables (under 2 %).
 
 mod planes;
 mod release;
@@ -266,7 +266,9 @@ impl BlockPool {
         if count > self.available() {
             return None;
         }
-        self.take_uncounted(count, first, rest)
+        let start = self.take_uncounted(count, first, rest)?;
+        self.keep_to_maximum();
+        Some(start)
     }
 
     /// Whether more blocks with memory are taken than the maximum allows.

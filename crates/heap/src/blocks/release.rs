@@ -48,6 +48,39 @@ impl BlockPool {
         Done::Yes
     }
 
+    /// After more memory has been taken: sees to it that the system holds memory for no more blocks than the maximum.
+    #[inline]
+    pub(crate) fn keep_to_maximum(&mut self) {
+        if self.counted() + self.dirty_free > self.maximum {
+            self.release_excess();
+        }
+    }
+
+    /// Returns the memory of free blocks, the highest ones first: what is too much, and at least as much as a step with
+    /// a limited budget does, so that it is rare.
+    #[cold]
+    fn release_excess(&mut self) {
+        let excess = (self.counted() + self.dirty_free).saturating_sub(self.maximum);
+        let mut left = excess.max(MOST_RELEASED).min(self.dirty_free);
+        let mut last = self.free.last_key_value();
+        while let (true, Some((&start, &length))) = (left > 0, last) {
+            last = self.free.range(..start).next_back();
+            let mut end = start + length;
+            while left > 0 {
+                let is_dirty = |&block: &u32| self.infos[block as usize].dirty;
+                let Some(highest) = (start..end).rev().find(is_dirty) else { break };
+                let count = (start..=highest).rev().take_while(is_dirty).take(left as usize).count() as u32;
+                end = highest + 1 - count;
+                if !self.cage.decommit(block_start(end), count as usize * BLOCK_BYTES as usize) {
+                    return;
+                }
+                self.infos[end as usize..=highest as usize].iter_mut().for_each(|info| info.dirty = false);
+                self.dirty_free -= count;
+                left -= count;
+            }
+        }
+    }
+
     /// The next free dirty blocks that are not to be kept, `most` at most: the first, and one past the last. `None`
     /// where there are none in what has been looked at, from where `release` goes on behind.
     fn next_dirty(&self, release: &mut Release, most: u32, budget: &mut Budget) -> Option<(u32, u32)> {
@@ -94,6 +127,25 @@ mod tests {
         }
         assert!(steps > BLOCKS / 4 / 64, "{steps} steps");
         assert!(steps < BLOCKS / 64, "{steps} steps");
+    }
+
+    #[test]
+    fn the_system_holds_memory_for_no_more_blocks_than_the_maximum() {
+        const BLOCKS: u32 = 1000;
+        let mut pool = BlockPool::new(u64::from(BLOCKS) * u64::from(BLOCK_BYTES), Extent::WHOLE).unwrap();
+        let taken: Vec<_> =
+            (0..BLOCKS).map(|_| pool.take(1, BlockKind::LargeHead, BlockKind::LargeTail).unwrap()).collect();
+        // No two of them are neighbours.
+        taken.iter().step_by(2).for_each(|&block| pool.give_back(block, 1));
+        for pair in 1..=BLOCKS / 4 {
+            pool.take(2, BlockKind::LargeHead, BlockKind::LargeTail).unwrap();
+            pool.check().unwrap();
+            assert!(pool.committed_bytes() <= u64::from(BLOCKS) * u64::from(BLOCK_BYTES), "pair {pair}");
+            let left = u64::from(BLOCKS / 2 - 2 * pair) * u64::from(BLOCK_BYTES);
+            let needed = u64::from(2 * MOST_RELEASED) * u64::from(BLOCK_BYTES);
+            assert!(pool.committed_bytes() + needed > pool.used_bytes() + left, "no more than that is returned");
+        }
+        assert_eq!(pool.available(), 0);
     }
 
     #[test]

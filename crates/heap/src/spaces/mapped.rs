@@ -175,6 +175,7 @@ impl MappedSpace {
                 self.tell(pool);
                 return None;
             }
+            pool.keep_to_maximum();
         }
         self.arrays.insert(head, array);
         Some(block_start(head))
@@ -213,6 +214,7 @@ impl MappedSpace {
         array.pages += touched;
         self.untouched -= u64::from(touched);
         self.tell(pool);
+        pool.keep_to_maximum();
         true
     }
 
