@@ -322,6 +322,7 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
         if record.kind == TypeKind::Array as u32 {
             let parts = self.core.parts(object, record.bytes, length);
             self.core.check_inline_length(object, record.bytes, length)?;
+            self.core.check_grown(object, record.bytes, length)?;
             self.check_leaves(&parts, record).map_err(|problem| format!("{}: {problem}", describe()))?;
         }
         let is_array = record.kind == TypeKind::Array as u32;

@@ -284,3 +284,22 @@ fn growth_asks_for_what_it_needs() {
     assert!(error.contains("first-n-grows=on") && error.contains("references=direct"), "{error}");
     HeapConfig { arrays: Arrays::Contiguous, ..handles }.validate().unwrap();
 }
+
+#[test]
+fn an_access_takes_as_long_in_a_long_array() {
+    for config in growing() {
+        let (mut heap, id) = heap(&HeapConfig { verify: false, ..config }, StorageKind::I32);
+        let mut roots = Held::new();
+        let length = 4_000_000;
+        let array = heap.allocate_array(id, length, &mut roots).unwrap();
+        roots.push(array);
+        heap.fill(array, 0, 5, length).unwrap();
+        assert_eq!(inline_length(&heap, array), length);
+        let start = std::time::Instant::now();
+        for index in 0..100_000 {
+            assert_eq!(heap.array_get(array, index), 5);
+            heap.set(array, length - 1 - index, 5).unwrap();
+        }
+        assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+    }
+}

@@ -247,7 +247,7 @@ impl<M: ReferenceModel> Core<M> {
         true
     }
 
-    /// The inline length of an array is the length, or ends with a leaf, and the leaves before its end are inline.
+    /// The inline length of an array is the length, or ends with a leaf.
     pub(crate) fn check_inline_length(&self, object: u32, element_bytes: u32, length: u32) -> Result<(), String> {
         let Some(layout) = self.spines.map(|mode| mode.layout).filter(|layout| layout.grows) else { return Ok(()) };
         let inline_length = self.word(object + INLINE_LENGTH_OFFSET);
@@ -259,13 +259,21 @@ impl<M: ReferenceModel> Core<M> {
                 }
             };
         }
-        let spine = layout.spine(element_bytes, length);
         let beyond = (u64::from(inline_length) * u64::from(element_bytes)).checked_sub(layout.first_n.into());
         let ends = beyond.is_some_and(|beyond| beyond.is_multiple_of(layout.leaf_bytes().into()));
         if inline_length > length || !ends && inline_length != length {
             return Err(format!("the spine at {object:#x} has {inline_length} of {length} elements in one piece"));
         }
-        let grown = beyond.unwrap_or(0).div_ceil(layout.leaf_bytes().into()) as u32;
+        Ok(())
+    }
+
+    /// The leaves that the elements in one piece have grown over are inline. The inline length has been checked.
+    pub(crate) fn check_grown(&self, object: u32, element_bytes: u32, length: u32) -> Result<(), String> {
+        let growing = |layout: &SpineLayout| layout.grows && layout.divides(element_bytes, length);
+        let Some(layout) = self.spines.map(|mode| mode.layout).filter(growing) else { return Ok(()) };
+        let spine = layout.spine(element_bytes, length);
+        let inline = u64::from(self.word(object + INLINE_LENGTH_OFFSET)) * u64::from(element_bytes);
+        let grown = inline.saturating_sub(layout.first_n.into()).div_ceil(layout.leaf_bytes().into()) as u32;
         let astray = (0..grown).find(|&number| {
             self.leaf_in_use(object, &spine, number) != Some(object + layout.inline_offset(&spine, number))
         });
