@@ -44,7 +44,7 @@ crate::values::params! {
     /// Parameters of `schedule=time`. (The paper's are 500 us, 70 %, 10 ms.)
     #[derive(Eq, Hash)]
     pub struct TimeParams {
-        /// The length of a slice, in microseconds.
+        /// The length of a slice, in microseconds: at most what `utilisation` leaves of a window.
         pub quantum: u32 = 300,
         /// The share of every window that is left to the mutator, in percent.
         pub utilisation: u32 = 70,

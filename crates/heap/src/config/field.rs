@@ -208,7 +208,7 @@ fn time(text: &str) -> Result<u32, String> {
 }
 
 /// A time with the largest unit that leaves it whole.
-fn time_text(micros: u32) -> String {
+pub(super) fn time_text(micros: u32) -> String {
     if micros == 0 {
         "0".to_string()
     } else if micros.is_multiple_of(1000) {

@@ -307,7 +307,7 @@ fn handles(config: &mut HeapConfig) -> Option<&mut HandleParams> {
     config.references.plan().handles.map(|_| &mut config.handles)
 }
 
-fn time(config: &mut HeapConfig) -> Option<&mut TimeParams> {
+pub(super) fn time(config: &mut HeapConfig) -> Option<&mut TimeParams> {
     if let Schedule::Time(params) = &mut cycles(config)?.schedule { Some(params) } else { None }
 }
 

@@ -1,8 +1,9 @@
 //! Parameters by name, as on a command line, and back.
 
 use super::HeapConfig;
-use super::field::size_text;
-use super::keys::{AXES, Key, Owners, PARAMETERS};
+use super::field::{size_text, time_text};
+use super::keys::{AXES, Key, Owners, PARAMETERS, time};
+use crate::collector::schedule::TimeParams;
 use crate::error::HeapError;
 use crate::sizing::ceiling;
 
@@ -77,6 +78,7 @@ impl HeapConfig {
             }
         }
         keys().try_for_each(|key| key.validate(self))?;
+        self.validate_schedule()?;
         self.validate_minimum()
     }
 
@@ -96,6 +98,21 @@ impl HeapConfig {
             }
         }
         (axis, owners.clone())
+    }
+
+    /// Whether a slice leaves the program its share of a window.
+    fn validate_schedule(&self) -> Result<(), HeapError> {
+        let mut config = self.bare();
+        let Some(&mut TimeParams { quantum, utilisation, window }) = time(&mut config) else { return Ok(()) };
+        let rest = (u64::from(window) * u64::from(100 - utilisation) / 100) as u32;
+        if quantum <= rest {
+            return Ok(());
+        }
+        let [quantum, window, rest] = [quantum, window, rest].map(time_text);
+        Err(HeapError::invalid(format!(
+            "quantum is {quantum}, but must be at most {rest}, which is what utilisation={utilisation} leaves of \
+             window={window}: set a shorter quantum, a smaller utilisation or a longer window"
+        )))
     }
 
     /// Whether a minimum that was asked for can be reached. The default gives way to a small maximum.

@@ -215,6 +215,21 @@ fn wrong_values_are_explained() {
 }
 
 #[test]
+fn a_slice_may_take_all_that_the_program_leaves_of_a_window() {
+    for settings in [
+        "quantum=300us,window=1ms",
+        "quantum=500us,utilisation=70,window=10ms",
+        "quantum=100us,utilisation=50,window=2ms",
+        "quantum=100ms,utilisation=5,window=1000ms",
+        "quantum=50us,utilisation=95,window=1ms",
+    ] {
+        let mut config = HeapConfig::default();
+        settings.split(',').filter_map(|setting| setting.split_once('=')).for_each(|(k, v)| config.set(k, v).unwrap());
+        config.validate().unwrap();
+    }
+}
+
+#[test]
 fn wrong_configurations_are_explained() {
     for (settings, says) in [
         ("max=1", "max is 1, but must be at least 256K"),
@@ -225,6 +240,11 @@ fn wrong_configurations_are_explained() {
         ("min=3G", "min is 3G, but must be at most max, which is 2G"),
         ("quantum=1ms,full=stop", "quantum=1ms is a parameter of full=incremental, but full is stop"),
         ("window=10ms,schedule=work", "window=10ms is a parameter of schedule=time, but schedule is work"),
+        (
+            "quantum=5ms",
+            "quantum is 5ms, but must be at most 3ms, which is what utilisation=70 leaves of window=10ms: set a shorter",
+        ),
+        ("collector=realtime,window=1ms,utilisation=95", "quantum is 300us, but must be at most 50us, which is what"),
         ("trigger=half,collector=mark-sweep", "a parameter of collector=generational or collector=realtime, but"),
         (
             "references=thin-handles",
