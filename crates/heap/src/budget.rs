@@ -20,7 +20,8 @@ pub enum Done {
     No,
 }
 
-/// How much a step may do: until a deadline, or so many units.
+/// How much a step may do: until a deadline, or so many units. It is for one call: with one that is used up, a call
+/// does nothing, and says that something is left to do. A loop makes a new one each time.
 #[derive(Debug)]
 pub struct Budget {
     /// Units left; with a deadline, until the next look at the clock. `u64::MAX` stands for no end.
