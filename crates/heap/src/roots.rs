@@ -116,7 +116,8 @@ unsafe impl Roots for NoRoots {
     fn visit_roots(&mut self, _visitor: &mut dyn RootVisitor) {}
 }
 
-/// A stack of references, for embedders that need no more.
+/// A stack of references, for embedders that need no more. Every collection visits it at once: with many thousands of
+/// references it makes pauses longer. Such embedders implement [`Roots::visit_slots`].
 ///
 /// ```
 /// # use legato_heap::{Heap, HeapConfig, RootStack, TypeInfo, TypeShape, TypeTable};

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::Error;
+use crate::budget::{Budget, Done};
+use crate::heap::Heap;
 use crate::reference::Reference;
-use crate::roots::{RootVisitor, Roots};
+use crate::roots::{RootCursor, RootVisitor, Roots};
 use crate::weak::WeakId;
 
 /// Tells the handles of one heap from those of another.
@@ -79,12 +81,12 @@ pub struct Root(Arc<RootSlot>);
 struct RootSlot {
     heap: HeapId,
     slot: u32,
-    dropped: Arc<Dropped<u32>>,
+    dropped: Arc<Dropped>,
 }
 
 impl Drop for RootSlot {
     fn drop(&mut self) {
-        self.dropped.push(self.slot);
+        self.dropped.add(|lists| lists.roots.push(self.slot));
     }
 }
 
@@ -93,48 +95,47 @@ impl Drop for RootSlot {
 pub struct Weak {
     heap: HeapId,
     id: WeakId,
-    dropped: Arc<Dropped<WeakId>>,
+    dropped: Arc<Dropped>,
 }
 
 impl Drop for Weak {
     fn drop(&mut self) {
-        self.dropped.push(self.id);
+        self.dropped.add(|lists| lists.weak.push(self.id));
     }
 }
 
 /// What has been dropped, on any thread, and the heap does not know of.
-#[derive(Debug)]
-struct Dropped<T> {
-    /// Whether there are any: each allocation asks.
+#[derive(Debug, Default)]
+struct Dropped {
+    /// Whether there is any: each allocation asks.
     any: AtomicBool,
-    list: Mutex<Vec<T>>,
+    lists: Mutex<Lists>,
 }
 
-impl<T> Dropped<T> {
-    fn new() -> Arc<Dropped<T>> {
-        Arc::new(Dropped { any: AtomicBool::new(false), list: Mutex::new(Vec::new()) })
+#[derive(Debug, Default)]
+struct Lists {
+    roots: Vec<u32>,
+    weak: Vec<WeakId>,
+}
+
+impl Dropped {
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<T>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, item: T) {
-        let mut list = self.list();
-        list.push(item);
+    fn add(&self, add: impl FnOnce(&mut Lists)) {
+        let mut lists = self.lists();
+        add(&mut lists);
         self.any.store(true, Ordering::Relaxed);
     }
+}
 
-    #[inline]
-    fn take(&self) -> Vec<T> {
-        // What is being dropped now is taken the next time.
-        if !self.any.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        let mut list = self.list();
-        self.any.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *list)
-    }
+/// The slot of a root.
+#[derive(Debug)]
+struct Kept {
+    reference: Reference,
+    /// Whether it is on the list of those that nursery collections visit.
+    is_listed: bool,
 }
 
 /// The slots of a heap's handles: all that keeps its objects alive from outside.
@@ -144,10 +145,11 @@ pub struct Slots {
     /// Those of the scopes, the innermost last.
     stack: Vec<Reference>,
     /// Those of roots. Free ones are null.
-    roots: Vec<Reference>,
+    roots: Vec<Kept>,
     free_roots: Vec<u32>,
-    dropped_roots: Arc<Dropped<u32>>,
-    dropped_weak: Arc<Dropped<WeakId>>,
+    /// Those that nursery collections visit.
+    young_roots: Vec<u32>,
+    dropped: Arc<Dropped>,
 }
 
 impl Slots {
@@ -157,8 +159,8 @@ impl Slots {
             stack: Vec::new(),
             roots: Vec::new(),
             free_roots: Vec::new(),
-            dropped_roots: Dropped::new(),
-            dropped_weak: Dropped::new(),
+            young_roots: Vec::new(),
+            dropped: Arc::default(),
         }
     }
 
@@ -204,52 +206,87 @@ impl Slots {
         if var.heap == self.heap { Ok(&mut self.stack[var.slot as usize]) } else { Err(Error::OtherHeap("variable")) }
     }
 
-    /// Keeps a live reference beyond scopes.
+    /// Keeps a live reference beyond scopes, one that the object has now.
     pub(super) fn root(&mut self, reference: Reference) -> Root {
-        self.forget_roots();
         let slot = self.free_roots.pop().unwrap_or_else(|| {
-            self.roots.push(Reference::NULL);
+            self.roots.push(Kept { reference: Reference::NULL, is_listed: false });
             u32::try_from(self.roots.len() - 1).expect("fewer roots than a 32-bit heap could have objects")
         });
-        self.roots[slot as usize] = reference;
-        Root(Arc::new(RootSlot { heap: self.heap, slot, dropped: Arc::clone(&self.dropped_roots) }))
+        let kept = &mut self.roots[slot as usize];
+        kept.reference = reference;
+        if !std::mem::replace(&mut kept.is_listed, true) {
+            self.young_roots.push(slot);
+        }
+        Root(Arc::new(RootSlot { heap: self.heap, slot, dropped: Arc::clone(&self.dropped) }))
     }
 
-    /// Empties the slots of roots that have been dropped.
-    #[inline]
-    pub(super) fn forget_roots(&mut self) {
-        for slot in self.dropped_roots.take() {
-            self.roots[slot as usize] = Reference::NULL;
+    /// Whether handles have been dropped that the heap does not know of.
+    #[inline(always)]
+    pub(super) fn has_dropped(&self) -> bool {
+        // What is being dropped now is seen the next time.
+        self.dropped.any.load(Ordering::Relaxed)
+    }
+
+    /// Empties the slots of roots that have been dropped, and tells the heap of weak handles that have. A cycle under
+    /// way may not have visited the slots.
+    #[cold]
+    pub(super) fn forget_dropped(&mut self, heap: &mut Heap) {
+        let mut lists = self.dropped.lists();
+        self.dropped.any.store(false, Ordering::Relaxed);
+        for slot in lists.roots.drain(..) {
+            let reference = std::mem::replace(&mut self.roots[slot as usize].reference, Reference::NULL);
+            heap.before_root_store(std::iter::once(reference));
             self.free_roots.push(slot);
         }
+        lists.weak.drain(..).for_each(|weak| heap.drop_weak(weak));
     }
 
     /// What a root stands for now.
     pub(super) fn rooted(&self, root: &Root) -> Result<Reference, Error> {
-        if root.0.heap == self.heap { Ok(self.roots[root.0.slot as usize]) } else { Err(Error::OtherHeap("root")) }
+        if root.0.heap == self.heap {
+            Ok(self.roots[root.0.slot as usize].reference)
+        } else {
+            Err(Error::OtherHeap("root"))
+        }
     }
 
     /// A weak handle.
     pub(super) fn weak(&self, id: WeakId) -> Weak {
-        Weak { heap: self.heap, id, dropped: Arc::clone(&self.dropped_weak) }
+        Weak { heap: self.heap, id, dropped: Arc::clone(&self.dropped) }
     }
 
     /// What a weak handle leads to.
     pub(super) fn weak_id(&self, weak: &Weak) -> Result<WeakId, Error> {
         if weak.heap == self.heap { Ok(weak.id) } else { Err(Error::OtherHeap("weak handle")) }
     }
-
-    /// The weak handles that have been dropped since.
-    pub(super) fn take_dropped_weak(&self) -> Vec<WeakId> {
-        self.dropped_weak.take()
-    }
 }
 
-// SAFETY: a slot is filled with a reference that is live then, and every collection of the heap visits all slots.
+// SAFETY: a slot is filled with a reference that is live then, and every collection of the heap visits all slots, but
+// for a nursery collection those of roots that it has found to lead to old objects and that are the same since. Of
+// roots that are dropped the heap is told before their slots are emptied.
 unsafe impl Roots for Slots {
     fn visit_roots(&mut self, visitor: &mut dyn RootVisitor) {
-        for slot in self.stack.iter_mut().chain(&mut self.roots) {
-            visitor.visit(slot);
-        }
+        self.visit_frames(visitor);
+        self.roots.iter_mut().for_each(|kept| _ = visitor.visit(&mut kept.reference));
+    }
+
+    fn visit_frames(&mut self, visitor: &mut dyn RootVisitor) {
+        self.stack.iter_mut().for_each(|slot| _ = visitor.visit(slot));
+    }
+
+    fn visit_slots(&mut self, visitor: &mut dyn RootVisitor, cursor: &mut RootCursor, budget: &mut Budget) -> Done {
+        cursor.advance(self.roots.len(), budget, |range| {
+            self.roots[range].iter_mut().for_each(|kept| _ = visitor.visit(&mut kept.reference));
+        })
+    }
+
+    fn visit_young_roots(&mut self, visitor: &mut dyn RootVisitor) {
+        self.visit_frames(visitor);
+        let roots = &mut self.roots;
+        self.young_roots.retain(|&slot| {
+            let kept = &mut roots[slot as usize];
+            kept.is_listed = visitor.visit(&mut kept.reference);
+            kept.is_listed
+        });
     }
 }

@@ -83,18 +83,19 @@ impl ObjectHeap {
         heap.collect(Cause::Requested, slots);
     }
 
-    /// The heap and its roots, for a call that may collect: without those that have been dropped.
+    /// The heap and its roots, for a call that may collect: without handles that have been dropped.
     #[inline]
     pub(super) fn prepared(&mut self) -> (&mut Heap, &mut Slots) {
-        self.slots.forget_roots();
-        self.drop_weak();
+        if self.slots.has_dropped() {
+            self.slots.forget_dropped(&mut self.heap);
+        }
         (&mut self.heap, &mut self.slots)
     }
 
     /// Calls the finalisers of objects that have been found dead; returns how many they were. Nobody else calls them:
     /// so they come when it suits the program.
     pub fn run_finalisers(&mut self) -> usize {
-        self.drop_weak();
+        self.prepared();
         let mut count = 0;
         while let Some(weak) = self.heap.take_cleared() {
             // Of a weak handle nobody needs to be told.
@@ -134,13 +135,9 @@ impl ObjectHeap {
 
     /// A weak handle of a live object.
     pub(super) fn make_weak(&mut self, object: Reference) -> Weak {
-        self.drop_weak();
+        self.prepared();
         // SAFETY: the object is live, by the contract.
         self.slots.weak(unsafe { self.heap.make_weak(object) })
-    }
-
-    fn drop_weak(&mut self) {
-        self.slots.take_dropped_weak().into_iter().for_each(|weak| self.heap.drop_weak(weak));
     }
 
     /// What a type is called.

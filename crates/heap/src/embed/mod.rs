@@ -52,7 +52,8 @@
 //! ```
 //!
 //! Limits: every access is checked, and every reference that is read takes a slot until its scope ends: code for whom
-//! that is too slow uses [`Heap`](crate::Heap).
+//! that is too slow uses [`Heap`](crate::Heap). A collector that works in slices visits roots in slices, but the slots
+//! of scopes at once: many thousands of locals make its first slice longer.
 
 mod error;
 mod handles;

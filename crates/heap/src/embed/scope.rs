@@ -268,7 +268,8 @@ impl<'s> Scope<'s> {
     /// See [`variable`](Self::variable).
     pub fn root(&mut self, local: Local<'_>) -> Result<Root, Error> {
         let reference = self.reference(local)?;
-        Ok(self.heap.slots.root(reference))
+        let (heap, slots) = self.heap.prepared();
+        Ok(slots.root(heap.current(reference)))
     }
 
     /// What a root stands for.

@@ -1,7 +1,9 @@
 //! The heap as an interpreter sees it.
 
+use super::handles::Slots;
 use super::*;
-use crate::HeapConfig;
+use crate::roots::{RootCursor, RootVisitor, Roots};
+use crate::{Budget, HeapConfig, Reference};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 type Done = Result<(), Error>;
@@ -276,5 +278,109 @@ fn roots_are_made_and_dropped_in_time_that_does_not_depend_on_others() -> Done {
         })?;
     }
     assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+    Ok(())
+}
+
+struct Counting {
+    visits: usize,
+    is_young: bool,
+}
+
+impl RootVisitor for Counting {
+    fn visit(&mut self, _slot: &mut Reference) -> bool {
+        self.visits += 1;
+        self.is_young
+    }
+}
+
+#[test]
+fn roots_are_visited_in_steps_and_by_nursery_collections_while_they_are_young() -> Done {
+    let mut heap = heap("");
+    let empty = heap.define(StructType::new("empty"))?;
+    let roots: Result<Vec<Root>, Error> = heap.scope(|scope| {
+        let object = scope.new_struct(&empty)?;
+        (0..10_000).map(|_| scope.root(object)).collect()
+    });
+    let mut roots = roots?;
+    let slots = &mut heap.slots;
+    let (mut cursor, mut visits) = (RootCursor::default(), Vec::new());
+    let mut done = crate::Done::No;
+    while done == crate::Done::No {
+        let mut visitor = Counting { visits: 0, is_young: false };
+        done = slots.visit_slots(&mut visitor, &mut cursor, &mut Budget::units(1));
+        visits.push(visitor.visits);
+    }
+    assert_eq!((visits.len(), visits.iter().max(), visits.iter().sum()), (40, Some(&256), 10_000));
+    let young = |slots: &mut Slots, is_young| {
+        let mut visitor = Counting { visits: 0, is_young };
+        slots.visit_young_roots(&mut visitor);
+        visitor.visits
+    };
+    assert_eq!([true, false, false].map(|is_young| young(slots, is_young)), [10_000, 10_000, 0]);
+    roots.truncate(9_000);
+    heap.scope(|scope| -> Done {
+        let object = scope.new_struct(&empty)?;
+        // Each takes a slot that is free, and is dropped.
+        (0..5_000).try_for_each(|_| scope.root(object).map(drop))
+    })?;
+    assert!(young(&mut heap.slots, false) <= 1_000);
+    Ok(())
+}
+
+/// What a root has led to is held by a local when the root is dropped, in the midst of a cycle that has not visited it.
+#[test]
+fn what_a_dropped_root_has_led_to_lives_as_long_as_a_local_holds_it() -> Done {
+    let cycles = "max=16M helpers=0 stress=1";
+    for settings in [
+        "max=16M collector=snapshot stress=40",
+        &format!("{cycles} collector=realtime"),
+        &format!("{cycles} collector=realtime references=brooks stress-move=on"),
+        &format!("{cycles} collector=realtime references=replicating stress-move=on"),
+        &format!("{cycles} nursery=64K"),
+    ] {
+        let mut heap = heap(settings);
+        let node = heap.define(StructType::new("node").field::<Any>("next").field::<u64>("number"))?;
+        let (next, number) = (node.field::<Any>("next")?, node.field::<u64>("number")?);
+        let new = |scope: &mut Scope<'_>, n: u64| {
+            scope.scope(|scope| {
+                let (first, second) = (scope.new_struct(&node)?, scope.new_struct(&node)?);
+                scope.set(first, number, n)?;
+                scope.set(second, number, n)?;
+                scope.set(first, next, second)?;
+                scope.root(first)
+            })
+        };
+        let mut roots: Vec<(u64, Root)> = Vec::new();
+        for n in 0..2000 {
+            roots.push((n, heap.scope(|scope| new(scope, n))?));
+        }
+        let mut random = 1_u64;
+        for round in 0..600 {
+            heap.scope(|scope| -> Done {
+                random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                let (n, root) = roots.swap_remove((random >> 33) as usize % roots.len());
+                let held = scope.rooted(&root)?;
+                drop(root);
+                for _ in 0..random >> 58 {
+                    scope.scope(|scope| scope.new_struct(&node).map(drop))?;
+                }
+                let second = scope.get(held, next)?;
+                assert_eq!((scope.get(held, number)?, scope.get(second, number)?), (n, n), "{settings}, round {round}");
+                roots.push((10_000 + round, new(scope, 10_000 + round)?));
+                Ok(())
+            })?;
+        }
+        heap.verify().unwrap();
+        heap.collect();
+        assert_eq!(heap.stats().live_objects as usize, 2 * roots.len(), "{settings}");
+        for (n, root) in &roots {
+            heap.scope(|scope| -> Done {
+                let first = scope.rooted(root)?;
+                let second = scope.get(first, next)?;
+                assert_eq!((scope.get(first, number)?, scope.get(second, number)?), (*n, *n), "{settings}");
+                Ok(())
+            })?;
+        }
+    }
     Ok(())
 }
