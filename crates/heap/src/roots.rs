@@ -62,6 +62,7 @@ pub(crate) const FRAMES_AHEAD: u64 = 64;
 /// - [`visit_newest_frames`](Self::visit_newest_frames) and [`visit_older_frames`](Self::visit_older_frames) together
 ///   visit the slots that `visit_frames` would have visited when the former was called, as they were then, but for
 ///   those that are gone without having been read since.
+/// - No method panics: a collection that is left halfway leaves references to what has been moved or freed.
 ///
 /// What is not visited need not be memory-safe to lose: references that were not roots are *stale* after a collection.
 /// Reading through one panics or reads something else; passing one to an `unsafe` method that asks for a live object
