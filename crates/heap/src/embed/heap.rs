@@ -1,6 +1,6 @@
 //! The heap, its types and its finalisers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::error::Error;
@@ -46,10 +46,9 @@ impl ObjectHeap {
     /// [`Error::Heap`] where it is too large or there are too many.
     pub fn define(&mut self, ty: StructType) -> Result<Type, Error> {
         let StructType { name, parent, fields } = ty;
-        for (index, (field, _)) in fields.iter().enumerate() {
-            if fields[..index].iter().any(|(other, _)| other == field) {
-                return Err(Error::Field { ty: name, what: "more than one", field: field.clone() });
-            }
+        let mut names = HashSet::new();
+        if let Some((field, _)) = fields.iter().find(|(field, _)| !names.insert(field)) {
+            return Err(Error::Field { ty: name, what: "more than one", field: field.clone() });
         }
         if parent.as_ref().is_some_and(|parent| parent.inner.heap != self.slots.heap) {
             return Err(Error::OtherHeap("type"));

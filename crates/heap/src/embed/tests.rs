@@ -240,6 +240,18 @@ fn a_scope_that_panics_ends() {
 }
 
 #[test]
+fn a_type_may_have_many_fields() -> Done {
+    let mut heap = heap("");
+    let many = (0..100_000).fold(StructType::new("many"), |ty, number| ty.field::<u8>(&number.to_string()));
+    let start = std::time::Instant::now();
+    heap.define(many.clone())?.field_at::<u8>(99_999)?;
+    let error = heap.define(many.field::<i64>("5")).unwrap_err();
+    assert_eq!(error.to_string(), "many has more than one field 5");
+    assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
+    Ok(())
+}
+
+#[test]
 fn a_root_that_has_been_dropped_keeps_nothing() -> Done {
     for settings in ["max=4M", "max=4M collector=mark-sweep", "max=4M collector=realtime references=brooks"] {
         let mut heap = heap(settings);
