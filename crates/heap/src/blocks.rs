@@ -129,6 +129,8 @@ pub(crate) struct BlockPool {
     pub(crate) without_memory: u32,
     dirty_free: u32,
     maximum: u32,
+    /// Of it, the blocks of the zero leaf, which are beyond what is configured.
+    beyond: u32,
     /// Blocks that leaves alone may be allocated in, as those must be had without a collection.
     reserve: u32,
     /// Whether the cage has a card table.
@@ -157,6 +159,7 @@ impl BlockPool {
             without_memory: 0,
             dirty_free: 0,
             maximum: (max_bytes.min(MAX_HEAP_BYTES) / BLOCK_BYTES as u64) as u32,
+            beyond: 0,
             reserve: 0,
             has_cards: false,
             #[cfg(test)]
@@ -186,6 +189,7 @@ impl BlockPool {
         self.cage.commit(ZERO_LEAF, blocks.next_multiple_of(COMMIT_STEP) as usize * BLOCK_BYTES as usize)?;
         self.accessible = FIRST_BLOCK + blocks.next_multiple_of(COMMIT_STEP);
         self.maximum += blocks;
+        self.beyond = blocks;
         let first = self.take(blocks, BlockKind::Immortal, BlockKind::Immortal);
         assert!(first == Some(FIRST_BLOCK), "the zero leaf comes first");
         self.reserve = reserve;
@@ -195,6 +199,11 @@ impl BlockPool {
     /// Blocks that can still be taken, one at a time.
     pub(crate) fn available(&self) -> u32 {
         self.maximum.saturating_sub(self.counted() + self.reserve)
+    }
+
+    /// The most bytes that one object of an empty heap can have.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        u64::from(self.maximum - self.beyond - self.reserve) * u64::from(BLOCK_BYTES)
     }
 
     /// Whether less than half of what is set aside for leaves is left.

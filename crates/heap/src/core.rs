@@ -223,7 +223,7 @@ impl<M: ReferenceModel> Core<M> {
         match self.spines.filter(divides) {
             Some(mode) if !mode.lazy && !mode.layout.grows => {
                 let leaves = u64::from(mode.layout.spine(record.bytes, length).leaves);
-                let (bytes, maximum) = (leaves << mode.layout.leaf_log2, self.config.maximum());
+                let (bytes, maximum) = (leaves << mode.layout.leaf_log2, self.pool.most_bytes());
                 if bytes > maximum { Err(AllocationError::TooLarge { bytes, maximum }) } else { Ok((leaves, kind)) }
             }
             _ => Ok((0, kind)),
@@ -242,7 +242,7 @@ impl<M: ReferenceModel> Core<M> {
     /// Refuses objects that an empty heap could not hold.
     pub(crate) fn check_size(&self, bytes: u32, contents: Contents) -> Result<(), AllocationError> {
         let bytes = if contents == Contents::Reserved { self.large_size(bytes, contents) } else { bytes.into() };
-        let maximum = self.config.maximum();
+        let maximum = self.pool.most_bytes();
         if bytes > maximum { Err(AllocationError::TooLarge { bytes, maximum }) } else { Ok(()) }
     }
 

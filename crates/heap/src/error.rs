@@ -69,12 +69,14 @@ pub enum AllocationError {
     /// The object could not fit even an empty heap.
     #[error("object too large: {bytes} bytes can never fit a heap of at most {maximum} bytes")]
     TooLarge {
-        /// Bytes of the object.
+        /// Bytes of the object; of a divided array, of its leaves where these alone do not fit.
         bytes: u64,
-        /// The configured maximum in bytes.
+        /// The most bytes that it could have: whole blocks of the configured maximum, less what is set aside for leaves
+        /// that stores need.
         maximum: u64,
     },
-    /// The array has more elements than any may have, however large the heap.
+    /// The array has more elements than any may have, however large the heap. Where its bytes would not fit 32 bits
+    /// either, it is too large.
     #[error("array too long: {length} elements are more than the {MOST_ELEMENTS} that an array can have")]
     TooLong {
         /// Its elements.

@@ -61,6 +61,31 @@ fn wide_arrays_are_traced_in_slices() {
 }
 
 #[test]
+fn an_array_that_can_never_fit_is_too_large() {
+    let header = 16;
+    // What is left of the maximum when it is cut to whole blocks, and less what is set aside for leaves.
+    for (arrays, maximum, most) in [
+        ("contiguous", (8 << 20) + 8192, 8 << 20),
+        ("mapped", (8 << 20) + 8192, 8 << 20),
+        ("arraylets", 8 << 20, 252 << 15),
+    ] {
+        for collector in ["mark-sweep", "generational", "realtime"] {
+            let mut config = HeapConfig { max_bytes: Some(maximum), ..HeapConfig::default() };
+            config.set("collector", collector).unwrap();
+            config.set("arrays", arrays).unwrap();
+            let types = TypeTable::new().unwrap();
+            let bytes = register(&types, TypeShape::Array(StorageKind::I8));
+            let mut heap = Heap::new(&config, types).unwrap();
+            let error = heap.allocate_array(bytes, most + 1024, &mut NoRoots).unwrap_err();
+            assert!(matches!(error, AllocationError::TooLarge { .. }), "{collector}, {arrays}: {error}");
+            if arrays != "arraylets" {
+                heap.allocate_array(bytes, most - header, &mut NoRoots).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn exhaustion_is_an_error_and_the_heap_lives_on() {
     for config in
         all(HeapConfig { max_bytes: Some(4 << 20), min_bytes: 1 << 20, verify: true, ..HeapConfig::default() })
