@@ -3,24 +3,51 @@
 //! leaves, blocks that lie in a file for these, pages that arrays share. Where that half is used up, bytes are copied
 //! instead. The number is the process's, and so is the count here: several heaps draw on one half.
 
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What Linux allows a process by default.
 const USUAL: usize = 65_530;
+/// The process has nearly all mappings where less than such a part of them is left.
+const NEARLY_ALL: usize = 100;
 /// The part of all mappings that can be drawn on.
 const PART: usize = 2;
 
 /// Drawn by all heaps of the process.
 static DRAWN: AtomicUsize = AtomicUsize::new(0);
 
+/// The most mappings that the process may have.
+fn allowed() -> usize {
+    let told = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    told.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL)
+}
+
 /// The most mappings that can be drawn together.
 fn most() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
-    *MOST.get_or_init(|| {
-        let told = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
-        told.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL) / PART
-    })
+    *MOST.get_or_init(|| allowed() / PART)
+}
+
+/// Why the system refuses address space or memory, if it does so for want of mappings: it says "out of memory" then.
+pub(super) fn explained(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(libc::ENOMEM) {
+        return error;
+    }
+    // Each line is a mapping.
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    explained_by(error, maps.iter().filter(|&&byte| byte == b'\n').count(), allowed())
+}
+
+fn explained_by(error: io::Error, mappings: usize, allowed: usize) -> io::Error {
+    if mappings < allowed - allowed / NEARLY_ALL {
+        return error;
+    }
+    let sentence = format!(
+        "{error}; the process has {mappings} mappings, and may have {allowed}: raise vm.max_map_count, or have fewer \
+         heaps and type tables at a time"
+    );
+    io::Error::new(error.kind(), sentence)
 }
 
 /// How many more can be drawn. Heaps on other threads may draw some meanwhile: there is the other half.
@@ -68,6 +95,17 @@ pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_without_mappings_is_told_so() {
+        let error = |code| io::Error::from_raw_os_error(code);
+        let told = explained_by(error(libc::ENOMEM), 65_500, 65_530).to_string();
+        assert!(told.contains("65500 mappings, and may have 65530: raise vm.max_map_count"), "{told}");
+        assert_eq!(explained_by(error(libc::ENOMEM), 60_000, 65_530).raw_os_error(), Some(libc::ENOMEM));
+        for code in [libc::ENOMEM, libc::EINVAL] {
+            assert_eq!(explained(error(code)).raw_os_error(), Some(code), "tests have few mappings");
+        }
+    }
 
     #[test]
     fn what_is_drawn_is_missing_until_it_is_given_back() {

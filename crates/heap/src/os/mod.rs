@@ -51,7 +51,9 @@ impl Reservation {
     pub(crate) fn new(bytes: usize, purpose: &'static str) -> Result<Reservation, HeapError> {
         match system::reserve(bytes) {
             Ok(base) => Ok(Reservation { base, bytes, purpose }),
-            Err(source) => Err(HeapError::System { action: "reserve", bytes, purpose, source }),
+            Err(error) => {
+                Err(HeapError::System { action: "reserve", bytes, purpose, source: mappings::explained(error) })
+            }
         }
     }
 
@@ -72,11 +74,11 @@ impl Reservation {
     pub(crate) fn commit(&self, start: usize, bytes: usize) -> Result<(), HeapError> {
         assert!(start + bytes <= self.bytes, "commit outside of the reservation");
         // SAFETY: the range lies in this reservation, by the assertion.
-        unsafe { system::commit(self.base.as_ptr().add(start), bytes) }.map_err(|source| HeapError::System {
+        unsafe { system::commit(self.base.as_ptr().add(start), bytes) }.map_err(|error| HeapError::System {
             action: "commit",
             bytes,
             purpose: self.purpose,
-            source,
+            source: mappings::explained(error),
         })
     }
 
