@@ -44,10 +44,10 @@ pub struct HeapConfig {
     /// Compiled code counts its accesses to array elements, by position.
     pub count_accesses: bool,
     /// The most memory that objects, handles and immortal records may take, in bytes. Exhaustion is an
-    /// [`AllocationError`](crate::AllocationError). `None` is what the machine has for this process, looked up when the
-    /// heap is made: 2 GiB, or 7/8 of the lowest limit of its memory groups or of physical memory, less what the
-    /// process has already. Where address space is limited, a heap that does not leave enough of it takes half of what
-    /// is left, and has at most 1 GiB.
+    /// [`AllocationError`](crate::AllocationError). [`Arrays::Mapped`] may exceed it between collections. `None` is
+    /// what the machine has for this process, looked up when the heap is made: 2 GiB, or 7/8 of the lowest limit of its
+    /// memory groups or of physical memory, less what the process has already. Where address space is limited, a heap
+    /// that does not leave enough of it takes half of what is left, and has at most 1 GiB.
     pub max_bytes: Option<u64>,
     /// No collection starts by itself below this size, in bytes; a smaller `max_bytes` takes its place.
     pub min_bytes: u64,

@@ -109,7 +109,8 @@ impl Heap {
     /// asked what there is.
     ///
     /// # Errors
-    /// [`HeapError::InvalidConfig`], or [`HeapError::System`] where address space is lacking.
+    /// [`HeapError::InvalidConfig`]; [`HeapError::AddressSpace`] where that is lacking, [`HeapError::System`] where the
+    /// system refuses memory, or a mapping of it.
     pub fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Heap, HeapError> {
         config.validate()?;
         let (config, limit) = config.with_maximum();
@@ -250,7 +251,7 @@ impl Heap {
 
     /// The reference that an object has now: another one where it has been moved and references are forwarded. What is
     /// stored among the embedder's roots must be such a reference, but for frames. Null and immediates are what they
-    /// are. Panics for what is none of the heap's.
+    /// are. Where references are forwarded, panics for what leads out of the heap; otherwise nothing is looked at.
     #[inline]
     pub fn current(&self, reference: Reference) -> Reference {
         dispatch!(&self.0, _ => reference, heap => heap.core.current(reference))

@@ -4,7 +4,8 @@
 //! [`Reference`]s. How it works is chosen along axes when it is made ([`HeapConfig`]): the collector, the reference
 //! model, the layout of arrays. A code generator learns what to emit from the [`AccessPlan`], plain data that depends
 //! on the configuration alone; the embedder describes its types in a [`TypeTable`] and enumerates its roots through
-//! [`Roots`].
+//! [`Roots`]. An interpreter in safe Rust uses [`embed`]. What a code generator does is told, with an interpreter to
+//! begin with, in [docs/code-generator.md](https://github.com/legato-runtime/legato/blob/main/docs/code-generator.md).
 //!
 //! ```
 //! use legato_heap::layout::StorageKind;

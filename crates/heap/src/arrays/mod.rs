@@ -33,7 +33,8 @@ crate::values::values! {
         Arraylets(ArrayletParams) = "arraylets",
         /// A spine with the first elements, and leaves.
         ZRays(ZRayParams) = "zrays",
-        /// Contiguous; large arrays by pages.
+        /// Contiguous; large arrays by pages. What the program touches of these between two collections is not counted,
+        /// so that the heap may exceed its maximum by as much until the next one.
         Mapped(MappedParams) = "mapped",
     }
 }

@@ -194,7 +194,8 @@ pub(super) const PARAMETERS: &[Key] = &[
         "max",
         |c| Some(Field::Maximum(&mut c.max_bytes)),
         Range::Sizes(MIN_MAX_BYTES, MAX_BYTES, "32-bit references reach no further"),
-        "most memory for objects, handles and immortal records; auto: what the machine allows, 2G at most",
+        "most memory for objects, handles and immortal records; auto: what the machine allows, 2G at most; \
+         arrays=mapped may exceed it between collections",
     ),
     key(
         "min",

@@ -45,7 +45,7 @@ pub enum Error {
     /// The array has fewer elements.
     #[error("no element {index} in an array of {length}")]
     Index {
-        /// The element, or the first one beyond the end.
+        /// The last element that was asked for.
         index: u64,
         /// How many there are.
         length: u32,
