@@ -243,11 +243,10 @@ fn a_scope_that_panics_ends() {
 fn a_type_may_have_many_fields() -> Done {
     let mut heap = heap("");
     let many = (0..100_000).fold(StructType::new("many"), |ty, number| ty.field::<u8>(&number.to_string()));
-    let start = std::time::Instant::now();
+    // A quarter of a minute each, if each field were compared with all others.
     heap.define(many.clone())?.field_at::<u8>(99_999)?;
     let error = heap.define(many.field::<i64>("5")).unwrap_err();
     assert_eq!(error.to_string(), "many has more than one field 5");
-    assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
     Ok(())
 }
 
@@ -282,15 +281,15 @@ fn roots_are_made_and_dropped_in_time_that_does_not_depend_on_others() -> Done {
             scope.root(object)
         })?);
     }
-    let start = std::time::Instant::now();
-    for _ in 0..10_000 {
+    // Minutes, if each looked at all slots.
+    for _ in 0..1_000_000 {
         heap.scope(|scope| {
             let object = scope.rooted(&roots[0])?;
             scope.root(object).map(drop)
         })?;
     }
-    assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
-    Ok(())
+    heap.collect();
+    heap.scope(|scope| roots.iter().try_for_each(|root| scope.rooted(root).map(drop)))
 }
 
 struct Counting {
