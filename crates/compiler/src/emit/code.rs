@@ -120,6 +120,8 @@ thread_local! {
 pub(super) fn with_scratch<R>(f: impl FnOnce(&mut Scratch) -> R) -> R {
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.context.clear();
+        // These are not cleared with the rest: whether there are any is asked, and there would be ever more.
+        scratch.context.func.dfg.exception_tables.clear();
         f(scratch)
     })
 }

@@ -69,7 +69,7 @@ impl Baseline<'_> {
         }
         let other = self.asm.label();
         self.branch_if(condition, false, other)?;
-        // Only the last edge that is taken from here frees registers.
+        // No register is taken on either edge, so what is used for the last time stays where it is.
         self.pass(then, &[], &[])?;
         self.asm.jump(self.label_of(then_block));
         self.asm.bind(other);

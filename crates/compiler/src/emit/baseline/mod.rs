@@ -29,7 +29,7 @@ mod operands;
 mod plan;
 mod registers;
 mod state;
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
 use cranelift_codegen::ir::{self, Block, Function, InstructionData, Opcode};
