@@ -130,7 +130,7 @@ impl CodeGenerator {
     /// As [`compile_function`](Self::compile_function), for compile time rather than for speed.
     pub(crate) fn compile_quickly(&self, function: &mir::Function) -> Result<FunctionCode, CompileError> {
         let is_large = is_large(function);
-        if let Some(code) = self.compile_in_one_pass(function)?
+        if let Some(code) = self.compile_baseline(function)?
             && (is_large && code.frame_bytes <= LARGE_FRAME || code.frame_bytes <= QUICK_FRAME)
         {
             return Ok(code);
@@ -145,7 +145,7 @@ impl CodeGenerator {
     }
 
     /// Baseline code of a function; `None` where there is none for the processor, or for what the function does.
-    fn compile_in_one_pass(&self, function: &mir::Function) -> Result<Option<FunctionCode>, CompileError> {
+    fn compile_baseline(&self, function: &mir::Function) -> Result<Option<FunctionCode>, CompileError> {
         let Some(features) = self.target.baseline else { return Ok(None) };
         let code = with_scratch(|scratch| {
             let ir = &mut scratch.context.func;

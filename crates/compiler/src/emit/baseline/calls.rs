@@ -41,7 +41,7 @@ impl Baseline<'_> {
         }
     }
 
-    /// Where values are found that are used for the last time in this place.
+    /// Where values are found that are used in this place.
     fn sources(&mut self, values: &[Value]) -> Vec<Source> {
         let sources = values.iter().map(|&value| self.source_of(value)).collect();
         values.iter().for_each(|&value| self.used(value));
@@ -152,14 +152,14 @@ impl Baseline<'_> {
         function.colocated.then(|| Symbol::of(&self.function.params.user_named_funcs()[name]))
     }
 
-    /// Passes the arguments of a call and calls, or jumps. Gives back where the results are.
+    /// Passes the arguments of a call and calls, or jumps. Gives back where the results are, and the call returns to.
     fn transfer(
         &mut self,
         inst: ir::Inst,
         callee: Option<ir::FuncRef>,
         signature: ir::SigRef,
         returns: bool,
-    ) -> Option<Locations> {
+    ) -> Option<(Locations, u32)> {
         let function = self.function;
         let signature = &function.dfg.signatures[signature];
         let arguments = Locations::of_arguments(signature)?;
@@ -196,14 +196,19 @@ impl Baseline<'_> {
             }
             None => self.asm.call_or_jump_to(returns, RAX),
         }
+        let return_address = self.asm.offset();
         if !returns {
-            return Some(results);
+            return Some((results, return_address));
         }
         self.map_roots(inst);
         if signature.call_conv != CallConv::PreserveAll {
             self.registers.forget();
         }
-        Some(results)
+        // The callee has dropped its arguments: the stack pointer goes back to where it was.
+        if arguments.stack_bytes > 0 && signature.call_conv == CallConv::Tail {
+            self.asm.alu_number(Alu::Sub, Width::W64, RSP, arguments.stack_bytes);
+        }
+        Some((results, return_address))
     }
 
     /// Notes which slots of the frame hold references while a call has not returned.
@@ -215,15 +220,6 @@ impl Baseline<'_> {
         self.code.stack_maps.push((self.asm.offset(), distances));
     }
 
-    /// The callee has dropped its arguments: the stack pointer goes back to where it was.
-    fn take_back_arguments(&mut self, signature: ir::SigRef) {
-        let signature = &self.function.dfg.signatures[signature];
-        let bytes = Locations::of_arguments(signature).map_or(0, |locations| locations.stack_bytes);
-        if bytes > 0 && signature.call_conv == CallConv::Tail {
-            self.asm.alu_number(Alu::Sub, Width::W64, RSP, bytes);
-        }
-    }
-
     pub(super) fn call(&mut self, inst: ir::Inst, opcode: Opcode, callee: Option<ir::FuncRef>) -> Option<()> {
         let function = self.function;
         let signature = function.dfg.call_signature(inst)?;
@@ -233,8 +229,7 @@ impl Baseline<'_> {
         if !matches!(opcode, Opcode::Call | Opcode::CallIndirect) {
             return None;
         }
-        let results = self.transfer(inst, callee, signature, true)?;
-        self.take_back_arguments(signature);
+        let (results, _) = self.transfer(inst, callee, signature, true)?;
         for (&value, location) in function.dfg.inst_results(inst).iter().zip(results.each) {
             match location {
                 Location::Gpr(register) => self.define_gpr(value, register),
@@ -253,10 +248,8 @@ impl Baseline<'_> {
     ) -> Option<()> {
         let table = &self.function.dfg.exception_tables[exception];
         let signature = table.signature();
-        let results = self.transfer(inst, callee, signature, true)?;
+        let (results, offset) = self.transfer(inst, callee, signature, true)?;
         self.registers.forget();
-        let offset = self.asm.offset();
-        self.take_back_arguments(signature);
         self.pass(table.normal_return(), &results.each, &[])?;
         self.asm.jump(self.label_of(table.normal_return().block(&self.function.dfg.value_lists)));
         let context_home = self.context_home?;

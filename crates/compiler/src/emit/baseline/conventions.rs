@@ -24,11 +24,10 @@ pub(super) struct Locations {
 const ARGUMENTS: &[Gpr] = &[RDI, RSI, RDX, RCX, R8, R9];
 /// Floats are passed in the first eight vector registers.
 const FLOATS: u8 = 8;
+
 impl Locations {
-    /// Where the arguments of a function are passed. `None` if it has others than numbers, or returns what registers
-    /// do not hold.
+    /// Where the arguments of a function are passed whose results registers hold. `None` if it has others than numbers.
     pub(super) fn of_arguments(signature: &Signature) -> Option<Locations> {
-        Locations::of_results(signature)?;
         Locations::of(&signature.params, ARGUMENTS)
     }
 

@@ -5,7 +5,7 @@ use cranelift_codegen::ir::{self, InstructionData, Opcode, Type, Value, ValueDef
 
 use super::operands::{Alu, Cond, Count, Extend, Mem, RAX, RCX, RDX, Shift, Sole, Width};
 use super::plan::Kind;
-use super::registers::{CONTEXT, SCRATCH};
+use super::registers::SCRATCH;
 use super::state::Baseline;
 use crate::emit::code::trap_code;
 
@@ -78,7 +78,7 @@ impl Baseline<'_> {
         if let Some(number) = self.immediate(right, width) {
             self.used(left);
             self.used(right);
-            if self.held(left_register.0, false).is_none() && left_register != CONTEXT {
+            if self.is_free(left_register) {
                 self.asm.alu_number(Alu::Add, width, left_register, number);
                 return self.define_gpr(result, left_register);
             }

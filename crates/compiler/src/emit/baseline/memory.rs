@@ -30,11 +30,16 @@ impl Baseline<'_> {
                     unreachable!("an address that is not made where it is computed is a sum")
                 };
                 let distance = self.kind(self.same(other));
-                if let (true, Kind::Number(number)) = (is_distance(distance), distance)
-                    && let Some(sum) = offset.checked_add(number as i32)
-                {
+                if let (true, Kind::Number(number)) = (is_distance(distance), distance) {
                     self.used(other);
-                    return self.place(base, sum);
+                    if let Some(sum) = offset.checked_add(number as i32) {
+                        return self.place(base, sum);
+                    }
+                    // No instruction has so large a distance.
+                    let part = self.place(base, number as i32);
+                    let register = self.take_gpr();
+                    self.asm.address(Width::W64, register, part);
+                    return Mem::at(register, offset);
                 }
                 let registers = (self.gpr(base), self.gpr(other));
                 self.used(base);

@@ -111,6 +111,7 @@ impl Baseline<'_> {
     /// Takes the frame, whose size is not known yet: gives back where it is to be written.
     fn prologue(&mut self) -> Option<u32> {
         let function = self.function;
+        Locations::of_results(&function.signature)?;
         let params = Locations::of_arguments(&function.signature)?;
         self.arguments = u16::try_from(params.stack_bytes).ok()?;
         self.asm.enter();
@@ -140,9 +141,11 @@ impl Baseline<'_> {
         }
         for (&value, &location) in values.iter().zip(&params.each).skip(1) {
             let Location::Stack(offset) = location else { continue };
-            let from = Mem::at(RBP, RETURN_ADDRESS + 8 + offset);
             if self.plan.value(value).uses == 0 {
-            } else if self.is_float(value) {
+                continue;
+            }
+            let from = Mem::at(RBP, RETURN_ADDRESS + 8 + offset);
+            if self.is_float(value) {
                 let register = self.take_xmm();
                 self.asm.load_float(self.float_of(value), register, from);
                 self.define_xmm(value, register);

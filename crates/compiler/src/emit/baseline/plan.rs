@@ -42,11 +42,29 @@ pub(super) struct Planned {
     first: u32,
     last: u32,
     /// Whether another block uses it.
-    pub is_global: bool,
+    is_global: bool,
     /// Whether all bits above the lower 32 are zero.
-    pub is_short: bool,
+    is_short: bool,
     /// Bytes from the frame pointer to where it is kept, 0: nowhere.
     pub home: i32,
+}
+
+impl Planned {
+    /// Of a value that has not been looked at.
+    fn unknown() -> Planned {
+        Planned {
+            same: Value::from_u32(0),
+            kind: Kind::Made,
+            uses: 0,
+            addresses: 0,
+            conditions: 0,
+            first: 0,
+            last: 0,
+            is_global: false,
+            is_short: false,
+            home: 0,
+        }
+    }
 }
 
 /// A block that is reached.
@@ -81,20 +99,8 @@ impl Plan {
     /// Plans a function. `frame`: bytes below the frame pointer that are taken already; the function's slots and the
     /// homes of values come below.
     pub(super) fn new(function: &Function, frame: i32) -> Option<Plan> {
-        let placeholder = Planned {
-            same: Value::from_u32(0),
-            kind: Kind::Made,
-            uses: 0,
-            addresses: 0,
-            conditions: 0,
-            first: 0,
-            last: 0,
-            is_global: false,
-            is_short: false,
-            home: 0,
-        };
         let mut plan = Plan {
-            values: vec![placeholder; function.dfg.num_values()],
+            values: vec![Planned::unknown(); function.dfg.num_values()],
             blocks: Vec::new(),
             numbers: vec![UNREACHED; function.dfg.num_blocks()],
             left_out: vec![false; function.dfg.num_insts()],

@@ -145,7 +145,7 @@ impl Baseline<'_> {
         }
     }
 
-    /// A register of those from `first` on that can be written to; it is locked.
+    /// One of `count` registers that can be written to; it is locked.
     fn take(&mut self, registers: impl Fn(usize) -> u8, count: usize) -> u8 {
         let is_locked = |locked: u32, number: u8| locked & 1 << number != 0;
         let locked = self.registers.locked;
@@ -285,10 +285,15 @@ impl Baseline<'_> {
         self.xmm(value).into()
     }
 
+    /// Whether a register may be written to, as it holds nothing that is still used.
+    pub(super) fn is_free(&self, register: Gpr) -> bool {
+        register != CONTEXT && self.registers.values[register.0 as usize].is_none()
+    }
+
     /// A register for the result of an instruction that begins with a copy of `source`, which has been used: that
     /// register itself, where it holds nothing any more.
     pub(super) fn result_gpr(&mut self, source: Gpr) -> Gpr {
-        if source != CONTEXT && self.registers.values[source.0 as usize].is_none() {
+        if self.is_free(source) {
             return source;
         }
         let register = self.take_gpr();
@@ -304,10 +309,5 @@ impl Baseline<'_> {
         let register = self.take_xmm();
         self.asm.copy_float(register, source);
         register
-    }
-
-    /// The value that a register holds.
-    pub(super) fn held(&self, number: u8, is_float: bool) -> Option<Value> {
-        self.registers.values[usize::from(if is_float { number + FIRST_XMM } else { number })]
     }
 }

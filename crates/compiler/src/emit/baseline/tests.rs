@@ -6,7 +6,7 @@ mod generate;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::verify_function;
 
-use self::generate::{HELPER_AT, Kind, MEMORY, Random, generate};
+use self::generate::{HELPER_AT, Kind, MEMORY, Random, far_load, generate};
 use super::compile;
 use crate::CompileOptions;
 use crate::emit::code::{FunctionCode, Scratch, with_scratch};
@@ -93,6 +93,20 @@ fn run(seed: u64, [main, helper, last]: [&Executable; 3]) -> (i64, Vec<u8>) {
         memory[HELPER_AT as usize / 8 + number] = 0;
     }
     (result, memory.iter().flat_map(|word| word.to_le_bytes()).collect())
+}
+
+/// The distance of an address from its base may be more than an instruction holds, in parts that are not.
+#[test]
+fn addresses_may_be_far_from_their_parts() {
+    let target = target();
+    let function = far_load();
+    let (memory, expected) = ([7_u64, 8, 9], 9);
+    for back in [Back::Baseline, Back::Cranelift] {
+        let code = Executable::new(&code(&target, &function, back));
+        // SAFETY: the function is of this type, and loads the third word.
+        let load: extern "C" fn(*const u64) -> i64 = unsafe { std::mem::transmute(code.start) };
+        assert_eq!(load(memory.as_ptr()), expected, "{back:?}");
+    }
 }
 
 #[test]

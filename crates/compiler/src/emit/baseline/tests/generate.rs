@@ -106,10 +106,40 @@ pub(super) fn generate(seed: u64, kind: Kind) -> Function {
     generator.statements(statements);
     generator.end();
     generator.b.seal_all_blocks();
-    let frontend = cranelift_native::builder().unwrap();
-    let flags = cranelift_codegen::settings::Flags::new(cranelift_codegen::settings::builder());
-    generator.b.finalize(frontend.finish(flags).unwrap().frontend_config());
+    finalize(generator.b);
     function
+}
+
+/// A function that loads the third word of its context: far behind the sum of numbers, and before one of these alone.
+pub(super) fn far_load() -> Function {
+    let mut signature = Signature::new(CallConv::Tail);
+    signature.params.push(AbiParam::special(I64, ArgumentPurpose::VMContext));
+    signature.returns.push(AbiParam::new(I64));
+    let mut function = Function::with_name_signature(UserFuncName::user(0, 0), signature);
+    let mut context = FunctionBuilderContext::new();
+    let mut b = FunctionBuilder::new(&mut function, &mut context);
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    let (number, distance) = ((1 << 30) - 1, i32::MAX);
+    let start = b.block_params(entry)[0];
+    let before = b.ins().iconst(I64, 16 - 2 * number - i64::from(distance));
+    let mut address = b.ins().iadd(start, before);
+    for _ in 0..2 {
+        address = b.ins().iadd_imm_s(address, number);
+    }
+    let loaded = b.ins().load(I64, MemFlagsData::trusted(), address, distance);
+    b.ins().return_(&[loaded]);
+    b.seal_all_blocks();
+    finalize(b);
+    function
+}
+
+/// Ends a function, for the host.
+fn finalize(b: FunctionBuilder<'_>) {
+    let host = cranelift_native::builder().unwrap();
+    let flags = cranelift_codegen::settings::Flags::new(cranelift_codegen::settings::builder());
+    b.finalize(host.finish(flags).unwrap().frontend_config());
 }
 
 struct Generator<'a> {
