@@ -8,6 +8,7 @@
 //! Limits: the last block of the cage is never used, so that a range's end fits 32 bits; a configured maximum counts
 //! blocks, not side tables (under 2 %).
 
+mod growth;
 mod planes;
 mod release;
 
@@ -20,6 +21,7 @@ use crate::plan::BumpRun;
 use planes::Planes;
 pub(crate) use release::Release;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The first block that can be taken: those before it are the null guard.
 pub(crate) const FIRST_BLOCK: u32 = NULL_GUARD_BYTES / BLOCK_BYTES;
@@ -31,13 +33,13 @@ const fn end_block(cage_bytes: u64) -> u32 {
 }
 /// The most bytes that a heap can have.
 pub(crate) const MAX_HEAP_BYTES: u64 = (end_block(CAGE_BYTES) - FIRST_BLOCK) as u64 * BLOCK_BYTES as u64;
-/// Memory is made accessible in steps of this many blocks: one system call for each MiB.
+/// Memory is made accessible in steps of this many blocks, of 1 MiB together, where there are no huge pages.
 const COMMIT_STEP: u32 = 32;
 
 /// What a block is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BlockKind {
-    /// Inaccessible, below the first block.
+    /// Nobody's: inaccessible, below the first block, or withheld.
     Guard,
     /// In the pool.
     Free,
@@ -124,6 +126,9 @@ pub(crate) struct BlockPool {
     free: BTreeMap<u32, u32>,
     /// One past the last accessible block.
     accessible: u32,
+    /// Blocks below the frontier that nobody can take as yet: of a huge page that was being touched when the frontier
+    /// came to it.
+    withheld: Option<Range<u32>>,
     used: u32,
     /// As many of the used blocks have no memory, by the last count of what mapped arrays hold.
     pub(crate) without_memory: u32,
@@ -155,6 +160,7 @@ impl BlockPool {
             sweeps: 0,
             free: BTreeMap::new(),
             accessible: FIRST_BLOCK,
+            withheld: None,
             used: 0,
             without_memory: 0,
             dirty_free: 0,
@@ -291,11 +297,7 @@ impl BlockPool {
         if let Some(left) = &mut self.takes_left {
             *left = left.checked_sub(1)?;
         }
-        let found = self.free.iter().find(|&(_, &length)| length >= count).map(|(&start, _)| start);
-        let start = match found {
-            Some(start) => start,
-            None => self.grow(count)?,
-        };
+        let start = self.find_free(count).or_else(|| self.grow(count))?;
         let length = self.free.remove(&start).expect("a free run starts here");
         if length > count {
             self.free.insert(start + count, length - count);
@@ -315,33 +317,16 @@ impl BlockPool {
         Some(start)
     }
 
+    /// The start of the first free run of at least `count` blocks below the frontier.
+    fn find_free(&self, count: u32) -> Option<u32> {
+        self.free.iter().find(|&(_, &length)| length >= count).map(|(&start, _)| start)
+    }
+
     /// Notes that compiled code marks cards in `count` taken blocks, where there are cards.
     pub(crate) fn note_markable(&self, start: u32, count: u32) {
         if self.has_cards {
             self.cage.note_markable(start, count);
         }
-    }
-
-    /// Moves the frontier so that a free run of `count` blocks ends there; returns the run's start.
-    fn grow(&mut self, count: u32) -> Option<u32> {
-        let frontier = self.frontier();
-        let last = self.free.last_key_value().map(|(&start, &length)| (start, length));
-        let start = match last {
-            Some((start, length)) if start + length == frontier => start,
-            _ => frontier,
-        };
-        let end = start.checked_add(count).filter(|&end| end <= self.end_block())?;
-        if end > self.accessible {
-            let accessible = end.next_multiple_of(COMMIT_STEP).min(self.end_block());
-            let bytes = (accessible - self.accessible) as usize * BLOCK_BYTES as usize;
-            self.cage.commit(block_start(self.accessible), bytes).ok()?;
-            self.accessible = accessible;
-        }
-        self.marks.cover(&self.cage, end).ok()?;
-        self.planes.cover(&self.cage, end).ok()?;
-        self.infos.resize(end as usize, BlockInfo::new(BlockKind::Free));
-        self.free.insert(start, end - start);
-        Some(start)
     }
 
     /// Returns `count` blocks from `start` to the pool. Nothing in them is live.
@@ -360,6 +345,14 @@ impl BlockPool {
             self.clear_marks(block);
         }
         self.used -= count;
+        self.insert_free(start, count);
+    }
+
+    /// Adds free blocks to the runs.
+    fn insert_free(&mut self, start: u32, count: u32) {
+        if count == 0 {
+            return;
+        }
         let (mut first, mut length) = (start, count);
         if let Some(next) = self.free.remove(&(start + count)) {
             length += next;
@@ -454,7 +447,9 @@ impl BlockPool {
         let count = |wanted: fn(&&BlockInfo) -> bool| self.infos.iter().filter(wanted).count() as u32;
         let free = count(|info| info.kind == BlockKind::Free);
         let dirty = count(|info| info.kind == BlockKind::Free && info.dirty);
-        if free != free_by_runs || dirty != self.dirty_free || self.frontier() - FIRST_BLOCK - free != self.used {
+        let withheld = self.withheld.as_ref().map_or(0, |page| page.len() as u32);
+        let used = self.frontier() - FIRST_BLOCK - free - withheld;
+        if free != free_by_runs || dirty != self.dirty_free || used != self.used {
             return Err(format!(
                 "the pool counts {} used, {free_by_runs} free, {} dirty blocks; the side table has {free} free, {dirty} dirty of {}",
                 self.used,

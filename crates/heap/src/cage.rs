@@ -19,7 +19,9 @@
 //! The memory is private. Where native views map leaves a second time, blocks of leaves are those of a file:
 //! [`shared`].
 
+mod ahead;
 mod extent;
+mod huge_pages;
 mod shared;
 
 use crate::error::HeapError;
@@ -27,12 +29,16 @@ pub(crate) use crate::geometry::CAGE_BYTES;
 use crate::os::Reservation;
 use crate::os::sharing::MemoryFile;
 pub(crate) use extent::{Extent, MOST_FITTED, NULL_GUARD_BYTES};
+pub(crate) use huge_pages::HUGE_PAGE_BYTES;
+use huge_pages::HugePages;
 use shared::SharedBlocks;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The reserved range, with what is needed to read and write in it by offset.
 #[derive(Debug)]
 pub(crate) struct Cage {
+    /// `None` where all pages are ordinary ones. Dropped before the memory, in which its thread may be at work.
+    huge_pages: Option<HugePages>,
     reservation: Reservation,
     extent: Extent,
     /// Blocks that lie in a file in memory; `None` where none ever do.
@@ -46,13 +52,18 @@ impl Cage {
     /// [`HeapError::AddressSpace`] where address space is lacking.
     pub(crate) fn new(extent: Extent) -> Result<Cage, HeapError> {
         let bytes = extent.total() as usize;
-        let reservation = match Reservation::new(bytes, "address space for a heap's cage") {
+        let purpose = "address space for a heap's cage";
+        let reservation = match extent.joined {
+            true => Reservation::new(bytes, purpose),
+            false => Reservation::aligned(bytes, HUGE_PAGE_BYTES as usize, purpose),
+        };
+        let reservation = match reservation {
             Err(HeapError::System { bytes, source, .. }) => {
                 return Err(HeapError::AddressSpace { bytes, most_fitted: MOST_FITTED >> 30, source });
             }
             reservation => reservation?,
         };
-        let cage = Cage { reservation, extent, shared: None };
+        let cage = Cage { reservation, extent, shared: None, huge_pages: None };
         if extent.joined {
             cage.join_tables()?;
         }
@@ -63,7 +74,7 @@ impl Cage {
     fn join_tables(&self) -> Result<(), HeapError> {
         let (below, null) = (self.extent.below, NULL_GUARD_BYTES as usize);
         // A page that is touched must not bring 2 MiB of tables along.
-        self.reservation.forbid_huge_pages();
+        self.reservation.forbid_huge_pages(0, self.reservation.bytes());
         self.reservation.commit(0, below + null)?;
         if self.reservation.guard(below, null) || self.reservation.forbid(below, null) {
             return Ok(());
@@ -126,7 +137,8 @@ impl Cage {
     }
 
     /// Gives memory back to the system; it reads as zero if this returns true.
-    pub(crate) fn decommit(&self, start: u32, bytes: usize) -> bool {
+    pub(crate) fn decommit(&mut self, start: u32, bytes: usize) -> bool {
+        self.split_huge_pages(start, bytes);
         match &self.shared {
             None => self.decommit_private(start, bytes),
             Some(shared) => shared.runs(start, bytes).all(|(start, bytes, is_shared)| match is_shared {

@@ -43,6 +43,10 @@ pub struct HeapConfig {
     pub sizing: Sizing,
     /// Compiled code counts its accesses to array elements, by position.
     pub count_accesses: bool,
+    /// A heap that grows beyond 8 MiB gets memory in huge pages, where the system has some, which a thread touches
+    /// ahead of the program: at most 4 MiB more than the heap has taken. Not where arrays count on untouched pages
+    /// without memory (`mapped`, z-rays that grow), nor where leaves are mapped twice.
+    pub huge_pages: bool,
     /// The most memory that objects, handles and immortal records may take, in bytes. Exhaustion is an
     /// [`AllocationError`](crate::AllocationError). [`Arrays::Mapped`] may exceed it between collections. `None` is
     /// what the machine has for this process, looked up when the heap is made: 2 GiB, or 7/8 of the lowest limit of its
@@ -81,6 +85,7 @@ impl Default for HeapConfig {
             zeroing: None,
             sizing: Sizing::GcRatio(GcRatioParams::DEFAULT),
             count_accesses: false,
+            huge_pages: true,
             max_bytes: None,
             min_bytes: 16 << 20,
             verify: false,
@@ -245,6 +250,11 @@ impl HeapConfig {
     /// Whether objects may have addresses without memory: arrays of some layouts have.
     fn is_roomy(&self) -> bool {
         !matches!((self.arrays, self.native_views), (Arrays::Contiguous, NativeViews::Copy))
+    }
+
+    /// Whether memory may lie in huge pages.
+    pub(crate) fn allows_huge_pages(&self) -> bool {
+        self.huge_pages && !self.is_roomy() && self.native_views.double_map().is_none()
     }
 
     /// How much address space the cage has, in a process whose address space has this limit.

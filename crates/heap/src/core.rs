@@ -126,6 +126,9 @@ impl<M: ReferenceModel> Core<M> {
     pub(crate) fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Core<M>, HeapError> {
         let spines = config.spines();
         let mut pool = BlockPool::new(config.maximum(), config.extent(AddressSpace::of_process()))?;
+        if config.allows_huge_pages() {
+            pool.allow_huge_pages();
+        }
         let leaves = LeafSpace::new(spines.map_or(LEAST_LEAF_LOG2, |mode| mode.layout.leaf_log2));
         if spines.is_some() {
             let reserve = leaves.group_blocks().max(pool.available() / LEAF_RESERVE).min(MOST_LEAF_RESERVE);

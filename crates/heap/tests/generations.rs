@@ -150,8 +150,9 @@ fn the_young_die_without_a_full_collection() {
         let stats = watched.heap.stats();
         assert_eq!((stats.full_collections, stats.large_allocations, stats.externals), (0, 1500, 1));
         assert!(stats.allocated_bytes >= 1500 * 60_000);
-        // Half of the limit for small objects, and as much for large ones.
-        assert!(stats.committed_bytes < 33 << 20, "{}", stats.committed_bytes);
+        // Half of the limit for small objects, and as much for large ones; and what was taken behind a huge page
+        // that was being touched.
+        assert!(stats.committed_bytes < 35 << 20, "{}", stats.committed_bytes);
     }
 }
 

@@ -1,17 +1,16 @@
 //! Exceptions of Kotlin programs (Kotlin/Wasm 2.x).
 //!
 //! Every object begins with its vtable, its table of interfaces, what is known of its class at run time (RTTI) and its
-//! hash. A `Throwable` has its message, its cause and a list behind that. The vtable's third field is `toString`.
+//! hash. A `Throwable` has its message, its cause and a list behind that. A vtable holds those methods of `Any` that
+//! the program calls somewhere, `equals`, `hashCode` and `toString` in this order, and those of the class behind them.
+//! So `toString` is the first function that takes an object alone and returns one.
 
-use legato::{AnyRef, AsContextMut, ExnRef, Func, Rooted, Val};
+use legato::{AnyRef, AsContext, AsContextMut, ExnRef, Func, Rooted, Val, ValType};
 
 /// Where things lie among the fields of an object, and of a throwable.
 const VTABLE: usize = 0;
 const RTTI: usize = 2;
 const CAUSE: usize = 5;
-
-/// Where `toString` lies in a vtable.
-const TO_STRING: usize = 2;
 
 /// Causes of causes that are told.
 const MOST_CAUSES: usize = 16;
@@ -49,23 +48,23 @@ fn to_string(store: &mut impl AsContextMut, object: Rooted<AnyRef>) -> Option<St
     }
     let Val::AnyRef(Some(vtable)) = fields_of_object.get(VTABLE)? else { return None };
     let methods = fields(store, *vtable)?;
-    let Val::FuncRef(Some(method)) = methods.get(TO_STRING)? else { return None };
-    let said = call(store, method, Val::AnyRef(Some(object)))?;
-    string(store, said)
-}
-
-/// Calls a method without arguments.
-fn call(store: &mut impl AsContextMut, method: &Func, this: Val) -> Option<Rooted<AnyRef>> {
-    let ty = method.ty(&*store);
-    if ty.params().len() != 1 || ty.results().len() != 1 {
-        return None;
-    }
+    let method = methods.iter().find_map(|method| match method {
+        Val::FuncRef(Some(method)) if is_to_string(&*store, method) => Some(method),
+        _ => None,
+    });
     let mut results = [Val::AnyRef(None)];
-    method.call(store, &[this], &mut results).ok()?;
-    match results[0] {
-        Val::AnyRef(result) => result,
+    method?.call(&mut *store, &[Val::AnyRef(Some(object))], &mut results).ok()?;
+    match results {
+        [Val::AnyRef(Some(said))] => string(store, said),
         _ => None,
     }
+}
+
+/// Whether a method takes its object alone, and returns one.
+fn is_to_string(store: impl AsContext, method: &Func) -> bool {
+    let ty = method.ty(store);
+    let is_object = |ty: ValType| ty.matches(&ValType::ANYREF);
+    ty.params().len() == 1 && ty.results().len() == 1 && ty.params().chain(ty.results()).all(is_object)
 }
 
 /// Whether a value is what Kotlin knows of a class: interfaces, the class above, three numbers of names and the class,

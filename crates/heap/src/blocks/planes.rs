@@ -26,7 +26,7 @@ pub(crate) struct Planes {
     /// Whether what is handed out meanwhile is born marked. Otherwise it is marked when it becomes old.
     marks_births: bool,
     /// Whether another thread may be marking.
-    is_shared: bool,
+    pub(super) is_shared: bool,
 }
 
 impl Planes {

@@ -7,6 +7,8 @@ use crate::budget::{Budget, Done};
 const MOST_RELEASED: u32 = 32;
 /// What returning a block's memory counts.
 const RELEASED_UNITS: u64 = 16;
+/// What splitting a huge page counts: some 200 microseconds.
+const SPLIT_UNITS: u64 = 512;
 /// The most blocks of a free run that are looked at between two looks at the budget.
 const MOST_LOOKED_AT: u32 = 1024;
 /// Blocks looked at that count as much as one object scanned.
@@ -38,7 +40,9 @@ impl BlockPool {
                 return Done::No;
             }
             let Some((first, end)) = self.next_dirty(release, most, budget) else { continue };
-            if self.cage.decommit(block_start(first), (end - first) as usize * BLOCK_BYTES as usize) {
+            let bytes = (end - first) as usize * BLOCK_BYTES as usize;
+            budget.spend(SPLIT_UNITS * self.cage.split_huge_pages(block_start(first), bytes));
+            if self.cage.decommit(block_start(first), bytes) {
                 self.infos[first as usize..end as usize].iter_mut().for_each(|info| info.dirty = false);
                 self.dirty_free -= end - first;
             }

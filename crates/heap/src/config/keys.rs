@@ -204,6 +204,12 @@ pub(super) const PARAMETERS: &[Key] = &[
         "below this size no collection starts by itself; max at most",
     ),
     key(
+        "huge-pages",
+        |c| Some(Field::Switch(&mut c.huge_pages)),
+        Range::Any,
+        "a heap beyond 8M grows in pages of 2M, which a thread touches ahead of the program",
+    ),
+    key(
         "growth",
         |c| match &mut c.sizing {
             Sizing::GcRatio(params) => Some(Field::Factor(&mut params.growth)),

@@ -43,6 +43,7 @@ fn unusual() -> [HeapConfig; 6] {
         zeroing: Some(Zeroing::Adaptive(ConcurrentParams { unit_bytes: 8 << 10, stream_bytes: 32 })),
         sizing: Sizing::GcRatio(GcRatioParams { growth: 1.8 }),
         count_accesses: true,
+        huge_pages: false,
         max_bytes: Some(3 << 30),
         min_bytes: 1_000_001,
         verify: true,

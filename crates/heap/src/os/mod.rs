@@ -17,6 +17,7 @@ compile_error!("legato-heap needs a module in src/os for this operating system")
 use crate::error::HeapError;
 use sharing::MemoryFile;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Bytes of a page.
@@ -28,6 +29,23 @@ pub(crate) fn page_bytes() -> u32 {
 /// How long the calling thread has had a processor so far.
 pub(crate) fn thread_time() -> Duration {
     system::thread_time()
+}
+
+/// Has a huge page get its memory, in one piece if the system has one. It keeps what it holds. Whoever touches it
+/// later, after its memory was given back, gets ordinary pages.
+///
+/// # Safety
+/// At `address` lies a whole huge page of accessible private memory of a [`Reservation`].
+pub(crate) unsafe fn touch_huge_page(address: *mut u8) {
+    const BYTES: usize = 2 << 20;
+    // SAFETY: by the contract. A store has the system hold no lock that other threads need for their mappings, as
+    // `populate` does while the page is cleared; it changes nothing (`fetch_or` would be compiled to a load).
+    unsafe {
+        if system::allow_huge_pages(address, BYTES) {
+            let _ = AtomicU32::from_ptr(address.cast()).compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+            system::forbid_huge_pages(address, BYTES);
+        }
+    }
 }
 
 /// A range of reserved address space, inaccessible until committed. Unmapped when dropped.
@@ -55,6 +73,21 @@ impl Reservation {
                 Err(HeapError::System { action: "reserve", bytes, purpose, source: mappings::explained(error) })
             }
         }
+    }
+
+    /// As [`new`](Self::new), from a multiple of `alignment` on, itself one of the system's pages.
+    ///
+    /// # Errors
+    /// [`HeapError::System`] where the system refuses.
+    pub(crate) fn aligned(bytes: usize, alignment: usize, purpose: &'static str) -> Result<Reservation, HeapError> {
+        let mut reservation = Reservation::new(bytes, purpose)?;
+        if !reservation.base().addr().is_multiple_of(alignment) {
+            drop(reservation);
+            reservation = Reservation::new(bytes + alignment, purpose)?;
+            reservation.cut_off(reservation.base().align_offset(alignment));
+            reservation.truncate(bytes);
+        }
+        Ok(reservation)
     }
 
     /// The first address.
@@ -98,10 +131,19 @@ impl Reservation {
         unsafe { system::guard(self.base.as_ptr().add(start), bytes) }
     }
 
-    /// Asks the system never to use huge pages here.
-    pub(crate) fn forbid_huge_pages(&self) {
-        // SAFETY: this reservation.
-        unsafe { system::forbid_huge_pages(self.base.as_ptr(), self.bytes) }
+    /// Has the system use no huge pages in a range of whole pages from now on.
+    pub(crate) fn forbid_huge_pages(&self, start: usize, bytes: usize) {
+        assert!(start + bytes <= self.bytes, "a range outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion.
+        unsafe { system::forbid_huge_pages(self.base.as_ptr().add(start), bytes) }
+    }
+
+    /// Splits the huge pages that a range begins or ends in, whose contents are given up. The range may keep them or
+    /// not, until it is decommitted.
+    pub(crate) fn split_huge_pages(&self, start: usize, bytes: usize) {
+        assert!(start + bytes <= self.bytes, "a range outside of the reservation");
+        // SAFETY: the range lies in this reservation, by the assertion; its contents are the caller's to give up.
+        unsafe { system::split_huge_pages(self.base.as_ptr().add(start), bytes) }
     }
 
     /// Gives the memory of a committed range back to the system; it stays accessible and reads as zero from now on.
@@ -142,6 +184,19 @@ impl Reservation {
             // SAFETY: the end of this reservation, to which nothing refers any more: that is the caller's matter.
             unsafe { system::release(self.base.as_ptr().add(bytes), self.bytes - bytes) };
             self.bytes = bytes;
+        }
+    }
+
+    /// Unmaps the first `bytes`, whole pages.
+    fn cut_off(&mut self, bytes: usize) {
+        assert!(bytes < self.bytes, "a range outside of the reservation");
+        if bytes > 0 {
+            // SAFETY: the beginning of this reservation, which nobody has seen yet; the rest is not empty.
+            unsafe {
+                system::release(self.base.as_ptr(), bytes);
+                self.base = self.base.add(bytes);
+            }
+            self.bytes -= bytes;
         }
     }
 
@@ -191,6 +246,19 @@ mod tests {
         *word = 7;
         assert!(reservation.decommit(1 << 20, 1 << 20));
         assert_eq!(*word, 0);
+    }
+
+    #[test]
+    fn a_reservation_can_be_aligned() {
+        let reservations = [1, 3, 7].map(|pages| {
+            let bytes = pages * page_bytes() as usize;
+            let reservation = Reservation::aligned(bytes, 1 << 21, "a test").unwrap();
+            assert!(reservation.base().addr().is_multiple_of(1 << 21) && reservation.bytes() == bytes);
+            reservation.commit(0, bytes).unwrap();
+            reservation
+        });
+        // SAFETY: the last byte of each has just been committed.
+        reservations.iter().for_each(|reservation| unsafe { reservation.base().add(reservation.bytes() - 1).write(1) });
     }
 
     #[test]

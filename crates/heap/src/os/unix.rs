@@ -60,16 +60,41 @@ pub(super) unsafe fn guard(address: *mut u8, bytes: usize) -> bool {
     cfg!(target_os = "linux") && unsafe { libc::madvise(address.cast(), bytes, MADV_GUARD_INSTALL) == 0 }
 }
 
-/// Asks for ordinary pages alone.
+/// Asks for ordinary pages alone from now on.
 ///
 /// # Safety
-/// The range is a mapping made by [`reserve`].
+/// The range consists of whole pages of a mapping made by [`reserve`].
 pub(super) unsafe fn forbid_huge_pages(address: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     // SAFETY: the range is ours, by the contract, and keeps what it holds. Systems without huge pages refuse
     // harmlessly.
     unsafe {
         libc::madvise(address.cast(), bytes, libc::MADV_NOHUGEPAGE)
+    };
+}
+
+/// Asks for huge pages where a whole one is untouched; returns whether the system has them.
+///
+/// # Safety
+/// The range consists of whole huge pages of a mapping made by [`reserve`].
+pub(super) unsafe fn allow_huge_pages(address: *mut u8, bytes: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range is ours, by the contract, and keeps what it holds.
+    return unsafe { libc::madvise(address.cast(), bytes, libc::MADV_HUGEPAGE) == 0 };
+    #[cfg(not(target_os = "linux"))]
+    return false;
+}
+
+/// Splits huge pages that a range begins or ends in, so that each of its pages can be given back by itself: until then
+/// the system keeps the memory of a huge page as long as a part of it is in use.
+///
+/// # Safety
+/// The range lies in a mapping made by [`reserve`], and nobody needs its contents.
+pub(super) unsafe fn split_huge_pages(address: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range is ours, by the contract.
+    unsafe {
+        libc::madvise(address.cast(), bytes, libc::MADV_FREE)
     };
 }
 

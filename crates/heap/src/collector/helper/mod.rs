@@ -41,8 +41,10 @@ use thread::Place;
 impl<M: ReferenceModel> Core<M> {
     /// Whether a helper is to mark now.
     pub(crate) fn is_helper_wanted(&mut self) -> bool {
-        // Whoever heals writes to objects, which the mutator may be writing to.
-        !(M::FORWARDS && self.has_stale) && self.helper.is_wanted(self.pacer.size())
+        // Whoever heals writes to objects, which the mutator may be writing to. And a helper that has to wait for a
+        // processor because memory is being touched would count as one that nobody has a processor for.
+        let is_allowed = !(M::FORWARDS && self.has_stale) && self.pool.cage.page_in_work().is_none();
+        is_allowed && self.helper.is_wanted(self.pacer.size())
     }
 
     /// Gives all that is to be marked to the helper, if there is to be one. With `ages`, young objects are left out.

@@ -400,18 +400,16 @@ impl MappedSpace {
 
     /// Gives the pages of a live array that hold nothing but zeros back to the system, from `page` on, which moves on,
     /// and notes so. Not those where it shows the file, or has: the system would show the file's page again.
-    fn give_zeros_back(&mut self, pool: &BlockPool, head: u32, page: &mut usize, budget: &mut Budget) -> Done {
+    fn give_zeros_back(&mut self, pool: &mut BlockPool, head: u32, page: &mut usize, budget: &mut Budget) -> Done {
         if self.pages_per_block.is_none() {
             return Done::Yes;
         }
         let (start, size) = (block_start(head), page_bytes());
+        let memory = pool.cage.memory();
         let is_zero = |page: usize| {
             // SAFETY: the page lies in the array's blocks, which are committed, and nobody writes to them.
             let words = unsafe {
-                std::slice::from_raw_parts(
-                    pool.cage.address(start + page as u32 * size).cast::<u64>(),
-                    size as usize / 8,
-                )
+                std::slice::from_raw_parts(memory.address(start + page as u32 * size).cast::<u64>(), size as usize / 8)
             };
             words.chunks(LINE_WORDS).all(|line| line.iter().fold(0, |bits, word| bits | word) == 0)
         };
