@@ -42,22 +42,22 @@ impl BlockPool {
     /// Where a run at the frontier is to start that would start at `start`, and the blocks that it leaves out for that:
     /// those of a huge page that is being touched.
     fn beside_page_in_work(&self, start: u32, count: u32) -> (u32, Option<Range<u32>>) {
-        let page = self
-            .cage
-            .page_in_work()
-            .map(|page| block_of(page.start as u32)..(page.end / u64::from(BLOCK_BYTES)) as u32);
-        match page {
-            Some(page)
-                if start + count > page.start && page.end + count <= self.end_block() && self.withheld.is_none() =>
-            {
-                (page.end, Some(page))
-            }
-            _ => (start, None),
+        let page = self.cage.page_in_work().map(|page| {
+            let end = page.end / u64::from(BLOCK_BYTES);
+            block_of(page.start as u32)..end as u32
+        });
+        // Where there is no room behind it, the page is used as it is.
+        let goes_around = |page: &Range<u32>| {
+            self.frontier() <= page.start && start + count > page.start && page.end + count <= self.end_block()
+        };
+        match page.filter(goes_around) {
+            Some(page) => (page.end, Some(page)),
+            None => (start, None),
         }
     }
 
-    /// Has the next huge page be touched, if it is time for that, of a pool that has grown to a block. Not while a helper
-    /// marks: the two would be in each other's way.
+    /// Has the next huge page be touched, if it is time for that, of a pool that has grown to a block. Not while a
+    /// helper marks: the two would be in each other's way.
     fn touch_ahead(&mut self, end: u32) {
         if !self.planes.is_shared
             && let Some(page) = self.cage.page_to_touch(u64::from(end) * u64::from(BLOCK_BYTES))

@@ -49,6 +49,9 @@ impl BlockPool {
             release.block = end;
             budget.spend(u64::from(end - first) * RELEASED_UNITS);
         }
+        if release.keep == 0 {
+            self.cage.give_ahead_back(u64::from(self.frontier()) * u64::from(BLOCK_BYTES));
+        }
         Done::Yes
     }
 

@@ -1,8 +1,8 @@
 //! Memory that a growing heap is about to take gets there ahead of it: a thread touches the next huge page while the
 //! program runs, so that it neither faults for each page nor waits until the system has cleared 2 MiB.
 //!
-//! A heap that grows faster than the thread goes on behind the page that this is at work on, in ordinary pages: it never
-//! waits, but at its end.
+//! A heap that grows faster than the thread goes on behind the page that this is at work on, in ordinary pages: it
+//! never waits, but at its end.
 
 use crate::os::touch_huge_page;
 use std::sync::Arc;

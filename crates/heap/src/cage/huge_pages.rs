@@ -122,6 +122,17 @@ impl Cage {
         huge.last.filter(|_| is_busy).map(|last| last..last + HUGE_PAGE_BYTES)
     }
 
+    /// Gives back what has been touched ahead of a heap that has grown to `end`.
+    pub(crate) fn give_ahead_back(&mut self, end: u64) {
+        let Some(touched) = self.huge_pages.as_ref().and_then(|huge| huge.last).map(|last| last + HUGE_PAGE_BYTES)
+        else {
+            return;
+        };
+        if end < touched && self.page_in_work().is_none() {
+            self.decommit(end as u32, (touched - end) as usize);
+        }
+    }
+
     /// Before a range is given back: splits the huge pages that it is part of. Returns how many.
     pub(crate) fn split_huge_pages(&mut self, start: u32, bytes: usize) -> u64 {
         let Some(huge) = &mut self.huge_pages else { return 0 };

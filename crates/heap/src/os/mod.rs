@@ -75,18 +75,21 @@ impl Reservation {
         }
     }
 
-    /// As [`new`](Self::new), from a multiple of `alignment` on, itself one of the system's pages.
+    /// As [`new`](Self::new), from a multiple of `alignment` on if there is room for that.
     ///
     /// # Errors
     /// [`HeapError::System`] where the system refuses.
     pub(crate) fn aligned(bytes: usize, alignment: usize, purpose: &'static str) -> Result<Reservation, HeapError> {
-        let mut reservation = Reservation::new(bytes, purpose)?;
-        if !reservation.base().addr().is_multiple_of(alignment) {
-            drop(reservation);
-            reservation = Reservation::new(bytes + alignment, purpose)?;
-            reservation.cut_off(reservation.base().align_offset(alignment));
-            reservation.truncate(bytes);
+        let reservation = Reservation::new(bytes, purpose)?;
+        if reservation.base().addr().is_multiple_of(alignment) {
+            return Ok(reservation);
         }
+        drop(reservation);
+        let Ok(mut reservation) = Reservation::new(bytes + alignment, purpose) else {
+            return Reservation::new(bytes, purpose);
+        };
+        reservation.cut_off(reservation.base().align_offset(alignment));
+        reservation.truncate(bytes);
         Ok(reservation)
     }
 
