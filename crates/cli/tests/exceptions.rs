@@ -62,6 +62,21 @@ fn an_exception_of_java_tells_class_and_message() {
 }
 
 #[test]
+fn a_java_exception_without_message_and_name_says_so() {
+    // Without names of types, as TeaVM leaves them out.
+    let text = r#"(module
+        (type (struct (field anyref)))
+        (tag (export "teavm.javaException") (param (ref null 0)))
+        (tag (export "other") (param i32))
+        (func (export "teavm.exceptionMessage") (param (ref null 0)) (result anyref) (ref.null any))
+        (func (export "_start") (throw 0 (struct.new 0 (ref.null any))))
+        (func (export "other_tag") (throw 1 (i32.const 7))))"#;
+    let lab = Lab::new();
+    lab.run(&[], text, &[]).expect(134, "", &["uncaught exception: a Java exception without a message", "minifying"]);
+    lab.run(&["--invoke", "other_tag"], text, &[]).expect(134, "", &["uncaught exception: other(7)"]);
+}
+
+#[test]
 fn a_logger_of_java_prints_to_standard_error() {
     let Some(exceptions) = example("java/exceptions.wasm") else { return };
     Lab::new().legato(&["run", "--invoke", "log", exceptions.to_str().unwrap()]).expect(

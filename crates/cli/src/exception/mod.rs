@@ -11,6 +11,12 @@ use legato::{ExnRef, Extern, Instance, Rooted, Store, Tag, ThrownException};
 use crate::host::Host;
 use crate::invoke;
 
+/// The tag of Java's exceptions in programs of TeaVM.
+const JAVA_TAG: &str = "teavm.javaException";
+/// What is said of a Java exception that says nothing.
+const NAMELESS_JAVA: &str = "a Java exception without a message, whose class the program does not name \
+    (TeaVM keeps names with minifying=false)";
+
 /// An uncaught exception, described.
 #[derive(Debug)]
 pub struct Uncaught(String);
@@ -46,8 +52,9 @@ fn text(store: &mut Store<Host>, instance: Option<&Instance>, exception: Rooted<
         let text = legato_teavm::exception_text(&mut *store, instance, exception);
         // What the program has printed before comes first.
         let _ = store.data_mut().teavm.flush();
-        if text.is_some() {
-            return text;
+        let is_java = exported_name(store, instance, &exception.tag(&*store).ok()?).as_deref() == Some(JAVA_TAG);
+        if text.is_some() || is_java {
+            return text.or(Some(NAMELESS_JAVA.to_string()));
         }
     }
     let tag = exception.tag(&*store).ok()?;
