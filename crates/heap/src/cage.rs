@@ -32,6 +32,7 @@ pub(crate) use extent::{Extent, MOST_FITTED, NULL_GUARD_BYTES};
 pub(crate) use huge_pages::HUGE_PAGE_BYTES;
 use huge_pages::HugePages;
 use shared::SharedBlocks;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The reserved range, with what is needed to read and write in it by offset.
@@ -134,6 +135,61 @@ impl Cage {
             return Ok(());
         }
         self.reservation.commit(self.extent.below - distance, bytes)
+    }
+
+    /// Lets memory that is touched [ahead](Self::touch_ahead) from now on lie in huge pages, but for the first bytes,
+    /// and what lies from `end` on.
+    pub(crate) fn allow_huge_pages(&mut self, end: u64) {
+        if !self.extent.joined {
+            self.huge_pages = HugePages::new(self.base() as u64, end.min(self.extent.bytes));
+        }
+        if self.huge_pages.is_some() {
+            // Where the system uses them of its own accord, it is to wait until it is told to.
+            self.reservation.forbid_huge_pages(0, self.reservation.bytes());
+        }
+    }
+
+    /// Up to which offset memory is to be committed that is wanted up to `end`.
+    pub(crate) fn end_of_step(&self, end: u64) -> u64 {
+        self.huge_pages.as_ref().map_or(end, |huge| huge.end_of_step(end))
+    }
+
+    /// Which huge page is to be touched ahead of a heap that has grown to `end`, if any: its offset.
+    pub(crate) fn page_to_touch(&self, end: u64) -> Option<u64> {
+        self.huge_pages.as_ref()?.page_to_touch(end)
+    }
+
+    /// Has [that](Self::page_to_touch) be touched. It has been committed and not been used.
+    pub(crate) fn touch_ahead(&mut self, page: u64) {
+        let address = self.base().wrapping_add(page as usize);
+        let huge = self.huge_pages.as_mut().expect("a huge page is wanted");
+        // SAFETY: accessible private memory, by the contract. The mapping goes after the thread.
+        unsafe { huge.touch(page, address) };
+    }
+
+    /// The huge page that is being touched, if any: whoever needs memory in it waits.
+    pub(crate) fn page_in_work(&self) -> Option<Range<u64>> {
+        self.huge_pages.as_ref()?.in_work()
+    }
+
+    /// Gives back what has been touched ahead of a heap that has grown to `end`.
+    pub(crate) fn give_ahead_back(&mut self, end: u64) {
+        let touched = self.huge_pages.as_ref().and_then(HugePages::touched);
+        if let Some(touched) = touched.filter(|touched| end < *touched) {
+            self.decommit(end as u32, (touched - end) as usize);
+        }
+    }
+
+    /// Before a range is given back: splits the huge pages that it is part of. Returns how many.
+    pub(crate) fn split_huge_pages(&mut self, start: u32, bytes: usize) -> u64 {
+        let Some(huge) = &mut self.huge_pages else { return 0 };
+        let mut split = 0;
+        huge.give_back(&(start.into()..u64::from(start) + bytes as u64), |piece| {
+            let (start, bytes) = (piece.start as usize, (piece.end - piece.start) as usize);
+            self.reservation.split_huge_pages(self.extent.below + start, bytes);
+            split += 1;
+        });
+        split
     }
 
     /// Gives memory back to the system; it reads as zero if this returns true.

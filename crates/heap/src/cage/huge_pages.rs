@@ -7,7 +7,6 @@
 //! given back of a huge page is split off first: the system would otherwise keep it as long as any part of the page is
 //! in use. Nobody counts what has been touched ahead of the heap, 4 MiB at most.
 
-use super::Cage;
 use super::ahead::Ahead;
 use crate::geometry::BLOCK_BYTES;
 use crate::os::page_bytes;
@@ -36,6 +35,14 @@ pub(super) struct HugePages {
 }
 
 impl HugePages {
+    /// Those of a cage at `base` up to an offset, but for its first bytes; `None` where there are none.
+    pub(super) fn new(base: u64, end: u64) -> Option<HugePages> {
+        if page_bytes() != 4 << 10 || end <= ORDINARY_BYTES {
+            return None;
+        }
+        HugePages::between(base, ORDINARY_BYTES, end)
+    }
+
     /// The part of a cage at `base` between two offsets.
     fn between(base: u64, start: u64, end: u64) -> Option<HugePages> {
         let start = (base + start).next_multiple_of(HUGE_PAGE_BYTES) - base;
@@ -57,8 +64,50 @@ impl HugePages {
         start..start + HUGE_PAGE_BYTES
     }
 
+    /// Up to which offset memory is to be committed that is wanted up to `end`.
+    pub(super) fn end_of_step(&self, end: u64) -> u64 {
+        if !self.part.contains(&end) {
+            return end;
+        }
+        (self.part.start + (end - self.part.start).next_multiple_of(STEP_BYTES)).min(self.part.end)
+    }
+
+    /// Which one is to be touched ahead of a heap that has grown to `end`, if any: its offset.
+    pub(super) fn page_to_touch(&self, end: u64) -> Option<u64> {
+        let next = self.following(end).filter(|next| *next < end + AHEAD_BYTES)?;
+        self.ahead.as_ref().is_none_or(Ahead::is_idle).then_some(next)
+    }
+
+    /// Has the one at an offset be touched.
+    ///
+    /// # Safety
+    /// It [is to be](Self::page_to_touch), and lies at `address`: accessible private memory of a mapping that outlives
+    /// this.
+    pub(super) unsafe fn touch(&mut self, page: u64, address: *mut u8) {
+        self.last = Some(page);
+        let ahead = self.ahead.get_or_insert_with(Ahead::start);
+        if ahead.is_idle() {
+            let place = (page - self.part.start) / HUGE_PAGE_BYTES;
+            self.whole.resize(place as usize, false);
+            self.whole.push(true);
+            // SAFETY: by the contract.
+            unsafe { ahead.touch(address) };
+        }
+    }
+
+    /// The one that is being touched, if any: whoever needs memory in it waits.
+    pub(super) fn in_work(&self) -> Option<Range<u64>> {
+        let is_busy = self.ahead.as_ref().is_some_and(Ahead::is_busy);
+        self.last.filter(|_| is_busy).map(|last| last..last + HUGE_PAGE_BYTES)
+    }
+
+    /// Up to which offset they have been touched, if none is being touched.
+    pub(super) fn touched(&self) -> Option<u64> {
+        self.last.filter(|_| self.in_work().is_none()).map(|last| last + HUGE_PAGE_BYTES)
+    }
+
     /// Notes that a range is given back; calls `split` for each piece of it that lies in a huge page with others.
-    fn give_back(&mut self, range: &Range<u64>, mut split: impl FnMut(Range<u64>)) {
+    pub(super) fn give_back(&mut self, range: &Range<u64>, mut split: impl FnMut(Range<u64>)) {
         let place = |offset: u64| (offset.saturating_sub(self.part.start) / HUGE_PAGE_BYTES) as usize;
         for place in place(range.start)..self.whole.len().min(place(range.end - 1) + 1) {
             let page = self.page(place);
@@ -70,86 +119,10 @@ impl HugePages {
     }
 }
 
-impl Cage {
-    /// Lets memory that is committed from now on lie in huge pages, but for the first bytes, and what lies from `end`
-    /// on.
-    pub(crate) fn allow_huge_pages(&mut self, end: u64) {
-        let end = end.min(self.extent.bytes);
-        if self.extent.joined || page_bytes() != 4 << 10 || end <= ORDINARY_BYTES {
-            return;
-        }
-        // Where the system uses them of its own accord, it is to wait until it is told to.
-        self.reservation.forbid_huge_pages(0, self.reservation.bytes());
-        self.huge_pages = HugePages::between(self.base() as u64, ORDINARY_BYTES, end);
-    }
-
-    /// Up to which offset memory is to be committed that is wanted up to `end`.
-    pub(crate) fn end_of_step(&self, end: u64) -> u64 {
-        match &self.huge_pages {
-            Some(HugePages { part, .. }) if part.contains(&end) => {
-                (part.start + (end - part.start).next_multiple_of(STEP_BYTES)).min(part.end)
-            }
-            _ => end,
-        }
-    }
-
-    /// Which huge page is to be touched ahead of a heap that has grown to `end`, if any: its offset.
-    pub(crate) fn page_to_touch(&self, end: u64) -> Option<u64> {
-        let huge = self.huge_pages.as_ref()?;
-        let next = huge.following(end).filter(|next| *next < end + AHEAD_BYTES)?;
-        huge.ahead.as_ref().is_none_or(Ahead::is_idle).then_some(next)
-    }
-
-    /// Has it be touched. It has been committed and not been used.
-    pub(crate) fn touch_ahead(&mut self, page: u64) {
-        let address = self.base().wrapping_add(page as usize);
-        let huge = self.huge_pages.as_mut().expect("a huge page is wanted");
-        huge.last = Some(page);
-        let ahead = huge.ahead.get_or_insert_with(Ahead::start);
-        if ahead.is_idle() {
-            let place = (page - huge.part.start) / HUGE_PAGE_BYTES;
-            huge.whole.resize(place as usize, false);
-            huge.whole.push(true);
-            // SAFETY: accessible private memory, by the contract. The cage's mapping goes after the thread.
-            unsafe { ahead.touch(address) };
-        }
-    }
-
-    /// The huge page that is being touched, if any: whoever needs memory in it waits.
-    pub(crate) fn page_in_work(&self) -> Option<Range<u64>> {
-        let huge = self.huge_pages.as_ref()?;
-        let is_busy = huge.ahead.as_ref().is_some_and(Ahead::is_busy);
-        huge.last.filter(|_| is_busy).map(|last| last..last + HUGE_PAGE_BYTES)
-    }
-
-    /// Gives back what has been touched ahead of a heap that has grown to `end`.
-    pub(crate) fn give_ahead_back(&mut self, end: u64) {
-        let Some(touched) = self.huge_pages.as_ref().and_then(|huge| huge.last).map(|last| last + HUGE_PAGE_BYTES)
-        else {
-            return;
-        };
-        if end < touched && self.page_in_work().is_none() {
-            self.decommit(end as u32, (touched - end) as usize);
-        }
-    }
-
-    /// Before a range is given back: splits the huge pages that it is part of. Returns how many.
-    pub(crate) fn split_huge_pages(&mut self, start: u32, bytes: usize) -> u64 {
-        let Some(huge) = &mut self.huge_pages else { return 0 };
-        let mut split = 0;
-        huge.give_back(&(start.into()..u64::from(start) + bytes as u64), |piece| {
-            let (start, bytes) = (piece.start as usize, (piece.end - piece.start) as usize);
-            self.reservation.split_huge_pages(self.extent.below + start, bytes);
-            split += 1;
-        });
-        split
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cage::Extent;
+    use crate::cage::{Cage, Extent};
 
     const HUGE: u64 = HUGE_PAGE_BYTES;
 
