@@ -171,6 +171,7 @@ pub static AXES: &[Axis] = &[
     axis("barrier", &[value("barrier=store-buffer"), value("barrier=cards")]),
     axis("aging", &[value("aging=0"), value("aging=25,nursery-pause=50us")]),
     axis("count-accesses", &[value("count-accesses=off"), value("count-accesses=on")]),
+    parameter("huge-pages", &[value("huge-pages=on"), value("huge-pages=off")]),
 ];
 
 /// What is measured of an axis, in the order of its values.
