@@ -272,11 +272,12 @@ fn where_much_survives_the_nursery_is_as_small_as_its_pause_demands() {
                 roots[0] = node;
             }
             assert_eq!(size(&watched) < 1 << 20, is_small, "{} bytes, all of which survive", size(&watched));
-            // Nothing survives any more.
-            for _ in 0..12 {
+            // Nothing survives any more. How soon that is believed depends on how long the collections before took.
+            let recovers = (0..100).any(|_| {
                 watched.collect_nursery(&mut roots);
-            }
-            assert!(size(&watched) >= 3 << 19, "{} bytes, of which none survives", size(&watched));
+                size(&watched) >= 3 << 19
+            });
+            assert!(recovers, "{} bytes, of which none survives", size(&watched));
         }
     }
 }

@@ -12,8 +12,13 @@ import org.teavm.interop.Export;
 public final class Main {
     private static final int COUNT = 1000;
 
-    /** Garbage, so that a collection comes where System.gc() does nothing. */
-    private static Object[] garbage;
+    /**
+     * The last objects of many that were made for nothing. They live long enough to be promoted, so that full
+     * collections come, too, where System.gc() does nothing: what dies after its promotion is found by these alone.
+     */
+    private static final Object[][] recent = new Object[4096][];
+
+    private static int next;
 
     @Export(name = "run")
     public static void run() {
@@ -34,19 +39,31 @@ public final class Main {
         }
     }
 
-    /** Has everything collected until the reference is cleared; says whether it was. */
-    private static boolean dies(WeakReference<?> reference) {
-        for (int round = 0; round < 2000 && reference.get() != null; round++) {
-            System.gc();
-            for (int i = 0; i < 2000; i++) {
-                garbage = new Object[100];
-            }
+    /** Asks for a collection, and makes so many objects in case that nobody listens. */
+    private static void collect(int objects) {
+        System.gc();
+        for (int i = 0; i < objects; i++) {
+            recent[next++ % recent.length] = new Object[100];
+        }
+    }
+
+    /**
+     * Waits until the queue tells of a death; says whether the reference, which leads to the same object, is cleared
+     * by then. It is not asked before: an object that is asked for while a collection is under way outlives that.
+     */
+    private static boolean dies(WeakReference<?> reference, ReferenceQueue<Object> queue) {
+        for (int round = 0; round < 2000 && queue.poll() == null; round++) {
+            collect(2000);
+            // The host tells the queue where the program calls it.
+            System.currentTimeMillis();
         }
         return reference.get() == null;
     }
 
-    private static WeakReference<Object> loose() {
-        return new WeakReference<>(new Object());
+    /** References to one object, which nobody holds: the first with the queue, the second without. */
+    private static List<WeakReference<Object>> loose(ReferenceQueue<Object> queue) {
+        Object object = new Object();
+        return List.of(new WeakReference<>(object, queue), new WeakReference<>(object));
     }
 
     private static void references() {
@@ -54,9 +71,10 @@ public final class Main {
         WeakReference<Object> weak = new WeakReference<>(kept);
         WeakReference<Object> cleared = new WeakReference<>(kept);
         WeakReference<Object> toNull = new WeakReference<>(null);
-        WeakReference<Object> loose = loose();
+        ReferenceQueue<Object> queue = new ReferenceQueue<>();
+        List<WeakReference<Object>> loose = loose(queue);
         cleared.clear();
-        System.out.println("a loose object dies: " + dies(loose));
+        System.out.println("a loose object dies: " + dies(loose.get(1), queue));
         System.out.println("one that is held lives: " + (weak.get() == kept));
         System.out.println("a cleared reference: " + cleared.get() + ", one to null: " + toNull.get());
     }
@@ -79,10 +97,7 @@ public final class Main {
         List<Object> held = register(references, queue);
         Set<Integer> told = new TreeSet<>();
         for (int round = 0; round < 2000 && told.size() < COUNT - held.size(); round++) {
-            System.gc();
-            for (int i = 0; i < 2000; i++) {
-                garbage = new Object[100];
-            }
+            collect(2000);
             // The host tells the queue where the program calls it.
             System.currentTimeMillis();
             for (Named dead = (Named) queue.poll(); dead != null; dead = (Named) queue.poll()) {
@@ -114,10 +129,7 @@ public final class Main {
         Map<Object, String> map = new WeakHashMap<>();
         List<Object> keys = fill(map);
         for (int round = 0; round < 2000 && map.size() > keys.size(); round++) {
-            System.gc();
-            for (int i = 0; i < 2000; i++) {
-                garbage = new Object[100];
-            }
+            collect(2000);
             System.currentTimeMillis();
         }
         System.out.println("entries of a weak map: " + map.size());
@@ -148,8 +160,9 @@ public final class Main {
     private static void canonical() {
         Cache cache = new Cache();
         int[] seven = cache.get(7);
-        WeakReference<int[]> eight = new WeakReference<>(cache.get(8));
-        boolean died = dies(eight);
+        ReferenceQueue<Object> queue = new ReferenceQueue<>();
+        WeakReference<Object> eight = new WeakReference<>(cache.get(8), queue);
+        boolean died = dies(eight, queue);
         System.out.println("the cache lets go: " + died + ", and remembers: " + (cache.get(7) == seven));
         System.out.println("made anew: " + cache.get(8)[0] + ", " + cache.made + " in all");
     }
@@ -164,10 +177,7 @@ public final class Main {
                 String other = new StringBuilder("string ").append(i).toString();
                 same &= one == other.intern() && one.equals(other);
             }
-            System.gc();
-            for (int i = 0; i < 5000; i++) {
-                garbage = new Object[100];
-            }
+            collect(5000);
         }
         System.out.println("equal strings are interned as one: " + same);
         System.out.println("one that is held stays: " + (kept == ("long-" + text.substring(5)).intern()));
