@@ -109,7 +109,7 @@ pub const fn array_bytes(kind: StorageKind, length: u32) -> Option<u32> {
 
 /// Offset of the first element of `element_bytes`.
 #[inline(always)]
-pub(crate) const fn elements_offset(element_bytes: u32) -> u32 {
+pub const fn elements_offset(element_bytes: u32) -> u32 {
     if element_bytes >= 8 { ARRAY_LENGTH_OFFSET + 8 } else { ARRAY_LENGTH_OFFSET + 4 }
 }
 

@@ -62,6 +62,8 @@ impl TypeRecord {
     pub const KIND_OFFSET: u32 = std::mem::offset_of!(TypeRecord, kind) as u32;
     /// Offset of [`display_length`](Self::display_length).
     pub const DISPLAY_LENGTH_OFFSET: u32 = std::mem::offset_of!(TypeRecord, display_length) as u32;
+    /// Offset of [`bytes`](Self::bytes).
+    pub const BYTES_OFFSET: u32 = std::mem::offset_of!(TypeRecord, bytes) as u32;
     /// Offset of the display's entry for depth 0.
     pub const DISPLAY_OFFSET: u32 = size_of::<TypeRecord>() as u32;
 }

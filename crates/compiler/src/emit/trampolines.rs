@@ -1,6 +1,8 @@
 //! Trampolines: host to Wasm, Wasm to host, compiled code to the runtime's builtins. The conventions are in
 //! [`abi`](crate::abi).
 
+mod allocation;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, AbiParam, ExceptionTableData, ExceptionTableItem, InstBuilder, MemFlagsData, Signature, StackSlotData,
@@ -147,6 +149,10 @@ pub(super) fn builtin(
         let instance = params[0];
         if let (Builtin::RecordOverwritten, true, Some(plan)) = (builtin, cold, plan.store_barrier.before) {
             t.push_overwritten(&plan, instance);
+        }
+        // Who comes here by a cold call has found no cell.
+        if !cold && allocation::is_here(builtin, plan) {
+            t.allocate(plan, instance, params[1], params.get(2).copied());
         }
         t.record_exit(instance);
         let table = t.load(POINTER, instance, std::mem::offset_of!(ContextHead, builtins) as i32);
