@@ -113,7 +113,10 @@ fn exhausted(error: &Error) -> String {
     let mut parts = parts(error);
     // The trap is what happened, and what stands before it why.
     parts.reverse();
-    format!("legato: {}; --heap max=SIZE sets the most that it may have, 4G at most", parts.join(": "))
+    // No heap is large enough for an array with more elements than any may have.
+    let is_hopeless = parts.iter().any(|part| part.starts_with("array too long"));
+    let help = if is_hopeless { "" } else { "; --heap max=SIZE sets the most that it may have, 4G at most" };
+    format!("legato: {}{help}", parts.join(": "))
 }
 
 /// Where in the guest it happened, as far as known.

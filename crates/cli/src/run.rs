@@ -189,8 +189,18 @@ fn live(args: &RunArgs, store: &mut Store<Host>, module: &Module) -> Result<()> 
     let linker = imports::linker(args, store, module)?;
     let result = start(args, store, &linker, module);
     let flushed = store.data_mut().teavm.flush().and(store.data_mut().wasi.flush());
-    let results = result?;
-    flushed.context("cannot write the program's output")?;
+    let flushed = flushed.context("cannot write the program's output");
+    let results = match result {
+        // A program that says that all went well does not know that its last lines went nowhere.
+        Err(error)
+            if error.downcast_ref::<legato_wasi::I32Exit>().is_some_and(|exit| exit.process_exit_code() == 0) =>
+        {
+            flushed?;
+            return Err(error);
+        }
+        result => result?,
+    };
+    flushed?;
     report::print(&results)
 }
 

@@ -51,13 +51,36 @@ fn an_exception_of_kotlin_tells_class_and_message() {
 }
 
 #[test]
+fn an_exception_of_kotlin_tells_its_causes_and_what_was_suppressed() {
+    let Some(program) = example("kotlin/exceptions.wasm") else { return };
+    let lab = Lab::new();
+    let fails = |how: &str, said: &[&str]| {
+        lab.legato(&["run", program.to_str().unwrap(), how]).expect(134, "", said);
+    };
+    fails(
+        "causes",
+        &[
+            "Broken: level 20\n  caused by: Broken: level 19\n",
+            "  caused by: Broken: level 4\n  and more causes\nerror",
+        ],
+    );
+    let first = "Broken: a leak\n  suppressed: IllegalStateException: cold cannot be closed\n";
+    fails("suppressed", &[first, "\n  suppressed: IllegalStateException: hot cannot be closed\nerror"]);
+    fails("mute", &["uncaught exception: Mute (it cannot be told what it says)\nerror"]);
+}
+
+#[test]
 fn an_exception_of_java_tells_class_and_message() {
     let Some(exceptions) = example("java/exceptions.wasm") else { return };
     let lab = Lab::new();
     lab.legato(&["run", "--invoke", "fail", exceptions.to_str().unwrap(), "3"]).expect(
         134,
         "about to fail\n",
-        &["legato: uncaught exception: java.lang.IllegalStateException: nobody wants me\n", "wasm function"],
+        &[
+            "legato: uncaught exception: java.lang.IllegalStateException: nobody wants me\n  caused by: ",
+            "order 0\n  caused by: java.lang.RuntimeException: bottom\nerror while executing",
+            "wasm function",
+        ],
     );
 }
 
@@ -214,6 +237,51 @@ fn a_program_whose_output_nobody_reads_ends_quietly() {
         let (status, errors) = cut_off(&["run", events.to_str().unwrap()]);
         // A short program may have ended before.
         assert!(matches!(status, Some(0 | 141)) && errors.is_empty(), "{status:?}: {errors}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_an_error_however_the_program_ends() {
+    let lab = Lab::new();
+    let wasi = |end: &str| {
+        format!(
+            r#"(module
+                (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+                (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+                (memory (export "memory") 1)
+                (data (i32.const 0) "\08\00\00\00\06\00\00\00 a line")
+                (func (export "_start")
+                  (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100)))
+                  {end}))"#
+        )
+    };
+    let printing = |from: &str, name: &str| {
+        format!(
+            "(module (import {from:?} {name:?} (func $print (param i32)))
+               (func (export \"run\") (call $print (i32.const 120)) (call $print (i32.const 10)))
+               (export \"_start\" (func 1)))"
+        )
+    };
+    let programs = [
+        (wasi(""), 1),
+        (wasi("(call $exit (i32.const 0))"), 1),
+        // A program that has failed by itself has a status that says so.
+        (wasi("(call $exit (i32.const 3))"), 3),
+        (printing("teavmConsole", "putcharStdout"), 1),
+        (printing("spectest", "print_char"), 1),
+    ];
+    for (program, status) in programs {
+        let file = lab.file("program.wat", &program);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_legato"));
+        let output = command.arg("run").arg(file).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{said}{program}");
+        assert!(
+            said.starts_with("legato: error: cannot write the program's output: No space") == (status == 1),
+            "{said}"
+        );
     }
 }
 

@@ -202,6 +202,14 @@ fn exhaustion_names_the_limit_and_the_option() {
     );
     let large = r#"(module (type $bytes (array i8)) (func (export "_start")
       (drop (array.new_default $bytes (i32.const 100000000)))))"#;
+    let negative = r#"(module (type $bytes (array (mut i8)))
+        (func (export "_start") (drop (array.new_default $bytes (i32.const -5)))))"#;
+    let outcome = lab.run(&[], negative, &[]).expect(
+        134,
+        "",
+        &["array too long: 4294967291 elements", "(as a number with a sign, -5)\n"],
+    );
+    assert!(!outcome.err.contains("--heap"), "{}", outcome.err);
     lab.run(&["--heap", "max=4M"], large, &[]).expect(134, "", &["allocation size too large", "at most 4194304 bytes"]);
 }
 

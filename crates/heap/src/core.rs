@@ -199,14 +199,16 @@ impl<M: ReferenceModel> Core<M> {
     /// Bytes of an array of `length` elements. Panics for other types.
     ///
     /// # Errors
-    /// [`AllocationError::TooLarge`] where they do not fit 32 bits, [`AllocationError::TooLong`] where it has too many
-    /// elements.
+    /// [`AllocationError::TooLong`] where it has too many elements, [`AllocationError::TooLarge`] where they do not fit
+    /// 32 bits.
     pub(crate) fn array_bytes(&self, id: TypeId, length: u32) -> Result<u32, AllocationError> {
         let record = self.types.record(id);
         assert!(record.kind == TypeKind::Array as u32, "{id:?} is no array");
+        if length > layout::MOST_ELEMENTS {
+            return Err(AllocationError::TooLong { length });
+        }
         let (bytes, maximum) = (self.array_object_bytes(record.bytes, length), self.config.maximum());
-        let bytes = u32::try_from(bytes).map_err(|_| AllocationError::TooLarge { bytes, maximum })?;
-        if length > layout::MOST_ELEMENTS { Err(AllocationError::TooLong { length }) } else { Ok(bytes) }
+        u32::try_from(bytes).map_err(|_| AllocationError::TooLarge { bytes, maximum })
     }
 
     /// Bytes of the object of an array: of its spine, where it is divided.

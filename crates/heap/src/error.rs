@@ -78,9 +78,13 @@ pub enum AllocationError {
         /// that stores need.
         maximum: u64,
     },
-    /// The array has more elements than any may have, however large the heap. Where its bytes would not fit 32 bits
-    /// either, it is too large.
-    #[error("array too long: {length} elements are more than the {MOST_ELEMENTS} that an array can have")]
+    /// The array has more elements than any may have, however large the heap. Languages whose lengths have a sign ask
+    /// for so many where it is negative.
+    #[error(
+        "array too long: {length} elements are more than the {MOST_ELEMENTS} that an array can have \
+        (as a number with a sign, {})",
+        *length as i32
+    )]
     TooLong {
         /// Its elements.
         length: u32,

@@ -114,8 +114,9 @@ fn exhaustion_is_an_error_and_the_heap_lives_on() {
         }
         let too_large = heap.allocate_array(bytes, 5 << 20, &mut roots).unwrap_err();
         assert!(matches!(too_large, AllocationError::TooLarge { .. }), "{too_large}");
-        let too_large = heap.allocate_array(bytes, u32::MAX, &mut roots).unwrap_err();
-        assert!(matches!(too_large, AllocationError::TooLarge { .. }), "{too_large}");
+        let too_long = heap.allocate_array(bytes, u32::MAX, &mut roots).unwrap_err();
+        assert_eq!(too_long, AllocationError::TooLong { length: u32::MAX });
+        assert!(too_long.to_string().ends_with("(as a number with a sign, -1)"), "{too_long}");
         let longest = heap.allocate_array(bytes, i32::MAX as u32, &mut roots).unwrap_err();
         assert!(matches!(longest, AllocationError::TooLarge { .. }), "{longest}");
         let too_long = heap.allocate_array(bytes, i32::MAX as u32 + 1, &mut roots).unwrap_err();

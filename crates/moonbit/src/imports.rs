@@ -68,7 +68,7 @@ fn console<T: 'static>(
         ("spectest", "print_char") => {
             linker.func_wrap(from, name, move |mut caller: Caller<'_, T>, code: i32| -> Result<()> {
                 let (ctx, wasi) = get(caller.data_mut());
-                Ok(ctx.console.print(wasi, code as u32)?)
+                ctx.console.print(wasi, code as u32).context("cannot write the program's output")
             })?;
         }
         ("spectest", "read_char") => {

@@ -11,6 +11,9 @@ const HEADER: usize = 2;
 /// The function with which a program tells the message of an exception.
 const MESSAGE: &str = "teavm.exceptionMessage";
 
+/// Causes of causes that are told.
+const MOST_CAUSES: usize = 16;
+
 /// The message of a Java exception that left the program, if it has one. The program itself is asked, through its
 /// export `teavm.exceptionMessage`.
 pub fn exception_message(
@@ -18,30 +21,75 @@ pub fn exception_message(
     instance: &Instance,
     exception: Rooted<ExnRef>,
 ) -> Option<String> {
-    let throwable = exception.field(&mut store, 0).ok()?;
-    let message = instance.get_func(&mut store, MESSAGE)?;
-    let mut results = [Val::AnyRef(None)];
-    message.call(&mut store, &[throwable], &mut results).ok()?;
-    let Val::AnyRef(Some(string)) = results[0] else { return None };
-    characters(&mut store, string, DEPTH)
+    let throwable = throwable(&mut store, exception)?;
+    message(&mut store, instance, throwable)
 }
 
-/// What a Java exception that left the program says: class and message, as `toString` would. Where the program does not
-/// keep the names of classes, because nothing in it asks for one, the class is that of the name section, which TeaVM
-/// writes unless it obfuscates; without one, the message stands alone. `None` if there is neither.
+/// What a Java exception that left the program says, and its causes: class and message, as `toString` would. Where the
+/// program does not keep the names of classes, because nothing in it asks for one, the class is that of the name
+/// section, which TeaVM writes unless it obfuscates; without one, the message stands alone. `None` if there is neither.
 pub fn exception_text(mut store: impl AsContextMut, instance: &Instance, exception: Rooted<ExnRef>) -> Option<String> {
-    let message = exception_message(&mut store, instance, exception);
-    let name = class_name(&mut store, instance, exception).or_else(|| type_name(&mut store, instance, exception));
+    let mut throwable = throwable(&mut store, exception)?;
+    let mut text = said(&mut store, instance, throwable)?;
+    for told in 0.. {
+        let Some(cause) = cause(&mut store, exception, throwable) else { break };
+        if told == MOST_CAUSES {
+            text.push_str("\n  and more causes");
+            break;
+        }
+        let Some(said) = said(&mut store, instance, cause) else { break };
+        text.push_str("\n  caused by: ");
+        text.push_str(&said);
+        throwable = cause;
+    }
+    Some(text)
+}
+
+fn throwable(store: &mut impl AsContextMut, exception: Rooted<ExnRef>) -> Option<Rooted<AnyRef>> {
+    match exception.field(store, 0).ok()? {
+        Val::AnyRef(throwable) => throwable,
+        _ => None,
+    }
+}
+
+fn message(store: &mut impl AsContextMut, instance: &Instance, throwable: Rooted<AnyRef>) -> Option<String> {
+    let message = instance.get_func(&mut *store, MESSAGE)?;
+    let mut results = [Val::AnyRef(None)];
+    message.call(&mut *store, &[Val::AnyRef(Some(throwable))], &mut results).ok()?;
+    let Val::AnyRef(Some(string)) = results[0] else { return None };
+    characters(store, string, DEPTH)
+}
+
+/// Class and message.
+fn said(store: &mut impl AsContextMut, instance: &Instance, throwable: Rooted<AnyRef>) -> Option<String> {
+    let message = message(store, instance, throwable);
+    let name = class_name(store, instance, throwable).or_else(|| type_name(store, instance, throwable));
     match (name, message) {
         (Some(name), Some(message)) => Some(format!("{name}: {message}")),
         (name, message) => name.or(message),
     }
 }
 
-/// The name of the exception's class: the first string that the class holds, which the object's vtable begins with.
-fn class_name(store: &mut impl AsContextMut, instance: &Instance, exception: Rooted<ExnRef>) -> Option<String> {
+/// The cause of a throwable: its field whose type is that of throwables, which exceptions hold. One that is its own
+/// cause has none.
+fn cause(
+    store: &mut impl AsContextMut,
+    exception: Rooted<ExnRef>,
+    throwable: Rooted<AnyRef>,
+) -> Option<Rooted<AnyRef>> {
+    let held = exception.tag(&*store).ok()?.ty(&*store).ty().params().next()?;
+    let object = throwable.as_struct(&*store).ok()??;
+    let is_throwable = |field: FieldType| field.element_type().as_val_type().is_some_and(|ty| ValType::eq(ty, &held));
+    let place = object.ty(&*store).ok()?.fields().position(is_throwable)?;
+    match object.field(&mut *store, place).ok()? {
+        Val::AnyRef(Some(cause)) if !Rooted::ref_eq(&*store, &cause, &throwable).ok()? => Some(cause),
+        _ => None,
+    }
+}
+
+/// The name of an object's class: the first string that the class holds, which the object's vtable begins with.
+fn class_name(store: &mut impl AsContextMut, instance: &Instance, object: Rooted<AnyRef>) -> Option<String> {
     let string = instance.get_func(&mut *store, MESSAGE)?.ty(&*store).results().next()?;
-    let Val::AnyRef(Some(object)) = exception.field(&mut *store, 0).ok()? else { return None };
     let vtable = first(store, object)?;
     let class = first(store, vtable)?.as_struct(&*store).ok()??;
     let is_string = |field: FieldType| field.element_type().as_val_type().is_some_and(|ty| ValType::eq(ty, &string));
@@ -52,9 +100,8 @@ fn class_name(store: &mut impl AsContextMut, instance: &Instance, exception: Roo
     }
 }
 
-/// The name of the exception's type in the name section.
-fn type_name(store: &mut impl AsContextMut, instance: &Instance, exception: Rooted<ExnRef>) -> Option<String> {
-    let Val::AnyRef(Some(object)) = exception.field(&mut *store, 0).ok()? else { return None };
+/// The name of an object's type in the name section.
+fn type_name(store: &mut impl AsContextMut, instance: &Instance, object: Rooted<AnyRef>) -> Option<String> {
     let ty = object.ty(&*store).ok()?;
     instance.module(store.as_context()).type_name(&ty).map(str::to_string)
 }

@@ -9,6 +9,9 @@ use crate::console::TeaVmCtx;
 use crate::memory::{self, Requirements};
 use crate::{math, weak};
 
+/// What is said of a program whose output cannot be written.
+const UNWRITTEN: &str = "cannot write the program's output";
+
 /// Whether the module was compiled by TeaVM: whether it imports from one of the modules that TeaVM's host provides.
 pub fn is_teavm_module(module: &Module) -> bool {
     module
@@ -76,13 +79,13 @@ fn define<T: 'static>(
         }
         ("teavmConsole", "putcharStdout") => {
             linker.func_wrap(from, name, move |mut caller: Caller<'_, T>, unit: i32| -> Result<()> {
-                get(caller.data_mut()).put_out(unit as u16)?;
+                get(caller.data_mut()).put_out(unit as u16).context(UNWRITTEN)?;
                 if unit == i32::from(b'\n') { weak::report_the_dead(&mut caller, &get) } else { Ok(()) }
             })?;
         }
         ("teavmConsole", "putcharStderr") => {
             linker.func_wrap(from, name, move |mut caller: Caller<'_, T>, unit: i32| -> Result<()> {
-                Ok(get(caller.data_mut()).put_err(unit as u16)?)
+                get(caller.data_mut()).put_err(unit as u16).context(UNWRITTEN)
             })?;
         }
         ("teavmDate", "currentTimeMillis") => {

@@ -151,11 +151,13 @@ fn write_through(writer: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
 pub(crate) struct Console {
     out: LineBuffer,
     err: LineBuffer,
+    /// What went wrong where nobody could be told.
+    untold: Option<io::Error>,
 }
 
 impl Console {
     pub fn new(out: Output, err: Output) -> Self {
-        Console { out: LineBuffer::new(out), err: LineBuffer::new(err) }
+        Console { out: LineBuffer::new(out), err: LineBuffer::new(err), untold: None }
     }
 
     fn buffer(&mut self, stream: Stream) -> &mut LineBuffer {
@@ -185,7 +187,12 @@ impl Console {
     pub fn flush(&mut self) -> io::Result<()> {
         let out = self.out.flush(Stream::Out);
         let err = self.err.flush(Stream::Err);
-        out.and(err)
+        self.untold.take().map_or(Ok(()), Err).and(out).and(err)
+    }
+
+    /// Lets out everything. An error is what the next [`flush`](Self::flush) returns.
+    pub fn flush_at_last(&mut self) {
+        self.untold = self.flush().err();
     }
 
     pub fn file_type(&self, stream: Stream) -> FileType {

@@ -34,7 +34,7 @@ public final class Main {
         // Where nothing asks for the name of a class, TeaVM leaves the names out.
         if (depth < 0) System.out.println(new IllegalStateException("too deep"));
         System.out.println("about to fail");
-        throw new IllegalStateException("nobody wants me");
+        throw new IllegalStateException("nobody wants me", new OrderException(depth, new RuntimeException("bottom")));
     }
 
     /** What a logger is told: for a look at what the host prints. */

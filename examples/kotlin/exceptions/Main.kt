@@ -1,4 +1,7 @@
+import host.arguments
+
 fun main() {
+    arguments().firstOrNull()?.let { fail(it) }
     order()
     customExceptions()
     throughLambdas()

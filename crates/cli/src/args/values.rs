@@ -72,7 +72,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(wrong()),
     };
-    Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())
+    let duration = Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())?;
+    if duration.is_zero() { Err("expected a time above zero".to_string()) } else { Ok(duration) }
 }
 
 /// Bytes, with a suffix or without.
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "10", "s", "-1s", "1d", "1.2.3s", "99999999999999999999999h"] {
+        for wrong in ["", "10", "s", "-1s", "1d", "1.2.3s", "99999999999999999999999h", "0s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert_eq!(size("8M"), Ok(8 << 20));

@@ -42,6 +42,20 @@ impl HostFunction {
         func: impl Fn(Caller<'_, T>, &[Val], &mut [Val]) -> Result<()> + Send + Sync + 'static,
     ) -> Arc<HostFunction> {
         let types = ty.clone();
+        // Each reference is null at first, and each number zero.
+        let defaults: SmallVec<[Val; 2]> = ty
+            .raw()
+            .results
+            .iter()
+            .map(|&result| match result {
+                legato_compiler::module::ValueType::Ref(result) => {
+                    Val::null_ref(crate::RefType::from_engine(ty.engine(), result).heap_type())
+                }
+                number => {
+                    Val::default_for_ty(&ValType::from_engine(ty.engine(), number)).expect("numbers have a default")
+                }
+            })
+            .collect();
         let code = move |store: *mut StoreOpaque, instance: Option<u32>, cells: *mut ValueCell| {
             let raw = types.raw();
             let mut values: SmallVec<[Val; 8]> = SmallVec::new();
@@ -49,17 +63,8 @@ impl HostFunction {
                 // SAFETY: the trampoline gives a cell for each parameter, and the store exclusively.
                 values.push(unsafe { Val::from_bits(&mut *store, (*cells.add(index)).u128(), ty) });
             }
-            let results = raw.results.iter().map(|&ty| match ty {
-                legato_compiler::module::ValueType::Ref(ty) => {
-                    Val::null_ref(crate::RefType::from_engine(types.engine(), ty).heap_type())
-                }
-                number => {
-                    let number = ValType::from_engine(types.engine(), number);
-                    Val::default_for_ty(&number).expect("numbers have a default")
-                }
-            });
             let first = values.len();
-            values.extend(results);
+            values.extend_from_slice(&defaults);
             let (params, results) = values.split_at_mut(first);
             // SAFETY: the store is a `T`'s: host functions are called in stores of their own data type.
             func(unsafe { Caller::new(store, instance) }, params, results)?;

@@ -10,8 +10,8 @@ const LAST_SIGNAL: u8 = 30;
 impl WasiCtx {
     /// The end of the guest. Gathered output is let out.
     pub fn proc_exit(&mut self, status: u32) -> I32Exit {
-        // The guest has no means left to hear of an error; the embedder can ask with `flush` before.
-        let _ = self.console.flush();
+        // The guest has no means left to hear of an error; the embedder hears of it when it asks with `flush`.
+        self.console.flush_at_last();
         I32Exit(status as i32)
     }
 

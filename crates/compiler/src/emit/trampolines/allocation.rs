@@ -3,10 +3,10 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
+use legato_heap::AccessPlan;
 use legato_heap::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, OBJECT_ALIGNMENT, TYPE_ID_OFFSET, elements_offset};
 use legato_heap::plan::{AllocationPlan, ArrayPlan, CollectorWord, ReferencePlan, SizeRun};
 use legato_heap::types::TypeRecord;
-use legato_heap::AccessPlan;
 
 use super::Trampoline;
 use crate::abi::{Builtin, ContextHead};
@@ -30,7 +30,13 @@ pub(super) fn is_here(builtin: Builtin, plan: &AccessPlan) -> bool {
 impl Trampoline<'_, '_> {
     /// Returns a zeroed object of the type, an array if there is a length; goes on where it takes the runtime to find
     /// a cell for it.
-    pub(super) fn allocate(&mut self, plan: &AccessPlan, instance: ir::Value, ty: ir::Value, length: Option<ir::Value>) {
+    pub(super) fn allocate(
+        &mut self,
+        plan: &AccessPlan,
+        instance: ir::Value,
+        ty: ir::Value,
+        length: Option<ir::Value>,
+    ) {
         let slow = self.b.create_block();
         let ty = self.b.ins().uextend(POINTER, ty);
         let length = length.map(|length| self.b.ins().uextend(POINTER, length));
@@ -44,7 +50,9 @@ impl Trampoline<'_, '_> {
         };
         let most = match plan.allocation {
             AllocationPlan::Bump { max_bytes, .. } => max_bytes.min(MOST_BYTES),
-            AllocationPlan::SizeClasses { ref cell_bytes, .. } => cell_bytes.last().map_or(0, |&cell| cell.min(MOST_BYTES)),
+            AllocationPlan::SizeClasses { ref cell_bytes, .. } => {
+                cell_bytes.last().map_or(0, |&cell| cell.min(MOST_BYTES))
+            }
         };
         let is_large = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, bytes, i64::from(most));
         self.leave_if(is_large, slow);
@@ -94,9 +102,7 @@ impl Trampoline<'_, '_> {
     /// The address of the run that an object of so many bytes is taken from, and what it is bumped by.
     fn run(&mut self, plan: &AccessPlan, mutator: ir::Value, bytes: ir::Value) -> (ir::Value, ir::Value) {
         match plan.allocation {
-            AllocationPlan::Bump { run_offset, .. } => {
-                (self.b.ins().iadd_imm_s(mutator, i64::from(run_offset)), bytes)
-            }
+            AllocationPlan::Bump { run_offset, .. } => (self.b.ins().iadd_imm_s(mutator, i64::from(run_offset)), bytes),
             AllocationPlan::SizeClasses { sizes_offset, .. } => {
                 const { assert!(size_of::<SizeRun>() * 2 == OBJECT_ALIGNMENT as usize) };
                 let entry = self.b.ins().ushr_imm_u(bytes, 1);
