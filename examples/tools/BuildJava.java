@@ -100,7 +100,7 @@ public final class BuildJava {
         JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
         StringWriter messages = new StringWriter();
         try (StandardJavaFileManager manager = compiler.getStandardFileManager(null, null, StandardCharsets.UTF_8)) {
-            List<String> options = List.of("-d", classes.toString(), "-cp", CLASS_PATH, "--release", "11", "-proc:none", "-nowarn");
+            List<String> options = List.of("-d", classes.toString(), "-cp", CLASS_PATH, "--release", "17", "-proc:none", "-nowarn");
             Files.createDirectories(classes);
             if (!compiler.getTask(messages, manager, null, options, null, manager.getJavaFileObjectsFromPaths(files)).call())
                 throw new IllegalStateException("javac rejects the program\n" + messages);
