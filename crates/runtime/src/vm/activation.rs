@@ -12,6 +12,7 @@ use legato_compiler::artifact::TrapCode;
 use legato_heap::{Reference, RootVisitor};
 
 use crate::vm::exceptions::{self, Continuation};
+use crate::vm::trail::Trail;
 use crate::vm::{arch, barriers, frames, signals};
 
 /// A value at the boundary between host and compiled code; smaller values lie at its start, little-endian.
@@ -72,6 +73,7 @@ pub(crate) struct Activation {
     /// The next outer activation of this thread, or null.
     pub(crate) outer: *const Activation,
     pending: UnsafeCell<Option<Unwind>>,
+    trail: UnsafeCell<Trail>,
 }
 
 thread_local! {
@@ -138,15 +140,34 @@ impl Activation {
         }
     }
 
+    /// Where an exception goes on: at its handler, if there is one in this activation.
+    ///
+    /// # Safety
+    /// As [`raise`]; the exception is alive.
+    unsafe fn handler_of(&self, exception: u32) -> Option<exceptions::Found> {
+        // SAFETY: only this thread reaches the activation, and looking for a handler does not touch the field.
+        let trail = unsafe { &mut *self.trail.get() };
+        trail.throw();
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let found = exceptions::find_handler(self, exception, |frame| trail.pass(frame))?;
+            trail.catch(exception, found.handler.fp, found.reader);
+            Some(found)
+        }
+    }
+
     /// Notes where an exception was raised that leaves this call.
     ///
     /// # Safety
     /// As [`raise`].
     unsafe fn note_frames(&self) {
         // SAFETY: only this thread reaches the activation, and the walk does not touch the field.
-        if let Some(Unwind::Exception { frames, .. }) = unsafe { &mut *self.pending.get() } {
-            // SAFETY: the exit was recorded, by the caller's promise.
-            *frames = unsafe { frames::capture(self.store) };
+        if let Some(Unwind::Exception { reference, frames }) = unsafe { &mut *self.pending.get() } {
+            // SAFETY: the exit was recorded, by the caller's promise; what is pending is alive.
+            unsafe {
+                *frames = frames::capture(self.store);
+                (*self.trail.get()).complete(*reference, frames);
+            }
         }
     }
 
@@ -194,6 +215,7 @@ pub unsafe fn enter(
         outer_exit,
         outer: CURRENT.get(),
         pending: UnsafeCell::new(None),
+        trail: UnsafeCell::default(),
     };
     CURRENT.set(&activation);
     // SAFETY: by the caller's promise. The trampoline returns here in every case, as its landing belongs to this call.
@@ -238,13 +260,11 @@ pub unsafe fn raise() -> ! {
     // SAFETY: activations in the list are alive; the exit was recorded.
     let continuation = unsafe {
         let activation = &*current_or_abort();
-        let handler =
-            activation.pending_exception().and_then(|exception| exceptions::find_handler(activation, exception));
-        match handler {
-            Some((call, handler)) => {
+        match activation.pending_exception().and_then(|exception| activation.handler_of(exception)) {
+            Some(found) => {
                 *activation.pending.get() = None;
-                barriers::resumed(activation, call, handler.fp);
-                handler
+                barriers::resumed(activation, found.call, found.handler.fp);
+                found.handler
             }
             None => {
                 activation.note_frames();
@@ -278,6 +298,8 @@ pub fn visit_activation_roots(store: *const StoreContext, visitor: &mut dyn Root
     let mut next = current();
     // SAFETY: the list begins with the innermost activation.
     while let Some(activation) = unsafe { innermost_of(store, next) } {
+        // SAFETY: only this thread reaches the activation.
+        unsafe { (*activation.trail.get()).forget() };
         // SAFETY: only this thread reaches the activation, and the visitor gets a copy. A visitor that entered compiled
         // code would push activations of its own and leave this one be.
         if let Some(Unwind::Exception { reference, .. }) = unsafe { &mut *activation.pending.get() } {

@@ -9,6 +9,7 @@ use legato_heap::plan::ReferencePlan;
 
 use crate::vm::activation::Activation;
 use crate::vm::frames::{self, Frame};
+use crate::vm::trail::Reader;
 
 /// Where compiled code goes on.
 #[derive(Clone, Copy, Debug)]
@@ -20,17 +21,31 @@ pub(crate) struct Continuation {
     pub(crate) payload: usize,
 }
 
-/// The innermost handler, in the frames of `activation`, that takes the exception, behind the address that its frame's
-/// call was to return to.
+/// A handler that takes an exception.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// The address that its frame's call was to return to.
+    pub(crate) call: usize,
+    pub(crate) handler: Continuation,
+    pub(crate) reader: Reader,
+}
+
+/// The innermost handler, in the frames of `activation`, that takes the exception. `pass` is told of each frame up to
+/// its own.
 ///
 /// # Safety
 /// The activation is this thread's innermost one and its store's last exit is recorded; `exception` refers to an
 /// exception object in the store's heap.
-pub(crate) unsafe fn find_handler(activation: &Activation, exception: u32) -> Option<(usize, Continuation)> {
+pub(crate) unsafe fn find_handler(
+    activation: &Activation,
+    exception: u32,
+    mut pass: impl FnMut(&Frame<'_>),
+) -> Option<Found> {
     let mut found = None;
     let mut look = |frame: &Frame<'_>| {
+        pass(frame);
         // SAFETY: passed on to the caller.
-        found = unsafe { handler_in(frame, exception) }.map(|handler| (frame.pc, handler));
+        found = unsafe { handler_in(frame, exception) };
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     // SAFETY: passed on to the caller.
@@ -42,26 +57,32 @@ pub(crate) unsafe fn find_handler(activation: &Activation, exception: u32) -> Op
 }
 
 /// The first handler of the frame's current call that takes the exception.
-unsafe fn handler_in(frame: &Frame<'_>, exception: u32) -> Option<Continuation> {
+unsafe fn handler_in(frame: &Frame<'_>, exception: u32) -> Option<Found> {
     let (site, handlers) = frame.image.call_site(frame.pc)?;
     let sp = frame.fp - site.sp_distance as usize;
+    let module = frame.image.module();
+    // SAFETY: the compiler keeps the instance context at this place of the frame while the call lasts.
+    let context = unsafe { *((sp + site.context_offset as usize) as *const *const u8) };
+    // SAFETY: every context begins so.
+    let head = unsafe { &*context.cast::<ContextHead>() };
+    debug_assert_eq!(head.magic, CONTEXT_MAGIC, "not an instance context");
     let taken = handlers.iter().find(|handler| match handler.tag {
         None => true,
         Some(tag) => {
-            // SAFETY: the compiler keeps the instance context at this place of the frame while the call lasts; the
-            // context lies as the module's layout says; the exception is an object of the same store.
+            // SAFETY: the context lies as the module's layout says; the exception is an object of the same store.
             unsafe {
-                let context = *((sp + site.context_offset as usize) as *const *const u8);
-                let head = &*context.cast::<ContextHead>();
-                debug_assert_eq!(head.magic, CONTEXT_MAGIC, "not an instance context");
-                let module = frame.image.module();
                 let tags = context.add(module.context.tags as usize).cast::<u32>();
                 let thrown = tag_of(head.cage, module.plan.references, exception);
                 *tags.add(tag as usize) == thrown
             }
         }
     })?;
-    Some(Continuation { pc: frame.image.landing(taken), sp, fp: frame.fp, payload: exception as usize })
+    let handler = Continuation { pc: frame.image.landing(taken), sp, fp: frame.fp, payload: exception as usize };
+    // An instance that needs no heap does not know the cage.
+    // SAFETY: the activation and its store are alive.
+    let cage = unsafe { (*(*frame.activation).store).cage };
+    let reader = Reader { cage, types: head.types, references: module.plan.references };
+    Some(Found { call: frame.pc, handler, reader })
 }
 
 /// The tag id of an exception object: its first field.

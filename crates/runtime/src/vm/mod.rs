@@ -36,6 +36,7 @@ pub mod snapshot;
 mod stacks;
 pub mod table;
 mod target;
+mod trail;
 pub mod watermark;
 
 pub use activation::{TrapRecord, Unwind, ValueCell};

@@ -120,6 +120,63 @@ fn an_uncaught_exception_tells_where_it_was_thrown() -> Result<()> {
 }
 
 #[test]
+fn an_exception_that_is_thrown_again_tells_where_it_was_thrown_first() -> Result<()> {
+    let text = r#"(module $m
+        (type $box (struct (field i32)))
+        (import "h" "collect" (func $collect))
+        (tag $tag (param (ref $box)))
+        (tag $other (param (ref $box)))
+        (func $deep (throw $tag (struct.new $box (i32.const 7))))
+        (func $thrower (call $deep))
+        (func $caught (result (ref $box))
+            (block $caught (result (ref $box)) (try_table (catch $tag $caught) (call $thrower)) (unreachable)))
+        (func $again (export "again")
+            (block $caught (result (ref $box)) (try_table (catch $tag $caught) (call $thrower)) (return))
+            (throw $tag))
+        (func $finally (export "finally")
+            (block $caught (result exnref) (try_table (catch_all_ref $caught) (call $again)) (return))
+            (throw_ref))
+        (func $outer (export "outer") (call $finally))
+        (func $anew (export "anew")
+            (block $caught (result (ref $box)) (try_table (catch $tag $caught) (call $thrower)) (return))
+            (drop) (throw $tag (struct.new $box (i32.const 7))))
+        (func $as_other (export "as_other")
+            (block $caught (result (ref $box)) (try_table (catch $tag $caught) (call $thrower)) (return))
+            (throw $other))
+        (func $elsewhere (export "elsewhere") (throw $tag (call $caught)))
+        (func $late (export "late")
+            (block $caught (result (ref $box)) (try_table (catch $tag $caught) (call $thrower)) (return))
+            (call $collect) (throw $tag)))"#;
+    // Optimised code may throw to a handler of the same function without anybody's help.
+    for compilation in [Compilation::Eager, Compilation::Lazy] {
+        let engine = Engine::new(legato::Config::new().optimize(false).compilation(compilation))?;
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("h", "collect", |mut caller: Caller<'_, ()>| caller.as_context_mut().gc())?;
+        let mut store = Store::new(&engine, ());
+        let instance = linker.instantiate(&mut store, &Module::new(&engine, text)?)?;
+        let cases: [(&str, &[&str]); 7] = [
+            ("again", &["deep", "thrower", "again"]),
+            ("finally", &["deep", "thrower", "again", "finally"]),
+            ("outer", &["deep", "thrower", "again", "finally", "outer"]),
+            // These throw something else, or from elsewhere.
+            ("anew", &["anew"]),
+            ("as_other", &["as_other"]),
+            ("elsewhere", &["elsewhere"]),
+            // References that the collector may have changed say nothing any more.
+            ("late", &["late"]),
+        ];
+        for (name, expected) in cases.into_iter().cycle().take(14) {
+            let error = instance.get_typed_func::<(), ()>(&mut store, name)?.call(&mut store, ()).unwrap_err();
+            assert!(error.is::<ThrownException>(), "{error:?}");
+            let found = error.downcast_ref::<legato::WasmBacktrace>().expect("a backtrace");
+            let names: Vec<_> = found.frames().iter().filter_map(legato::FrameInfo::func_name).collect();
+            assert_eq!(names, expected, "{name}, {compilation:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_new_call_of_the_embedder_forgets_the_exception_of_the_last() -> Result<()> {
     for (mut store, instance) in stores()? {
         let throw = instance.get_typed_func::<i32, ()>(&mut store, "throw")?;
