@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
-use legato_compiler::emit::Symbol;
+use legato_compiler::abi::Builtin;
+use legato_compiler::emit::{FunctionCode, Symbol};
 use legato_compiler::{OnDemand, Tier};
 use legato_heap::HeapConfig;
 
@@ -40,29 +41,51 @@ const MODULE: &str = r#"(module
 
 #[test]
 fn quick() {
-    let wasm = wat::parse_str(MODULE).unwrap();
-    let mut options = options(HeapConfig::default().access_plan());
-    options.verify = false;
-    let module = OnDemand::new(&wasm, &options).unwrap();
+    let module = module(HeapConfig::default());
     let mut text = String::new();
     for (index, name) in ["many", "set", "sum", "push", "caught"].into_iter().enumerate() {
-        let code = module.compile(Symbol::Function(index as u32), Tier::Quick).unwrap();
-        // Calls lead to where they stand.
-        let (bytes, tables) = code.place(0, |_| 0).unwrap();
         writeln!(text, "; {name}").unwrap();
-        let mut formatter = IntelFormatter::new();
-        for instruction in &mut Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE) {
-            let mut line = String::new();
-            formatter.format(&instruction, &mut line);
-            writeln!(text, "{:>5x}  {line}", instruction.ip()).unwrap();
-        }
-        for entry in &tables.stack_maps.entries {
-            let slots = &tables.stack_maps.slots[entry.first as usize..][..entry.count as usize];
-            writeln!(text, "; at {:x} references lie {slots:?} below the frame pointer", entry.offset).unwrap();
-        }
-        for site in &tables.call_sites.entries {
-            writeln!(text, "; at {:x} {site:?}", site.offset).unwrap();
-        }
+        list(&mut text, &module.compile(Symbol::Function(index as u32), Tier::Quick).unwrap());
     }
     compare("quick", &text);
+}
+
+/// What quick code calls for each object.
+#[test]
+fn quick_allocation() {
+    let mut text = String::new();
+    for collector in ["generational", "realtime"] {
+        let mut config = HeapConfig::default();
+        config.set("collector", collector).unwrap();
+        let module = module(config);
+        for builtin in [Builtin::AllocateStruct, Builtin::AllocateArray] {
+            writeln!(text, "; {builtin:?}, collector={collector}").unwrap();
+            list(&mut text, &module.compile(Symbol::Builtin(builtin as u32), Tier::Optimized).unwrap());
+        }
+    }
+    compare("quick-allocation", &text);
+}
+
+fn module(config: HeapConfig) -> OnDemand {
+    let mut options = options(config.access_plan());
+    options.verify = false;
+    OnDemand::new(&wat::parse_str(MODULE).unwrap(), &options).unwrap()
+}
+
+fn list(text: &mut String, code: &FunctionCode) {
+    // Calls lead to where they stand.
+    let (bytes, tables) = code.place(0, |_| 0).unwrap();
+    let mut formatter = IntelFormatter::new();
+    for instruction in &mut Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE) {
+        let mut line = String::new();
+        formatter.format(&instruction, &mut line);
+        writeln!(text, "{:>5x}  {line}", instruction.ip()).unwrap();
+    }
+    for entry in &tables.stack_maps.entries {
+        let slots = &tables.stack_maps.slots[entry.first as usize..][..entry.count as usize];
+        writeln!(text, "; at {:x} references lie {slots:?} below the frame pointer", entry.offset).unwrap();
+    }
+    for site in &tables.call_sites.entries {
+        writeln!(text, "; at {:x} {site:?}", site.offset).unwrap();
+    }
 }
