@@ -97,6 +97,14 @@ fn a_java_exception_without_message_and_name_says_so() {
     let lab = Lab::new();
     lab.run(&[], text, &[]).expect(134, "", &["uncaught exception: a Java exception without a message", "minifying"]);
     lab.run(&["--invoke", "other_tag"], text, &[]).expect(134, "", &["uncaught exception: other(7)"]);
+    let caused = r#"(module
+        (type (struct (field anyref) (field (ref null 0))))
+        (tag (export "teavm.javaException") (param (ref null 0)))
+        (func (export "teavm.exceptionMessage") (param (ref null 0)) (result anyref) (ref.null any))
+        (func (export "_start")
+            (throw 0 (struct.new 0 (ref.null any) (struct.new_default 0)))))"#;
+    let nameless = "an exception without a name and message";
+    lab.run(&[], caused, &[]).expect(134, "", &[&format!("exception: {nameless}\n  caused by: {nameless}\nerror")]);
 }
 
 #[test]
@@ -252,7 +260,9 @@ fn output_that_cannot_be_written_is_an_error_however_the_program_ends() {
                 (memory (export "memory") 1)
                 (data (i32.const 0) "\08\00\00\00\06\00\00\00 a line")
                 (func (export "_start")
-                  (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100)))
+                  ;; Where nothing has been let out for a while, a write lets it out, and fails.
+                  (loop $again
+                    (br_if $again (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100))))
                   {end}))"#
         )
     };

@@ -30,17 +30,20 @@ pub fn exception_message(
 /// section, which TeaVM writes unless it obfuscates; without one, the message stands alone. `None` if there is neither.
 pub fn exception_text(mut store: impl AsContextMut, instance: &Instance, exception: Rooted<ExnRef>) -> Option<String> {
     let mut throwable = throwable(&mut store, exception)?;
-    let mut text = said(&mut store, instance, throwable)?;
+    let mut cause = cause_of(&mut store, exception, throwable);
+    let nameless = || "an exception without a name and message".to_string();
+    // What has a cause is told because of that.
+    let mut text = said(&mut store, instance, throwable).or_else(|| cause.is_some().then(nameless))?;
     for told in 0.. {
-        let Some(cause) = cause(&mut store, exception, throwable) else { break };
+        let Some(next) = cause else { break };
         if told == MOST_CAUSES {
             text.push_str("\n  and more causes");
             break;
         }
-        let Some(said) = said(&mut store, instance, cause) else { break };
         text.push_str("\n  caused by: ");
-        text.push_str(&said);
-        throwable = cause;
+        text.push_str(&said(&mut store, instance, next).unwrap_or_else(nameless));
+        throwable = next;
+        cause = cause_of(&mut store, exception, throwable);
     }
     Some(text)
 }
@@ -72,7 +75,7 @@ fn said(store: &mut impl AsContextMut, instance: &Instance, throwable: Rooted<An
 
 /// The cause of a throwable: its field whose type is that of throwables, which exceptions hold. One that is its own
 /// cause has none.
-fn cause(
+fn cause_of(
     store: &mut impl AsContextMut,
     exception: Rooted<ExnRef>,
     throwable: Rooted<AnyRef>,

@@ -28,7 +28,7 @@ pub fn describe(mut store: impl AsContextMut, exception: Rooted<ExnRef>) -> Opti
         let suppressed = suppressed(&mut store, throwable).unwrap_or_default();
         for &other in suppressed.iter().take(MOST_TOLD) {
             text.push_str("\n  suppressed: ");
-            text.push_str(&said(&mut store, other)?);
+            text.push_str(said(&mut store, other).as_deref().unwrap_or("something that cannot be told"));
         }
         if suppressed.len() > MOST_TOLD {
             text.push_str(&format!("\n  and {} more that were suppressed", suppressed.len() - MOST_TOLD));

@@ -181,7 +181,8 @@ fn mistakes_are_errors() -> Done {
         says(scope.length(object).map(drop), "this is other, and no array");
         says(scope.weak(small).map(drop), "a small integer");
         says(scope.new_struct(&foreign).map(drop), "a type of another heap");
-        says(scope.new_array(bytes, u32::MAX).map(drop), "too large");
+        says(scope.new_array(bytes, u32::MAX).map(drop), "too long");
+        says(scope.new_array(bytes, i32::MAX as u32).map(drop), "too large");
         theirs.scope(|theirs| {
             let object = theirs.new_struct(&foreign).unwrap();
             let (variable, root) = (theirs.variable(object).unwrap(), theirs.root(object).unwrap());

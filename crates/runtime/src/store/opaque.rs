@@ -271,10 +271,7 @@ impl StoreOpaque {
             _ if value.is_i31() => return false,
             Eq | Struct | Array | Concrete(_) => self.heap.type_of(value).0,
         };
-        // Host values and exceptions are no types of the registry.
-        types
-            .find(TypeId(exact))
-            .is_some_and(|entry| types.is_heap_subtype(Concrete(wasm::TypeIndex(entry.id.0)), ty.heap))
+        types.is_of(TypeId(exact), ty.heap)
     }
 
     /// Asks the limiter, if there is one. It stays in place meanwhile, so that one that panics limits all the same

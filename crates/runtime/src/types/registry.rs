@@ -12,7 +12,7 @@ use legato_compiler::module::{
     CompositeType, FieldType, FuncType, HeapType, ModuleInfo, RefType, StorageType, SubType, TypeIndex, ValueType,
 };
 use legato_heap::layout::{StorageKind, StructLayout};
-use legato_heap::{TypeId, TypeInfo, TypeShape, TypeTable};
+use legato_heap::{TypeId, TypeInfo, TypeKind, TypeShape, TypeTable};
 use rustc_hash::FxHashMap;
 
 /// In the key of a recursion group, marks an index relative to the group's start.
@@ -214,9 +214,22 @@ impl TypeRegistry {
     pub(crate) fn is_function(&self, heap: HeapType) -> bool {
         match heap {
             HeapType::Func | HeapType::NoFunc => true,
-            HeapType::Concrete(index) => self.get(TypeId(index.0)).func().is_some(),
+            HeapType::Concrete(index) => self.has_kind(index, TypeKind::Function),
             _ => false,
         }
+    }
+
+    /// What a type in engine space is, by the heap's table, which takes no lock.
+    fn has_kind(&self, index: TypeIndex, kind: TypeKind) -> bool {
+        self.table.record(TypeId(index.0)).kind == kind as u32
+    }
+
+    /// Whether what has exactly this type, as its header or its record says, belongs to `heap` (engine space). Host
+    /// values and exceptions, which are no types of the registry, belong to none.
+    pub(crate) fn is_of(&self, exact: TypeId, heap: HeapType) -> bool {
+        let exact = TypeIndex(exact.0);
+        let is_guests = [TypeKind::Struct, TypeKind::Array, TypeKind::Function].map(|kind| self.has_kind(exact, kind));
+        is_guests.contains(&true) && self.is_heap_subtype(HeapType::Concrete(exact), heap)
     }
 
     /// Whether `a` is a subtype of `b` (both in engine space).
@@ -227,14 +240,10 @@ impl TypeRegistry {
         }
         match (a, b) {
             (Concrete(a), Concrete(b)) => self.table.is_subtype(TypeId(a.0), TypeId(b.0)),
-            (Concrete(a), abstract_type) => {
-                let entry = self.get(TypeId(a.0));
-                match &entry.sub.composite {
-                    CompositeType::Func(_) => abstract_type == Func,
-                    CompositeType::Struct(_) => matches!(abstract_type, Struct | Eq | Any),
-                    CompositeType::Array(_) => matches!(abstract_type, Array | Eq | Any),
-                }
-            }
+            (Concrete(a), Func) => self.has_kind(a, TypeKind::Function),
+            (Concrete(a), Struct) => self.has_kind(a, TypeKind::Struct),
+            (Concrete(a), Array) => self.has_kind(a, TypeKind::Array),
+            (Concrete(a), Eq | Any) => !self.has_kind(a, TypeKind::Function),
             (None, Concrete(_)) => !self.is_function(b),
             (NoFunc, Concrete(_)) => self.is_function(b),
             (None, Any | Eq | I31 | Struct | Array) => true,

@@ -30,7 +30,7 @@ pub enum Unwind {
         /// Its `exnref`. A root of the collector only while it is pending; whoever takes it out must root it before the
         /// next safepoint.
         reference: u32,
-        /// As [`TrapRecord::frames`], of the moment when no handler was found.
+        /// As [`TrapRecord::frames`], of the moment when no handler was found; before them, where it was thrown first.
         frames: Vec<usize>,
     },
     /// An error of a host function.
@@ -151,7 +151,7 @@ impl Activation {
         // SAFETY: passed on to the caller.
         unsafe {
             let found = exceptions::find_handler(self, exception, |frame| trail.pass(frame))?;
-            trail.catch(exception, found.handler.fp, found.reader);
+            trail.catch(exception, &found);
             Some(found)
         }
     }

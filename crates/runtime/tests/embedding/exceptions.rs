@@ -143,6 +143,18 @@ fn an_exception_that_is_thrown_again_tells_where_it_was_thrown_first() -> Result
         (func $as_other (export "as_other")
             (block $caught (result (ref $box)) (try_table (catch $tag $caught) (call $thrower)) (return))
             (throw $other))
+        (tag $plain)
+        (func $deep_plain (throw $plain))
+        (func $catches_plain (block $caught (try_table (catch $plain $caught) (call $deep_plain))))
+        (func $throws_plain (throw $plain))
+        (func $siblings (export "siblings") (call $catches_plain) (call $throws_plain))
+        (global $kept (mut (ref null $box)) (ref.null $box))
+        (func $keeps (global.set $kept (call $caught)))
+        (func $throws_kept (throw $tag (ref.as_non_null (global.get $kept))))
+        (func $cousins (export "cousins") (call $keeps) (call $throws_kept))
+        (func $finally_plain (export "finally_plain")
+            (block $caught (result exnref) (try_table (catch_all_ref $caught) (call $deep_plain)) (return))
+            (throw_ref))
         (func $elsewhere (export "elsewhere") (throw $tag (call $caught)))
         (func $late (export "late")
             (block $caught (result (ref $box)) (try_table (catch $tag $caught) (call $thrower)) (return))
@@ -154,18 +166,21 @@ fn an_exception_that_is_thrown_again_tells_where_it_was_thrown_first() -> Result
         linker.func_wrap("h", "collect", |mut caller: Caller<'_, ()>| caller.as_context_mut().gc())?;
         let mut store = Store::new(&engine, ());
         let instance = linker.instantiate(&mut store, &Module::new(&engine, text)?)?;
-        let cases: [(&str, &[&str]); 7] = [
+        let cases: [(&str, &[&str]); 10] = [
             ("again", &["deep", "thrower", "again"]),
             ("finally", &["deep", "thrower", "again", "finally"]),
             ("outer", &["deep", "thrower", "again", "finally", "outer"]),
+            ("finally_plain", &["deep_plain", "finally_plain"]),
             // These throw something else, or from elsewhere.
+            ("siblings", &["throws_plain", "siblings"]),
+            ("cousins", &["throws_kept", "cousins"]),
             ("anew", &["anew"]),
             ("as_other", &["as_other"]),
             ("elsewhere", &["elsewhere"]),
             // References that the collector may have changed say nothing any more.
             ("late", &["late"]),
         ];
-        for (name, expected) in cases.into_iter().cycle().take(14) {
+        for (name, expected) in cases.into_iter().cycle().take(20) {
             let error = instance.get_typed_func::<(), ()>(&mut store, name)?.call(&mut store, ()).unwrap_err();
             assert!(error.is::<ThrownException>(), "{error:?}");
             let found = error.downcast_ref::<legato::WasmBacktrace>().expect("a backtrace");

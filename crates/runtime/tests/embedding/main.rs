@@ -20,6 +20,7 @@ mod modules;
 mod moving;
 mod osr;
 mod pieces;
+mod quick_allocation;
 mod replicas;
 mod settled;
 mod slices;

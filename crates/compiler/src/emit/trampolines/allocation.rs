@@ -1,5 +1,6 @@
-//! Allocation for code that was compiled quickly, which calls for each object: what optimised code does inline is done
-//! here, in the trampoline of the runtime's builtin, and the runtime is called only where that does not find a cell.
+//! Allocation for code that calls for each object, as all does that was compiled quickly: what optimised code does
+//! inline is done here, in the trampoline of the runtime's builtin, and the runtime is called only where that does not
+//! find a cell.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
@@ -22,7 +23,8 @@ pub(super) fn is_here(builtin: Builtin, plan: &AccessPlan) -> bool {
     };
     match builtin {
         Builtin::AllocateStruct => true,
-        Builtin::AllocateArray => plan.arrays == ArrayPlan::Contiguous,
+        // A counted build counts arrays where they are allocated: in the runtime.
+        Builtin::AllocateArray => plan.arrays == ArrayPlan::Contiguous && plan.counting.is_none(),
         _ => false,
     }
 }
@@ -73,7 +75,7 @@ impl Trampoline<'_, '_> {
         self.store(ty, address, TYPE_ID_OFFSET as usize);
         let written = match length {
             Some(length) => {
-                // With whatever lies between it and the first element.
+                // With the first elements, or what lies before them: nothing as yet.
                 self.store(length, address, ARRAY_LENGTH_OFFSET as usize);
                 ARRAY_LENGTH_OFFSET + 8
             }

@@ -172,7 +172,7 @@ impl Generational {
             self.start_cycle();
         }
         let (pool, context) = (&mut self.core.pool, &mut self.core.context);
-        // Code that was compiled quickly comes here for each object: mostly there is room.
+        // Who allocates by calls alone, as hosts do, comes here for each object: mostly there is room.
         if let Some(object) = self.nursery.allocate(pool, context, bytes, contents, false) {
             return Some(object);
         }
