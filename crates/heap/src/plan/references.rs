@@ -152,14 +152,22 @@ pub enum CollectorWord {
     Reference,
 }
 
+impl ObjectAt {
+    /// The offset of the object that `reference` leads to. `read` reads the word at an offset of the cage.
+    #[inline(always)]
+    pub fn of(self, reference: Reference, read: impl FnOnce(u32) -> u32) -> u32 {
+        match self {
+            ObjectAt::Itself => reference.0,
+            ObjectAt::Through { offset } => read(reference.0 + offset),
+        }
+    }
+}
+
 impl ReferencePlan {
     /// The offset of the object that `reference` leads to. `read` reads the word at an offset of the cage.
     #[inline(always)]
     pub fn object(&self, reference: Reference, read: impl FnOnce(u32) -> u32) -> u32 {
-        match self.object {
-            ObjectAt::Itself => reference.0,
-            ObjectAt::Through { offset } => read(reference.0 + offset),
-        }
+        self.object.of(reference, read)
     }
 
     /// The offset of the word that holds the type id of `reference`'s object. `read` as for [`object`](Self::object).

@@ -147,10 +147,11 @@ impl Activation {
     unsafe fn handler_of(&self, exception: u32) -> Option<exceptions::Found> {
         // SAFETY: only this thread reaches the activation, and looking for a handler does not touch the field.
         let trail = unsafe { &mut *self.trail.get() };
-        trail.throw();
         // SAFETY: passed on to the caller.
         unsafe {
-            let found = exceptions::find_handler(self, exception, |frame| trail.pass(frame))?;
+            let start = frames::last_exit(self.store);
+            trail.throw(start.1);
+            let found = exceptions::find_handler(self, exception, start, |pc| trail.pass(pc))?;
             trail.catch(exception, &found);
             Some(found)
         }

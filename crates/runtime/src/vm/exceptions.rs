@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use legato_compiler::abi::{CONTEXT_MAGIC, ContextHead};
+use legato_compiler::artifact::{CallSite, Handler};
 use legato_heap::Reference;
 use legato_heap::layout::HEADER_BYTES;
-use legato_heap::plan::ReferencePlan;
+use legato_heap::plan::ObjectAt;
 
 use crate::vm::activation::Activation;
 use crate::vm::frames::{self, Frame};
@@ -30,35 +31,36 @@ pub(crate) struct Found {
     pub(crate) reader: Reader,
 }
 
-/// The innermost handler, in the frames of `activation`, that takes the exception. `pass` is told of each frame up to
-/// its own.
+/// The innermost handler, in the frames of `activation` from `start` (pc, fp) on, that takes the exception. `pass` is
+/// told of each frame's pc up to its own.
 ///
 /// # Safety
-/// The activation is this thread's innermost one and its store's last exit is recorded; `exception` refers to an
-/// exception object in the store's heap.
+/// As [`walk_activation`](frames::walk_activation), and the activation is this thread's innermost one; `exception`
+/// refers to an exception object in the store's heap.
 pub(crate) unsafe fn find_handler(
     activation: &Activation,
     exception: u32,
-    mut pass: impl FnMut(&Frame<'_>),
+    start: (usize, usize),
+    mut pass: impl FnMut(usize),
 ) -> Option<Found> {
     let mut found = None;
     let mut look = |frame: &Frame<'_>| {
-        pass(frame);
+        pass(frame.pc);
+        let Some((site, handlers)) = frame.image.call_site(frame.pc) else { return ControlFlow::Continue(()) };
         // SAFETY: passed on to the caller.
-        found = unsafe { handler_in(frame, exception) };
-        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let Some(taken) = (unsafe { handler_in(frame, site, handlers, exception) }) else {
+            return ControlFlow::Continue(());
+        };
+        found = Some(taken);
+        ControlFlow::Break(())
     };
     // SAFETY: passed on to the caller.
-    unsafe {
-        let exit = frames::last_exit(activation.store);
-        let _ = frames::walk_activation(activation, exit, &mut look);
-    }
+    let _ = unsafe { frames::walk_activation(activation, start, &mut look) };
     found
 }
 
 /// The first handler of the frame's current call that takes the exception.
-unsafe fn handler_in(frame: &Frame<'_>, exception: u32) -> Option<Found> {
-    let (site, handlers) = frame.image.call_site(frame.pc)?;
+unsafe fn handler_in(frame: &Frame<'_>, site: &CallSite, handlers: &[Handler], exception: u32) -> Option<Found> {
     let sp = frame.fp - site.sp_distance as usize;
     let module = frame.image.module();
     // SAFETY: the compiler keeps the instance context at this place of the frame while the call lasts.
@@ -72,7 +74,7 @@ unsafe fn handler_in(frame: &Frame<'_>, exception: u32) -> Option<Found> {
             // SAFETY: the context lies as the module's layout says; the exception is an object of the same store.
             unsafe {
                 let tags = context.add(module.context.tags as usize).cast::<u32>();
-                let thrown = tag_of(head.cage, module.plan.references, exception);
+                let thrown = tag_of(head.cage, module.plan.references.object, exception);
                 *tags.add(tag as usize) == thrown
             }
         }
@@ -81,13 +83,13 @@ unsafe fn handler_in(frame: &Frame<'_>, exception: u32) -> Option<Found> {
     // An instance that needs no heap does not know the cage.
     // SAFETY: the activation and its store are alive.
     let cage = unsafe { (*(*frame.activation).store).cage };
-    let reader = Reader { cage, types: head.types, references: module.plan.references };
+    let reader = Reader { cage, types: head.types, object: module.plan.references.object };
     Some(Found { call: frame.pc, handler, reader })
 }
 
 /// The tag id of an exception object: its first field.
-unsafe fn tag_of(cage: *const u8, references: ReferencePlan, exception: u32) -> u32 {
+unsafe fn tag_of(cage: *const u8, object: ObjectAt, exception: u32) -> u32 {
     // SAFETY: the caller gives a live reference of this cage, by whose plan words of it are read.
     let word = |offset: u32| unsafe { *cage.add(offset as usize).cast::<u32>() };
-    word(references.object(Reference(exception), word) + HEADER_BYTES)
+    word(object.of(Reference(exception), word) + HEADER_BYTES)
 }

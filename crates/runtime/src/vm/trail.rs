@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use legato_heap::Reference;
 use legato_heap::layout::{COLLECTOR_WORD_OFFSET, TYPE_ID_OFFSET};
-use legato_heap::plan::ReferencePlan;
+use legato_heap::plan::ObjectAt;
 use legato_heap::types::TypeRecord;
 
 use super::exceptions::Found;
-use super::frames::{Frame, MAX_BACKTRACE_FRAMES};
+use super::frames::MAX_BACKTRACE_FRAMES;
 use super::registry;
 
 /// Bytes of a word.
@@ -34,33 +34,46 @@ const MOST_WORDS: usize = 16;
 pub(super) struct Reader {
     pub(super) cage: *const u8,
     pub(super) types: *const u8,
-    pub(super) references: ReferencePlan,
+    /// Where the exception lies.
+    pub(super) object: ObjectAt,
 }
 
 impl Reader {
-    /// The words of an exception, and how many they are; `None` if there are too many, or no references among them:
-    /// equal numbers do not make it the same.
+    /// Reads the words of an exception.
     ///
     /// # Safety
     /// The reference is to an exception in the cage, of a type of the table.
-    unsafe fn words(&self, exception: u32) -> Option<([u32; MOST_WORDS], usize)> {
+    unsafe fn read(&self, exception: u32, words: &mut Words) {
+        words.count = 0;
         // SAFETY: the caller gives a live reference of this cage, by whose plan words of it are read.
         let word = |offset: u32| unsafe { *self.cage.add(offset as usize).cast::<u32>() };
-        let object = self.references.object(Reference(exception), word);
+        let object = self.object.of(Reference(exception), word);
         // SAFETY: the header holds the place of the type's record in the table.
         let record = unsafe { &*self.types.add(word(object + TYPE_ID_OFFSET) as usize).cast::<TypeRecord>() };
-        if record.reference_map == 0 {
-            return None;
-        }
         let count = (record.bytes / WORD) as usize;
-        let mut words = [0; MOST_WORDS];
-        for (place, held) in words.get_mut(..count)?.iter_mut().enumerate() {
-            // The collector's word says nothing of what the exception is.
-            if place as u32 * WORD != COLLECTOR_WORD_OFFSET {
-                *held = word(object + place as u32 * WORD);
-            }
+        if record.reference_map == 0 || count > MOST_WORDS {
+            return;
         }
-        Some((words, count))
+        words.count = count;
+        for (place, held) in words.all.iter_mut().take(count).enumerate() {
+            let offset = place as u32 * WORD;
+            // The collector's word says nothing of what the exception is.
+            *held = if offset == COLLECTOR_WORD_OFFSET { 0 } else { word(object + offset) };
+        }
+    }
+}
+
+/// The words of an exception: none if there are too many, or no references among them, as equal numbers do not make it
+/// the same.
+#[derive(Clone, Copy, Default, Debug)]
+struct Words {
+    all: [u32; MOST_WORDS],
+    count: usize,
+}
+
+impl Words {
+    fn are_equal(&self, other: &Words) -> bool {
+        self.count != 0 && self.all[..self.count] == other.all[..other.count]
     }
 }
 
@@ -69,10 +82,13 @@ impl Reader {
 pub(super) struct Trail {
     /// Addresses as of [`capture`](super::frames::capture), innermost first, up to the handler's frame.
     frames: Vec<usize>,
+    /// What was caught, if that is still known.
     caught: Option<Caught>,
-    /// Of the exception under way: the frames up to its handler, the first of which throws it.
+    words: Words,
+    /// Of the exception under way: the frames up to its handler, as in `frames`, the first of which throws it.
     passed: Vec<usize>,
-    thrower: Option<Place>,
+    /// Frame pointer of that first one.
+    thrower: usize,
 }
 
 /// A frame, and where it stands.
@@ -83,11 +99,6 @@ struct Place {
 }
 
 impl Place {
-    fn of(frame: &Frame<'_>) -> Place {
-        // Into the calling instruction.
-        Place { fp: frame.fp, pc: frame.pc - 1 }
-    }
-
     /// Whether both are the frame of one function. Other functions may have had a frame there.
     fn is_of_same_function(self, other: Place) -> bool {
         let function = |place: Place| {
@@ -99,28 +110,26 @@ impl Place {
 }
 
 /// What was caught, and in which frame.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Caught {
     place: Place,
     exception: u32,
-    words: Option<([u32; MOST_WORDS], usize)>,
     reader: Reader,
 }
 
 impl Trail {
-    /// Begins to look for the handler of an exception.
-    pub(super) fn throw(&mut self) {
+    /// Begins to look for the handler of an exception that the frame at `thrower` throws.
+    pub(super) fn throw(&mut self, thrower: usize) {
         self.passed.clear();
-        self.thrower = None;
+        self.thrower = thrower;
     }
 
-    /// Notes one frame after the other, up to the handler's.
+    /// Notes where one frame after the other stands, up to the handler's.
     #[inline]
-    pub(super) fn pass(&mut self, frame: &Frame<'_>) {
-        let place = Place::of(frame);
-        self.thrower.get_or_insert(place);
+    pub(super) fn pass(&mut self, pc: usize) {
         if self.passed.len() < MAX_BACKTRACE_FRAMES {
-            self.passed.push(place.pc);
+            // Into the calling instruction.
+            self.passed.push(pc - 1);
         }
     }
 
@@ -130,16 +139,16 @@ impl Trail {
     /// The exception is alive, of the store that it was found in.
     pub(super) unsafe fn catch(&mut self, exception: u32, found: &Found) {
         // SAFETY: passed on to the caller.
-        let words = unsafe {
-            match self.is_thrown_again(exception) {
-                true => self.frames.extend(self.passed.iter().skip(1)),
-                false => mem::swap(&mut self.frames, &mut self.passed),
-            }
-            found.reader.words(exception)
-        };
-        self.frames.truncate(MAX_BACKTRACE_FRAMES);
+        if unsafe { self.is_thrown_again(exception) } {
+            self.frames.extend(self.passed.iter().skip(1));
+            self.frames.truncate(MAX_BACKTRACE_FRAMES);
+        } else {
+            mem::swap(&mut self.frames, &mut self.passed);
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { found.reader.read(exception, &mut self.words) };
         let place = Place { fp: found.handler.fp, pc: found.call - 1 };
-        self.caught = Some(Caught { place, exception, words, reader: found.reader });
+        self.caught = Some(Caught { place, exception, reader: found.reader });
     }
 
     /// Puts where an exception that nothing catches was thrown first before the frames that it leaves now.
@@ -156,14 +165,18 @@ impl Trail {
 
     /// Whether the frame that has caught an exception throws the same.
     unsafe fn is_thrown_again(&self, exception: u32) -> bool {
-        let (Some(caught), Some(thrower)) = (&self.caught, self.thrower) else { return false };
+        let (Some(caught), Some(&pc)) = (&self.caught, self.passed.first()) else { return false };
+        let thrower = Place { fp: self.thrower, pc };
         if caught.place.fp != thrower.fp {
             return false;
         }
-        // SAFETY: passed on to the caller.
-        let words = || unsafe { caught.reader.words(exception) };
-        let is_same = caught.exception == exception || caught.words.is_some() && words() == caught.words;
-        is_same && caught.place.is_of_same_function(thrower)
+        let has_same_words = || {
+            let mut words = Words::default();
+            // SAFETY: passed on to the caller.
+            unsafe { caught.reader.read(exception, &mut words) };
+            self.words.are_equal(&words)
+        };
+        (caught.exception == exception || has_same_words()) && caught.place.is_of_same_function(thrower)
     }
 
     /// Forgets what was caught: references may mean something else from now on.
