@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use legato::{AnyRef, AsContext, AsContextMut, ExternRef, Store, Val};
-use wast::core::{AbstractHeapType, HeapType, NanPattern, WastArgCore, WastRetCore};
+use wast::core::{AbstractHeapType, HeapType, NanPattern, V128Pattern, WastArgCore, WastRetCore};
 use wast::token::{F32, F64};
 use wast::{WastArg, WastRet};
 
@@ -55,6 +55,7 @@ fn matches(store: &Store<()>, actual: &Val, expected: &WastRetCore<'_>) -> Resul
         (Val::I64(actual), WastRetCore::I64(expected)) => actual == expected,
         (Val::F32(actual), WastRetCore::F32(expected)) => matches_f32(*actual, expected),
         (Val::F64(actual), WastRetCore::F64(expected)) => matches_f64(*actual, expected),
+        (Val::V128(actual), WastRetCore::V128(expected)) => matches_v128(actual.as_u128(), expected),
         (
             Val::FuncRef(None) | Val::ExternRef(None) | Val::AnyRef(None) | Val::ExnRef(None),
             WastRetCore::RefNull(None),
@@ -110,5 +111,17 @@ fn matches_f64(actual: u64, expected: &NanPattern<F64>) -> bool {
         NanPattern::CanonicalNan => actual & 0x7fff_ffff_ffff_ffff == 0x7ff8_0000_0000_0000,
         NanPattern::ArithmeticNan => actual & 0x7ff8_0000_0000_0000 == 0x7ff8_0000_0000_0000,
         NanPattern::Value(value) => actual == value.bits,
+    }
+}
+
+fn matches_v128(actual: u128, expected: &V128Pattern) -> bool {
+    let lane = |bits: usize, number: usize| (actual >> (bits * number)) as u64;
+    match expected {
+        V128Pattern::I8x16(lanes) => (0..16).all(|number| lane(8, number) as i8 == lanes[number]),
+        V128Pattern::I16x8(lanes) => (0..8).all(|number| lane(16, number) as i16 == lanes[number]),
+        V128Pattern::I32x4(lanes) => (0..4).all(|number| lane(32, number) as i32 == lanes[number]),
+        V128Pattern::I64x2(lanes) => (0..2).all(|number| lane(64, number) as i64 == lanes[number]),
+        V128Pattern::F32x4(lanes) => (0..4).all(|number| matches_f32(lane(32, number) as u32, &lanes[number])),
+        V128Pattern::F64x2(lanes) => (0..2).all(|number| matches_f64(lane(64, number), &lanes[number])),
     }
 }

@@ -13,23 +13,8 @@ const PROPOSALS: [Proposal; 7] = [
     Proposal::BulkMemoryOperations,
 ];
 
-/// A file that is left out, and why.
-#[derive(Clone, Copy, Debug)]
-pub struct Skipped {
-    /// Folder of the proposal, or `v3`.
-    pub group: &'static str,
-    /// File name.
-    pub file: &'static str,
-    /// Reason.
-    pub reason: &'static str,
-}
-
-/// The files that are left out. Only files that need SIMD instructions may stand here.
-pub const SKIPPED: &[Skipped] = &[Skipped {
-    group: "memory64",
-    file: "simd_address.wast",
-    reason: "executes SIMD instructions, which this engine rejects at compile time",
-}];
+/// Those of the vector instructions, which have nothing to do with the heap.
+const VECTORS: [Proposal; 2] = [Proposal::Simd, Proposal::RelaxedSimd];
 
 /// Whether the scripts of this group were written before modules could have several memories, and assert that such
 /// modules are refused. The same assertions, brought up to date, stand in the 3.0 folder.
@@ -47,16 +32,25 @@ pub struct File {
     pub file: TestFile<'static>,
 }
 
-/// Every file of the suite that is run, in a fixed order.
+/// Every file of the suite but those of the vector instructions, in a fixed order.
 pub fn files() -> Vec<File> {
-    let mut files: Vec<File> =
-        spec(SpecVersion::V3).map(|file| File { multi_memory: true, group: "v3", file }).collect();
-    for name in PROPOSALS {
-        let group: &'static str = name.into();
-        let multi_memory = !is_before_multi_memory(group);
-        files.extend(proposal(name).map(|file| File { multi_memory, group, file }));
-    }
-    files.retain(|file| !SKIPPED.iter().any(|skipped| skipped.group == file.group && skipped.file == file.file.name()));
+    let files = spec(SpecVersion::V3).map(|file| File { multi_memory: true, group: "v3", file });
+    sorted(files.chain(PROPOSALS.into_iter().flat_map(files_of)))
+}
+
+/// Every file of the vector instructions, in a fixed order.
+pub fn vector_files() -> Vec<File> {
+    sorted(VECTORS.into_iter().flat_map(files_of))
+}
+
+fn files_of(name: Proposal) -> impl Iterator<Item = File> {
+    let group: &'static str = name.into();
+    let multi_memory = !is_before_multi_memory(group);
+    proposal(name).map(move |file| File { multi_memory, group, file })
+}
+
+fn sorted(files: impl Iterator<Item = File>) -> Vec<File> {
+    let mut files: Vec<File> = files.collect();
     files.sort_by(|a, b| (a.group, a.file.name()).cmp(&(b.group, b.file.name())));
     files
 }

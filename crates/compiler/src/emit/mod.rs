@@ -193,6 +193,7 @@ impl CodeGenerator {
             structs: &self.structs,
             exceptions: &self.exceptions,
             rounds: self.target.rounds,
+            fuses: self.target.fuses,
             frontend: self.target.fast_code.frontend_config(),
             verify: self.options.verify,
         }

@@ -24,6 +24,8 @@ pub(super) struct Target {
     pub(super) baseline: Option<baseline::Features>,
     /// Whether the processor rounds floats in one instruction.
     pub(super) rounds: bool,
+    /// Whether the processor multiplies and adds in one instruction.
+    pub(super) fuses: bool,
 }
 
 impl Target {
@@ -33,9 +35,11 @@ impl Target {
         let fast_code = isa(level, "backtracking", options.verify)?;
         let final_code = isa("none", "backtracking", options.verify)?;
         let fast_compile = isa("none", "single_pass", options.verify)?;
-        let rounds = fast_code.name() != "x64" || features(&*fast_code).iter().any(|feature| feature == "has_sse41");
+        let features = features(&*fast_code);
+        let has = |name: &str| fast_code.name() != "x64" || features.iter().any(|feature| feature == name);
+        let (rounds, fuses) = (has("has_sse41"), has("has_fma"));
         let baseline = baseline::Features::of(&*fast_code);
-        Ok(Target { fast_code, final_code, fast_compile, baseline, rounds })
+        Ok(Target { fast_code, final_code, fast_compile, baseline, rounds, fuses })
     }
 
     /// What the code needs.

@@ -21,6 +21,8 @@ pub(crate) struct ModuleEnv<'a> {
     pub exceptions: &'a [StructLayout],
     /// Whether the processor rounds floats in one instruction.
     pub rounds: bool,
+    /// Whether the processor multiplies and adds in one instruction.
+    pub fuses: bool,
     /// The target, as Cranelift's front end wants it.
     pub frontend: TargetFrontendConfig,
     /// Whether the code is checked (see [`verify`](crate::lower)).

@@ -94,6 +94,7 @@ impl Lowering<'_, '_> {
             LoadKind::I32From16S | LoadKind::I32From16U | LoadKind::I64From16S | LoadKind::I64From16U => 2,
             LoadKind::I32 | LoadKind::F32 | LoadKind::I64From32S | LoadKind::I64From32U => 4,
             LoadKind::I64 | LoadKind::F64 => 8,
+            LoadKind::V128 => 16,
         };
         let (address, offset) = self.memory_address(memory, index, offset, size);
         let flags = self.flags_trapping(Region::Memory, Some(TrapCode::MemoryOutOfBounds));
@@ -113,6 +114,7 @@ impl Lowering<'_, '_> {
             LoadKind::I64From16U => ins.uload16(types::I64, flags, address, offset),
             LoadKind::I64From32S => ins.sload32(flags, address, offset),
             LoadKind::I64From32U => ins.uload32(flags, address, offset),
+            LoadKind::V128 => ins.load(types::I8X16, flags, address, offset),
         }
     }
 
@@ -129,12 +131,13 @@ impl Lowering<'_, '_> {
             StoreKind::I32To16 | StoreKind::I64To16 => 2,
             StoreKind::I32 | StoreKind::F32 | StoreKind::I64To32 => 4,
             StoreKind::I64 | StoreKind::F64 => 8,
+            StoreKind::V128 => 16,
         };
         let (address, offset) = self.memory_address(memory, index, offset, size);
         let flags = self.flags_trapping(Region::Memory, Some(TrapCode::MemoryOutOfBounds));
         let ins = self.b.ins();
         match kind {
-            StoreKind::I32 | StoreKind::I64 | StoreKind::F32 | StoreKind::F64 => {
+            StoreKind::I32 | StoreKind::I64 | StoreKind::F32 | StoreKind::F64 | StoreKind::V128 => {
                 ins.store(flags, value, address, offset)
             }
             StoreKind::I32To8 | StoreKind::I64To8 => ins.istore8(flags, value, address, offset),

@@ -29,6 +29,7 @@ mod safepoints;
 mod state;
 mod structs;
 mod tables;
+mod vectors;
 mod verify;
 
 use cranelift_codegen::ir::{self, InstBuilder, SourceLoc};
@@ -286,6 +287,10 @@ impl Lowering<'_, '_> {
             Op::Compare(op) => {
                 let (left, right) = (arg(self, 0), arg(self, 1));
                 self.compare(*op, left, right)
+            }
+            Op::Vector(op) => {
+                let args = self.value_list(&data.args);
+                self.vector(*op, &args)
             }
             Op::Select => {
                 let (condition, then, otherwise) = (arg(self, 0), arg(self, 1), arg(self, 2));

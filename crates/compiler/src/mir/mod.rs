@@ -13,6 +13,7 @@ mod op;
 mod properties;
 mod signature;
 mod text;
+mod vector;
 mod verify;
 
 pub use cfg::Cfg;
@@ -25,3 +26,4 @@ pub use function::{Block, BlockData, Edge, Function, Inst, InstData, Terminator,
 pub use op::{
     BinaryOp, Callee, CompareOp, Constant, Extension, HandlerEdge, LoadKind, NullCheck, Op, StoreKind, UnaryOp,
 };
+pub use vector::{Lanes, VectorBinary, VectorOp, VectorShift, VectorTernary, VectorTest, VectorUnary};

@@ -1,6 +1,7 @@
 //! The operations.
 
 use super::function::{Edge, Value};
+use super::vector::VectorOp;
 use crate::module::{
     DataIndex, ElemIndex, FuncIndex, GlobalIndex, HeapType, MemoryIndex, RefType, TableIndex, TagIndex, TypeIndex,
 };
@@ -211,6 +212,7 @@ pub enum LoadKind {
     I64From16U,
     I64From32S,
     I64From32U,
+    V128,
 }
 
 /// A store to linear memory: operand and width.
@@ -226,6 +228,7 @@ pub enum StoreKind {
     I64To8,
     I64To16,
     I64To32,
+    V128,
 }
 
 /// Whom a call reaches.
@@ -281,6 +284,8 @@ pub enum Op {
     Binary(BinaryOp),
     /// (T, T) -> i32
     Compare(CompareOp),
+    /// Operands and result as it says itself.
+    Vector(VectorOp),
     /// (condition, if not zero: T, if zero: T) -> T
     Select,
 

@@ -122,7 +122,9 @@ impl Op {
     /// What the operation does.
     pub const fn properties(&self) -> Properties {
         match self {
-            Op::Const(_) | Op::Compare(_) | Op::Select | Op::RefIsNull | Op::RefEq | Op::RefI31 => COMPUTES,
+            Op::Const(_) | Op::Compare(_) | Op::Vector(_) | Op::Select | Op::RefIsNull | Op::RefEq | Op::RefI31 => {
+                COMPUTES
+            }
             Op::Unary(op) => Properties { traps: operands(op.can_trap()), ..COMPUTES },
             Op::Binary(op) => Properties { traps: operands(op.can_trap()), ..COMPUTES },
             Op::I31Get(_, check) => Properties { traps: null(*check), ..COMPUTES },
@@ -224,6 +226,7 @@ impl Op {
         use CompareOp::{I32Eq, I32Ne, I64Eq, I64Ne};
         match self {
             Op::Binary(op) => op.is_commutative(),
+            Op::Vector(op) => op.is_commutative(),
             Op::Compare(op) => matches!(op, I32Eq | I32Ne | I64Eq | I64Ne),
             op => *op == Op::RefEq,
         }

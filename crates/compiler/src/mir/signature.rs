@@ -137,6 +137,7 @@ impl LoadKind {
             I64 | I64From8S | I64From8U | I64From16S | I64From16U | I64From32S | I64From32U => ValueType::I64,
             F32 => ValueType::F32,
             F64 => ValueType::F64,
+            V128 => ValueType::V128,
         }
     }
 }
@@ -150,6 +151,7 @@ impl StoreKind {
             I64 | I64To8 | I64To16 | I64To32 => ValueType::I64,
             F32 => ValueType::F32,
             F64 => ValueType::F64,
+            V128 => ValueType::V128,
         }
     }
 }

@@ -103,6 +103,7 @@ impl fmt::Display for Op {
             Op::Unary(op) => write!(f, "{op:?}"),
             Op::Binary(op) => write!(f, "{op:?}"),
             Op::Compare(op) => write!(f, "{op:?}"),
+            Op::Vector(op) => write!(f, "{op:?}"),
             Op::Load(memory, kind, offset) => write!(f, "Load({}, {kind:?}, {offset})", memory.0),
             Op::Store(memory, kind, offset) => write!(f, "Store({}, {kind:?}, {offset})", memory.0),
             Op::MemorySize(memory) => write!(f, "MemorySize({})", memory.0),

@@ -195,6 +195,7 @@ impl Verifier<'_> {
             Op::Unary(op) => (vec![op.types().0], vec![op.types().1]),
             Op::Binary(op) => (vec![op.value_type(); 2], vec![op.value_type()]),
             Op::Compare(op) => (vec![op.operand_type(); 2], vec![I32]),
+            Op::Vector(op) => (op.operand_types().to_vec(), vec![op.value_type()]),
             Op::Select => {
                 let ty = match args.get(1).map(|&value| self.function.value_type(value)) {
                     Some(ValueType::Ref(_)) => any_ref(1)?,

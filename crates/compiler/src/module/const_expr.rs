@@ -2,7 +2,7 @@
 
 use wasmparser::Operator;
 
-use super::{ConstExpr, ConstOp, FuncIndex, GlobalIndex, TypeMap, refuse_simd};
+use super::{ConstExpr, ConstOp, FuncIndex, GlobalIndex, TypeMap};
 use crate::CompileError;
 use crate::error::invalid;
 
@@ -18,6 +18,7 @@ pub(super) fn read_const_expr(expr: &wasmparser::ConstExpr<'_>, types: TypeMap<'
             Operator::I64Const { value } => ConstOp::I64(value),
             Operator::F32Const { value } => ConstOp::F32(value.bits()),
             Operator::F64Const { value } => ConstOp::F64(value.bits()),
+            Operator::V128Const { value } => ConstOp::V128(value.i128() as u128),
             Operator::RefNull { hty } => ConstOp::RefNull(types.heap(hty, offset)?),
             Operator::RefFunc { function_index } => ConstOp::RefFunc(FuncIndex(function_index)),
             Operator::GlobalGet { global_index } => ConstOp::GlobalGet(GlobalIndex(global_index)),
@@ -41,7 +42,6 @@ pub(super) fn read_const_expr(expr: &wasmparser::ConstExpr<'_>, types: TypeMap<'
             Operator::ExternConvertAny => ConstOp::ExternConvertAny,
             Operator::End => break,
             other => {
-                refuse_simd(&other, offset)?;
                 let what = format!("{other:?} in a constant expression");
                 return Err(CompileError::Unsupported { what, offset });
             }

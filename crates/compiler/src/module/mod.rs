@@ -5,14 +5,14 @@ mod convert;
 mod names;
 mod objects;
 mod parse;
-mod simd;
 mod subtyping;
+mod vectors;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use convert::TypeMap;
 pub use parse::{FunctionSource, ParsedModule};
-pub(crate) use simd::refuse_simd;
+pub(crate) use vectors::check_vectors;
 
 use crate::abi::{ContextCounts, ContextLayout};
 use legato_heap::layout::StorageKind;

@@ -8,7 +8,7 @@ use wasmparser::{Catch, Operator, OperatorsReader};
 use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Constant, Op};
-use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeIndex, TypeMap, refuse_simd};
+use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeIndex, TypeMap, check_vectors};
 use crate::passes::{Made, Returns, Stored, global_value};
 use crate::translate::{Allocations, translate_function};
 
@@ -217,7 +217,7 @@ pub(super) fn scan(
             },
         };
         validator.op(offset, &operator).map_err(invalid)?;
-        refuse_simd(&operator, offset as usize)?;
+        check_vectors(&operator, offset as usize)?;
         stack.truncate(kept);
         stack.resize(validator.operand_stack_height() as usize, None);
         if let (Some(leaf), Some(top)) = (leaf(info, types, &operator, offset as usize), stack.last_mut()) {
@@ -262,6 +262,7 @@ fn leaf(info: &ModuleInfo, types: TypeMap<'_>, operator: &Operator<'_>, offset: 
         Operator::I64Const { value } => Op::Const(Constant::I64(value)),
         Operator::F32Const { value } => Op::Const(Constant::F32(value.bits())),
         Operator::F64Const { value } => Op::Const(Constant::F64(value.bits())),
+        Operator::V128Const { value } => Op::Const(Constant::V128(value.i128() as u128)),
         Operator::RefNull { hty } => Op::Const(Constant::Null(types.heap(hty, offset).ok()?)),
         Operator::RefFunc { function_index } => Op::RefFunc(FuncIndex(function_index)),
         Operator::GlobalGet { global_index } => {

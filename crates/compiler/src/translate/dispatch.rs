@@ -52,7 +52,8 @@ impl Translator<'_> {
                     || self.calls(operator)
                     || self.memory(operator)?
                     || self.exceptions(operator)?
-                    || self.table(operator);
+                    || self.table(operator)
+                    || self.vectors(operator)?;
                 if !done {
                     return Err(CompileError::Unsupported { what: format!("{operator:?}"), offset: self.offset });
                 }

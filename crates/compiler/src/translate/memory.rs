@@ -42,7 +42,7 @@ impl Translator<'_> {
         Ok(true)
     }
 
-    fn target(&self, memarg: &MemArg) -> Result<MemoryIndex, CompileError> {
+    pub(super) fn target(&self, memarg: &MemArg) -> Result<MemoryIndex, CompileError> {
         match memarg.target {
             MemArgTarget::Memory(index) => Ok(MemoryIndex(index)),
             MemArgTarget::Array(_) => {

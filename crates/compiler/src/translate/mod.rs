@@ -13,6 +13,7 @@ mod numeric;
 mod ssa;
 mod state;
 mod table;
+mod vectors;
 
 use rustc_hash::FxHashMap;
 use wasmparser::{FuncValidator, FuncValidatorAllocations, FunctionBody, Operator, ValidatorResources, WasmFeatures};
@@ -20,7 +21,7 @@ use wasmparser::{FuncValidator, FuncValidatorAllocations, FunctionBody, Operator
 use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Block, Function};
-use crate::module::{FuncIndex, FunctionSource, ModuleInfo, TypeMap, ValueType, refuse_simd};
+use crate::module::{FuncIndex, FunctionSource, ModuleInfo, TypeMap, ValueType};
 use crate::passes;
 use ssa::{Builder, Limits};
 use state::{Handlers, Translator};
@@ -178,7 +179,6 @@ impl Translator<'_> {
     }
 
     fn operator(&mut self, operator: &Operator<'_>) -> Result<(), CompileError> {
-        refuse_simd(operator, self.offset)?;
         if self.reachable { self.dispatch(operator) } else { self.skip(operator) }
     }
 }

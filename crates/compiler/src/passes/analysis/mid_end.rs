@@ -2,8 +2,8 @@
 //!
 //! The passes of MIR have merged what is computed or loaded twice; lowering makes base addresses and forms of
 //! references once (`lower/made.rs`), and constants where they are used. What remains for the mid-end is to move things
-//! out of loops, accesses to linear memories, and arithmetic: divisions and multiplications by constants, and shifts
-//! that are a rotation together.
+//! out of loops, accesses to linear memories, vectors, which are seen as other lanes again and again, and arithmetic:
+//! divisions and multiplications by constants, and shifts that are a rotation together.
 
 use crate::mir::{BinaryOp, Cfg, Constant, Function, InstData, Op};
 use crate::passes::constant;
@@ -17,7 +17,7 @@ pub(crate) fn gains_by_mid_end(function: &Function, cfg: &Cfg) -> bool {
 fn gains(function: &Function, data: &InstData) -> bool {
     use BinaryOp::*;
     match data.op {
-        Op::Load(..) | Op::Store(..) => true,
+        Op::Load(..) | Op::Store(..) | Op::Vector(_) => true,
         Op::Binary(I32Mul | I64Mul) => {
             let factor = constant(function, function.resolve(data.args[1]));
             matches!(factor, Some(Constant::I32(factor)) if factor.unsigned_abs().is_power_of_two())
