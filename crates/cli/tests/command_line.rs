@@ -76,7 +76,7 @@ fn wrong_files() {
     lab.file("old.wasm", b"\0asm\x09\0\0\0");
     lab.file("syntax.wat", "(module\n  (func (result i32)\n    i32.konst 1))");
     lab.file("type.wat", "(module (func (result i32) i64.const 1))");
-    lab.file("simd.wat", "(module (func (result v128) (i8x16.splat (i32.const 1))))");
+    lab.file("threads.wat", "(module (memory 1 1 shared))");
     lab.file("import.wat", r#"(module (import "env" "magic" (func (param i32))))"#);
     let wrong: &[(&str, &[&str])] = &[
         ("absent.wasm", &["cannot read absent.wasm", "No such file"]),
@@ -89,7 +89,7 @@ fn wrong_files() {
         ("old.wasm", &["old.wasm", "version"]),
         ("syntax.wat", &["syntax.wat:3:5", "i32.konst"]),
         ("type.wat", &["type.wat", "type mismatch"]),
-        ("simd.wat", &["simd.wat", "i8x16.splat"]),
+        ("threads.wat", &["threads.wat", "threads must be enabled"]),
         (
             "import.wat",
             &["import.wat imports what nobody provides", "env.magic  (func (param i32))", "--preload env=FILE"],

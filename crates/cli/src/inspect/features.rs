@@ -86,7 +86,7 @@ impl Features {
                     0 => String::new(),
                     more => format!(" and {more} more"),
                 };
-                let remark = match remark(feature, seen) {
+                let remark = match remark(feature) {
                     "" => String::new(),
                     remark => format!("  [{remark}]"),
                 };
@@ -96,9 +96,8 @@ impl Features {
     }
 }
 
-fn remark(feature: &str, seen: &BTreeSet<String>) -> &'static str {
+fn remark(feature: &str) -> &'static str {
     match feature {
-        "simd" if seen.len() == 1 && seen.contains("v128") => "in types only, which runs",
         "bulk-memory"
         | "exception-handling"
         | "extended-const"
@@ -109,8 +108,10 @@ fn remark(feature: &str, seen: &BTreeSet<String>) -> &'static str {
         | "multi-value"
         | "mutable-globals"
         | "reference-types"
+        | "relaxed-simd"
         | "saturating-conversions"
         | "sign-extension"
+        | "simd"
         | "table64"
         | "tail-call" => "",
         _ => "not supported by Legato",

@@ -35,6 +35,37 @@ fn array_loop() {
     check("array_loop", &module, &build.returns(&[sum]));
 }
 
+/// The sums of the lanes of an array's vectors: what is seen as other lanes costs no instruction.
+#[test]
+fn vector_loop() {
+    let mut module = module();
+    let array_type = module.add_array(StorageType::Value(V128));
+    let mut build = start(&mut module, &[concrete(array_type.0)], &[V128]);
+    let array = build.param(0);
+    let [header, body, done] = [0; 3].map(|_| build.function.add_block());
+    let (index, sum) = (build.function.add_param(header, I32), build.function.add_param(header, V128));
+    let zero = build.op(Op::Const(Constant::I32(0)), &[], I32);
+    let zeros = build.op(Op::Const(Constant::V128(0)), &[], V128);
+    let length = build.op(Op::ArrayLen(NullCheck::Needed), &[array], I32);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![zero, zeros] }));
+    build.switch(header);
+    let more = build.op(Op::Compare(CompareOp::I32LtU), &[index, length], I32);
+    build.end(Terminator::Branch { cond: more, then: Edge::to(body), otherwise: Edge::to(done) });
+    build.switch(body);
+    build.inst(Op::BoundsCheck, &[index, length], &[]);
+    let element = build.op(Op::ArrayGet(array_type, Extension::None), &[array, index], V128);
+    let product = Op::Vector(VectorOp::Binary(VectorBinary::Mul, Lanes::F32x4));
+    let square = build.op(product, &[element, element], V128);
+    let add = Op::Vector(VectorOp::Binary(VectorBinary::Add, Lanes::F32x4));
+    let next_sum = build.op(add, &[sum, square], V128);
+    let one = build.op(Op::Const(Constant::I32(1)), &[], I32);
+    let next = build.op(Op::Binary(BinaryOp::I32Add), &[index, one], I32);
+    build.inst(Op::Poll, &[], &[]);
+    build.end(Terminator::Jump(Edge { block: header, args: smallvec![next, next_sum] }));
+    build.switch(done);
+    check("vector_loop", &module, &build.returns(&[sum]));
+}
+
 /// Copies an array, and counts in a struct: where references lead to their objects through a word, the loop keeps where
 /// all three lie, and the cold path of its poll looks them up anew.
 #[test]

@@ -4,7 +4,7 @@ use super::body::Body;
 use super::names::*;
 use super::signatures::Signature;
 use super::types::{Field, Kind};
-use wasm_encoder::Instruction as I;
+use wasm_encoder::{Instruction as I, ValType};
 
 impl Body<'_> {
     /// Folds the `i32` on the stack into the checksum.
@@ -39,8 +39,19 @@ impl Body<'_> {
                 self.emit(I::I64ReinterpretF64);
                 self.fold_i64();
             }
+            Field::V128 => {
+                self.halves();
+                self.fold_i64();
+            }
             Field::Ref(kind, _) => self.fold(kind, depth),
         }
+    }
+
+    /// Makes an `i64` of both halves of the vector on the stack.
+    pub fn halves(&mut self) {
+        let vector = self.local(ValType::V128);
+        self.emit_all([I::LocalTee(vector), I::I64x2ExtractLane(0), I::I64Const(1), I::I64Rotl]);
+        self.emit_all([I::LocalGet(vector), I::I64x2ExtractLane(1), I::I64Xor]);
     }
 
     /// Folds what the reference on the stack, which may be null, leads to.

@@ -138,7 +138,10 @@ impl Body<'_> {
         let walk = [I::LocalGet(1), I::I32Const(1), I::I32Sub, I::Call(WALK)];
         match field {
             Field::I8 | Field::I16 | Field::I32 => {}
-            Field::I64 => {
+            Field::I64 | Field::V128 => {
+                if field == Field::V128 {
+                    self.halves();
+                }
                 self.emit_all([I::I64Const(0x1_0000_0001), I::I64Mul, I::I64Const(32), I::I64ShrU, I::I32WrapI64])
             }
             Field::F32 => self.emit(I::I32ReinterpretF32),

@@ -106,6 +106,7 @@ impl Body<'_> {
             Field::I64 => self.emit_all([I::LocalGet(counter), I::I64ExtendI32U]),
             Field::F32 => self.emit(I::F32Const(Ieee32::from(0.5))),
             Field::F64 => self.emit(I::F64Const(Ieee64::from(0.25))),
+            Field::V128 => self.emit_all([I::LocalGet(counter), I::I8x16Splat]),
             Field::Ref(kind, nullable) => {
                 let fits = |object: &Object| object.kind.is_below(kind);
                 let fitting: Vec<Object> = objects.iter().copied().filter(fits).collect();

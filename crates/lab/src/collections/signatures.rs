@@ -75,6 +75,7 @@ impl Signature {
                 Field::I32,
                 Field::Ref(Kind::Array(Array::Nodes), true),
                 Field::F64,
+                Field::V128,
                 external,
                 Field::Ref(Kind::Leaf, false),
                 Field::Ref(Kind::Array(Array::Bytes), true),

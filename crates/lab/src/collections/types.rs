@@ -28,6 +28,7 @@ pub enum Array {
     Longs,
     Floats,
     Doubles,
+    Vectors,
     Nodes,
     Leaves,
     Anys,
@@ -38,13 +39,14 @@ pub enum Array {
 
 impl Array {
     /// All, in the order of their types.
-    pub const ALL: [Array; 12] = [
+    pub const ALL: [Array; 13] = [
         Array::Bytes,
         Array::Shorts,
         Array::Ints,
         Array::Longs,
         Array::Floats,
         Array::Doubles,
+        Array::Vectors,
         Array::Nodes,
         Array::Leaves,
         Array::Anys,
@@ -67,6 +69,7 @@ impl Array {
             Array::Longs => Field::I64,
             Array::Floats => Field::F32,
             Array::Doubles => Field::F64,
+            Array::Vectors => Field::V128,
             Array::Nodes => Field::Ref(Kind::Base, true),
             Array::Leaves => Field::Ref(Kind::Leaf, false),
             Array::Anys => Field::Ref(Kind::Any, true),
@@ -159,6 +162,7 @@ pub enum Field {
     I64,
     F32,
     F64,
+    V128,
     /// A reference, and whether it may be null.
     Ref(Kind, bool),
 }
@@ -173,6 +177,7 @@ impl Field {
             Field::I64 => StorageType::Val(ValType::I64),
             Field::F32 => StorageType::Val(ValType::F32),
             Field::F64 => StorageType::Val(ValType::F64),
+            Field::V128 => StorageType::Val(ValType::V128),
             Field::Ref(kind, nullable) => StorageType::Val(kind.value(nullable)),
         }
     }
@@ -188,6 +193,7 @@ impl Field {
             Field::I8 => 1,
             Field::I16 => 2,
             Field::I32 | Field::F32 => 4,
+            Field::V128 => 16,
             _ => 8,
         }
     }
@@ -210,13 +216,14 @@ pub struct Types {
 impl Types {
     /// Types that follow from `random`.
     pub fn new(random: &mut Random) -> Types {
-        const CHOICE: [Field; 17] = [
+        const CHOICE: [Field; 18] = [
             Field::I8,
             Field::I16,
             Field::I32,
             Field::I64,
             Field::F32,
             Field::F64,
+            Field::V128,
             Field::Ref(Kind::Base, true),
             Field::Ref(Kind::Derived, true),
             Field::Ref(Kind::Leaf, false),

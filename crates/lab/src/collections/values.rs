@@ -63,6 +63,11 @@ impl Body<'_> {
                 let value = self.below(1 << 30) as f64;
                 self.emit(I::F64Const(Ieee64::from(value)));
             }
+            Field::V128 => {
+                let amount = self.below(1 << 20) as u32;
+                self.amount(amount);
+                self.emit_all([I::I32x4Splat, I::V128Const(0x0003_0002_0000_0001_0005_0000_0007), I::I32x4Mul]);
+            }
             Field::Ref(kind, nullable) => self.value(kind, nullable, depth),
         }
     }

@@ -9,6 +9,8 @@ pub enum Value {
     Bits32(u32),
     /// `i64`, or the bits of an `f64`.
     Bits64(u64),
+    /// `v128`.
+    Bits128(u128),
     /// Null of any type.
     Null,
     /// An `i31ref`.

@@ -18,6 +18,8 @@ pub enum Argument {
     F32(u32),
     /// `f64`, by its bits.
     F64(u64),
+    /// `v128`.
+    V128(u128),
     /// Null of a hierarchy.
     Null(Hierarchy),
     /// An `i31ref` as an `anyref`.
@@ -119,7 +121,7 @@ fn argument(ty: ValType, types: &wasmparser::types::Types, random: &mut Random) 
         ValType::I64 => Argument::I64(integer(random)),
         ValType::F32 => Argument::F32((float(random) as f32).to_bits()),
         ValType::F64 => Argument::F64(float(random).to_bits()),
-        ValType::V128 => return None,
+        ValType::V128 => Argument::V128(vector(random)),
         ValType::Ref(ty) => reference(ty, types, random)?,
     })
 }
@@ -144,6 +146,14 @@ fn float(random: &mut Random) -> f64 {
         1 => random.bits() as i64 as f64 / 65536.0,
         _ => random.below(100) as f64 - 50.0,
     }
+}
+
+/// Lanes of 32 bits that are integers or floats, as above.
+fn vector(random: &mut Random) -> u128 {
+    (0..4).fold(0, |bits, _| {
+        let lane = if random.below(2) == 0 { integer(random) as u32 } else { (float(random) as f32).to_bits() };
+        bits << 32 | u128::from(lane)
+    })
 }
 
 fn reference(ty: RefType, types: &wasmparser::types::Types, random: &mut Random) -> Option<Argument> {

@@ -86,6 +86,7 @@ macro_rules! subject {
                 Argument::I64(value) => Val::I64(value),
                 Argument::F32(bits) => Val::F32(bits),
                 Argument::F64(bits) => Val::F64(bits),
+                Argument::V128(bits) => Val::V128(bits.into()),
                 Argument::Null(Hierarchy::Any) => Val::AnyRef(None),
                 Argument::Null(Hierarchy::Func) => Val::FuncRef(None),
                 Argument::Null(Hierarchy::Extern) => Val::ExternRef(None),
@@ -101,6 +102,7 @@ macro_rules! subject {
                 Val::F32(bits) => Value::Bits32(bits),
                 Val::I64(value) => Value::Bits64(value as u64),
                 Val::F64(bits) => Value::Bits64(bits),
+                Val::V128(bits) => Value::Bits128(bits.as_u128()),
                 Val::FuncRef(None) | Val::ExternRef(None) | Val::AnyRef(None) | Val::ExnRef(None) => Value::Null,
                 Val::FuncRef(Some(_)) => Value::Func,
                 Val::ExternRef(Some(_)) => Value::Extern,
@@ -118,7 +120,7 @@ macro_rules! subject {
                     }
                 }
                 #[allow(unreachable_patterns, reason = "one engine has more kinds of values than the other")]
-                _ => unreachable!("no module uses SIMD or continuations"),
+                _ => unreachable!("no module uses continuations"),
             }
         }
 

@@ -315,8 +315,8 @@ fn an_invalid_function_is_refused_before_anything_runs() {
     let texts = [
         "(module (func (export \"f\")) (func (result i32) (i64.const 1)))",
         "(module (func (export \"f\")) (func (i32.add)))",
-        "(module (func (drop (v128.const i32x4 0 0 0 0))))",
-        "(module (func (drop (i8x16.splat (i32.const 1)))))",
+        "(module (func (drop (i8x16.splat (i64.const 1)))))",
+        "(module (memory 1) (func (drop (i32.atomic.load (i32.const 0)))))",
         "(module (func (struct.new 5) drop))",
         "(module (func (ref.null 9) drop))",
         "(module (func (global.get 3) drop))",

@@ -27,6 +27,7 @@ mod slices;
 mod snapshots;
 mod stops;
 mod targets;
+mod vectors;
 mod views;
 mod weak;
 
