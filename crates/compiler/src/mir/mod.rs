@@ -7,6 +7,7 @@
 
 mod cfg;
 mod dominators;
+mod extension;
 mod function;
 mod loops;
 mod op;
@@ -18,12 +19,11 @@ mod verify;
 
 pub use cfg::Cfg;
 pub use dominators::Dominators;
+pub use extension::Extension;
 pub use loops::{Loop, Loops};
 pub use properties::{Collects, Memory, Properties, Traps};
 pub use verify::verify;
 
 pub use function::{Block, BlockData, Edge, Function, Inst, InstData, Terminator, Value, ValueData, ValueDef};
-pub use op::{
-    BinaryOp, Callee, CompareOp, Constant, Extension, HandlerEdge, LoadKind, NullCheck, Op, StoreKind, UnaryOp,
-};
+pub use op::{BinaryOp, Callee, CompareOp, Constant, HandlerEdge, LoadKind, NullCheck, Op, StoreKind, UnaryOp};
 pub use vector::{Lanes, VectorBinary, VectorOp, VectorShift, VectorTernary, VectorTest, VectorUnary};

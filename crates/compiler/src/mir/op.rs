@@ -1,5 +1,6 @@
 //! The operations.
 
+use super::extension::Extension;
 use super::function::{Edge, Value};
 use super::vector::VectorOp;
 use crate::module::{
@@ -13,17 +14,6 @@ pub enum NullCheck {
     Needed,
     /// The reference is known not to be null.
     Elided,
-}
-
-/// How a packed field is extended to `i32`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Extension {
-    /// Not packed.
-    None,
-    /// Sign-extended.
-    Signed,
-    /// Zero-extended.
-    Unsigned,
 }
 
 /// A constant. Floats are given by their bits.

@@ -9,8 +9,9 @@
 
 use std::fmt;
 
+use super::extension::Extension;
 use super::function::{Block, Edge, Function, InstData, Terminator, Value};
-use super::op::{Callee, Constant, Extension, HandlerEdge, NullCheck, Op};
+use super::op::{Callee, Constant, HandlerEdge, NullCheck, Op};
 use crate::module::{HeapType, ModuleInfo, RefType, ValueType};
 
 impl fmt::Display for Value {

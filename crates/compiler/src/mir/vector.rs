@@ -3,7 +3,7 @@
 //! A vector is 128 bits; each operation says how it divides them into lanes. Where operands and result are divided in
 //! different ways, the operation is named by the lanes of its operands.
 
-use super::op::Extension;
+use super::extension::Extension;
 use crate::module::ValueType;
 
 /// How a vector is divided into lanes.

@@ -2,8 +2,9 @@
 
 use super::cfg::Cfg;
 use super::dominators::Dominators;
+use super::extension::Extension;
 use super::function::{Block, Function, Inst, Terminator, Value, ValueDef};
-use super::op::{Callee, Extension, HandlerEdge, Op};
+use super::op::{Callee, HandlerEdge, Op};
 use crate::module::{CompositeType, HeapType, ModuleInfo, RefType, StorageType, TypeIndex, ValueType};
 
 /// Checks that definitions dominate uses, that operands, results and edge arguments have the right types, that every
