@@ -180,3 +180,59 @@ fn loads_see_what_aliases_store() {
     // The loop reads 7, 4, 3, 2 and leaves 1. Five calls count from 20 to 15.
     check(text, &[4], &[107, 16, 120, 2015, -1, 255]);
 }
+
+/// Looks at the sign of the difference of two comparisons, in all ways.
+#[test]
+fn orders() {
+    const RELATIONS: [(&str, fn(i32, i32) -> bool); 6] = [
+        ("lt_s", |a, b| a < b),
+        ("le_s", |a, b| a <= b),
+        ("eq", |a, b| a == b),
+        ("ne", |a, b| a != b),
+        ("ge_s", |a, b| a >= b),
+        ("gt_s", |a, b| a > b),
+    ];
+    // Type, sign, the relation that is positive and the one that is negative, and whether the latter's operands are
+    // exchanged.
+    let pairs = [("ge", "le"), ("le", "ge"), ("gt", "lt"), ("lt", "gt"), ("ge", "lt"), ("ge", "ge")];
+    let orders = ["i32", "i64"].into_iter().flat_map(|ty| {
+        let signs = ["s", "u"].into_iter().flat_map(move |sign| pairs.map(|pair| (ty, sign, pair)));
+        signs.flat_map(|(ty, sign, pair)| [false, true].map(|exchanged| (ty, sign, pair, exchanged)))
+    });
+    let holds = |relation: &str, x: i64, y: i64| match relation {
+        "lt" => x < y,
+        "le" => x <= y,
+        "ge" => x >= y,
+        _ => x > y,
+    };
+    for (ty, sign, (positive, negative), exchanged) in orders {
+        let [x, y] = [0, 1].map(|number| match ty {
+            "i32" => format!("(local.get {number})"),
+            _ => format!("(i64.extend_i32_s (local.get {number}))"),
+        });
+        let [a, b] = if exchanged { [&y, &x] } else { [&x, &y] };
+        let order = format!("(i32.sub ({ty}.{positive}_{sign} {x} {y}) ({ty}.{negative}_{sign} {a} {b}))");
+        let mut body = String::from("(i32.const 0)");
+        for (relation, _) in RELATIONS {
+            for constant in -2..=2 {
+                let found = format!("(i32.{relation} {order} (i32.const {constant}))");
+                body = format!("(i32.or (i32.shl {body} (i32.const 1)) {found})");
+            }
+        }
+        body = format!("(i32.or (i32.shl {body} (i32.const 1)) (i32.eqz {order}))");
+        let text = format!("(module (func (export \"f\") (param i32 i32) (result i32) {body}))");
+        let mut instance = Instance::new(&text, all_plans()[0].1, Polls::Always);
+        for (x, y) in [(1, 2), (2, 1), (3, 3), (-1, 1), (1, -1), (i32::MIN, i32::MAX), (-1, -1)] {
+            let wide = |value: i32| match sign {
+                "s" => i64::from(value),
+                _ => i64::from(value as u32),
+            };
+            let [a, b] = if exchanged { [y, x] } else { [x, y] };
+            let order = i32::from(holds(positive, wide(x), wide(y))) - i32::from(holds(negative, wide(a), wide(b)));
+            let found = RELATIONS.into_iter().flat_map(|(_, is)| (-2..=2).map(move |constant| is(order, constant)));
+            let expected = found.chain([order == 0]).fold(0, |bits, found| bits << 1 | i32::from(found));
+            let actual = instance.call(0, &[x, y], 1).expect("does not trap");
+            assert_eq!(actual, [expected], "{ty} {sign} {positive} {negative} {exchanged}: {x}, {y}");
+        }
+    }
+}

@@ -126,6 +126,70 @@ impl CompareOp {
             ValueType::F64
         }
     }
+
+    /// The comparison that holds where this one does not. Not for floats, where neither may hold.
+    pub const fn inverse(self) -> Option<CompareOp> {
+        use CompareOp::*;
+        Some(match self {
+            I32Eq => I32Ne,
+            I32Ne => I32Eq,
+            I32LtS => I32GeS,
+            I32LtU => I32GeU,
+            I32GtS => I32LeS,
+            I32GtU => I32LeU,
+            I32LeS => I32GtS,
+            I32LeU => I32GtU,
+            I32GeS => I32LtS,
+            I32GeU => I32LtU,
+            I64Eq => I64Ne,
+            I64Ne => I64Eq,
+            I64LtS => I64GeS,
+            I64LtU => I64GeU,
+            I64GtS => I64LeS,
+            I64GtU => I64LeU,
+            I64LeS => I64GtS,
+            I64LeU => I64GtU,
+            I64GeS => I64LtS,
+            I64GeU => I64LtU,
+            F32Eq => F32Ne,
+            F32Ne => F32Eq,
+            F64Eq => F64Ne,
+            F64Ne => F64Eq,
+            _ => return None,
+        })
+    }
+
+    /// The same comparison with its operands exchanged.
+    pub const fn swapped(self) -> CompareOp {
+        use CompareOp::*;
+        match self {
+            I32LtS => I32GtS,
+            I32LtU => I32GtU,
+            I32GtS => I32LtS,
+            I32GtU => I32LtU,
+            I32LeS => I32GeS,
+            I32LeU => I32GeU,
+            I32GeS => I32LeS,
+            I32GeU => I32LeU,
+            I64LtS => I64GtS,
+            I64LtU => I64GtU,
+            I64GtS => I64LtS,
+            I64GtU => I64LtU,
+            I64LeS => I64GeS,
+            I64LeU => I64GeU,
+            I64GeS => I64LeS,
+            I64GeU => I64LeU,
+            F32Lt => F32Gt,
+            F32Gt => F32Lt,
+            F32Le => F32Ge,
+            F32Ge => F32Le,
+            F64Lt => F64Gt,
+            F64Gt => F64Lt,
+            F64Le => F64Ge,
+            F64Ge => F64Le,
+            symmetric => symmetric,
+        }
+    }
 }
 
 impl LoadKind {

@@ -149,6 +149,7 @@ impl Facts<'_> {
                 (Op::Unary(UnaryOp::I32Eqz), Some(a), _) => work.push((a, !holds)),
                 (Op::Binary(BinaryOp::I32And), Some(a), Some(b)) if holds => work.extend([(a, true), (b, true)]),
                 (Op::Binary(BinaryOp::I32Or), Some(a), Some(b)) if !holds => work.extend([(a, false), (b, false)]),
+                (Op::ArrayLen(_), ..) if holds => self.ranges.learn_not_zero(cond),
                 (Op::RefIsNull, Some(a), _) if holds => self.learn_null(a),
                 (Op::RefIsNull, Some(a), _) => self.learn_non_null(a),
                 (Op::RefTest(ty), Some(a), _) if holds => self.learn(a, ty),
@@ -160,7 +161,7 @@ impl Facts<'_> {
                     }
                 }
                 (Op::Compare(op), Some(a), Some(b)) => {
-                    let op = if holds { Some(op) } else { super::simplify::inverse(op) };
+                    let op = if holds { Some(op) } else { op.inverse() };
                     if let Some(op) = op {
                         self.ranges.learn_compare(self.function, self.info, op, a, b);
                     }

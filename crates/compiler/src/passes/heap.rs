@@ -3,7 +3,7 @@
 use legato_heap::layout::StorageKind;
 use legato_heap::plan::SpinePlan;
 
-use super::ranges::greatest;
+use super::relations::greatest;
 use super::support::{constant_length, origin, root};
 use crate::mir::{Function, Op, Value};
 use crate::module::ModuleInfo;

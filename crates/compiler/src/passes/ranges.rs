@@ -4,43 +4,18 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::simplify::inverse;
+use super::relations::{Less, Number, Relation, edge_relation, greatest};
 use super::support::{constant_i32, origin};
-use crate::mir::{
-    BinaryOp, Block, Cfg, CompareOp, Dominators, Extension, Function, LoadKind, Op, Terminator, UnaryOp, Value,
-    ValueDef,
-};
-use crate::module::{HeapType, ModuleInfo, RefType, StorageType, ValueType};
-
-/// An `i32` operand: constants of equal value are the same, wherever they are defined.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Number {
-    Constant(i32),
-    Value(Value),
-}
-
-impl Number {
-    pub(super) fn of(function: &Function, value: Value) -> Number {
-        match constant_i32(function, value) {
-            Some(constant) => Number::Constant(constant),
-            None => Number::Value(value),
-        }
-    }
-}
-
-/// `less` is below `greater`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Less {
-    signed: bool,
-    less: Number,
-    greater: Number,
-}
+use crate::mir::{BinaryOp, Block, Cfg, CompareOp, Dominators, Function, Op, Value};
+use crate::module::{ModuleInfo, ValueType};
 
 enum Undo {
     Less(Less),
     NonNegative(Value),
     /// The former entry.
     AtLeast(Value, Option<u32>),
+    /// The former entry.
+    Equal(Value, Option<Value>),
 }
 
 /// How deep the definition of a value is looked into.
@@ -55,6 +30,8 @@ pub(super) struct Ranges {
     non_negative: FxHashSet<Value>,
     /// Values known to be above a constant, unsigned: the greatest such constant.
     above: FxHashMap<Value, u32>,
+    /// Values that another is known to be equal to.
+    equal: FxHashMap<Value, Value>,
     undo: Vec<Undo>,
     /// By value: blocks at whose start it is known to be less than another.
     guards: FxHashMap<Value, SmallVec<[(Block, Less); 2]>>,
@@ -95,6 +72,12 @@ impl Ranges {
                 Some(Undo::AtLeast(value, None)) => {
                     self.above.remove(&value);
                 }
+                Some(Undo::Equal(value, Some(former))) => {
+                    self.equal.insert(value, former);
+                }
+                Some(Undo::Equal(value, None)) => {
+                    self.equal.remove(&value);
+                }
                 None => {}
             }
         }
@@ -104,7 +87,9 @@ impl Ranges {
         if self.less.insert(less) {
             self.undo.push(Undo::Less(less));
         }
-        if let (false, Number::Constant(bound), Number::Value(value)) = (less.signed, less.less, less.greater) {
+        if let (Number::Constant(bound), Number::Value(value)) = (less.less, less.greater)
+            && (!less.signed || bound >= 0)
+        {
             let bound = bound as u32;
             let former = self.above.get(&value).copied();
             if former.is_none_or(|former| former < bound) {
@@ -124,6 +109,9 @@ impl Ranges {
 
     /// Takes note of a comparison that holds.
     pub(super) fn learn_compare(&mut self, function: &Function, info: &ModuleInfo, op: CompareOp, a: Value, b: Value) {
+        if op == CompareOp::I32Eq {
+            return self.learn_equal(function, a, b);
+        }
         let Some(relation) = Relation::of(function, info, op, a, b) else { return };
         let floor = if relation.strict { -1 } else { 0 };
         if let Some(less) = relation.strict() {
@@ -140,6 +128,31 @@ impl Ranges {
         }
     }
 
+    fn learn_equal(&mut self, function: &Function, a: Value, b: Value) {
+        match (Number::of(function, a), Number::of(function, b)) {
+            (Number::Value(a), Number::Value(b)) => {
+                for (value, other) in [(a, b), (b, a)] {
+                    let former = self.equal.insert(value, other);
+                    self.undo.push(Undo::Equal(value, former));
+                }
+            }
+            (number, Number::Constant(constant)) | (Number::Constant(constant), number) => {
+                if constant >= 0 {
+                    self.learn_non_negative(number);
+                }
+                if constant != 0 {
+                    let less = Number::Constant(constant.wrapping_sub(1));
+                    self.learn(Less { signed: false, less, greater: number });
+                }
+            }
+        }
+    }
+
+    /// Takes note that a value is not zero.
+    pub(super) fn learn_not_zero(&mut self, value: Value) {
+        self.learn(Less { signed: false, less: Number::Constant(0), greater: Number::Value(value) });
+    }
+
     /// Takes note that an index has passed its check.
     pub(super) fn learn_bounds(&mut self, function: &Function, info: &ModuleInfo, index: Value, length: Value) {
         let (less, greater) = (Number::of(function, index), Number::of(function, length));
@@ -152,6 +165,11 @@ impl Ranges {
 
     /// Whether an index is known to pass its check.
     pub(super) fn is_in_bounds(&self, function: &Function, info: &ModuleInfo, index: Value, length: Value) -> bool {
+        let is_below = |length| self.is_below(function, info, index, length);
+        is_below(length) || self.equal.get(&length).copied().is_some_and(is_below)
+    }
+
+    fn is_below(&self, function: &Function, info: &ModuleInfo, index: Value, length: Value) -> bool {
         let (less, greater) = (Number::of(function, index), Number::of(function, length));
         if self.is_less(function, info, Less { signed: false, less, greater }) == Some(true) {
             return true;
@@ -172,6 +190,11 @@ impl Ranges {
         let Less { signed, less, greater } = asked;
         if let (Number::Constant(less), Number::Constant(greater)) = (less, greater) {
             return Some(if signed { less < greater } else { (less as u32) < greater as u32 });
+        }
+        if let (false, Number::Constant(least), Number::Value(value)) = (signed, less, greater)
+            && self.above.get(&value).is_some_and(|&bound| least as u32 <= bound)
+        {
+            return Some(true);
         }
         let reverse = Less { signed, less: greater, greater: less };
         if self.less.contains(&asked) {
@@ -381,112 +404,4 @@ fn argument(function: &Function, incoming: &Incoming, target: Block, position: u
         number += 1;
     });
     result
-}
-
-/// `less < greater`, or `less <= greater` if not strict.
-#[derive(Clone, Copy)]
-struct Relation {
-    signed: bool,
-    less: Number,
-    greater: Number,
-    strict: bool,
-}
-
-impl Relation {
-    fn of(function: &Function, info: &ModuleInfo, op: CompareOp, a: Value, b: Value) -> Option<Relation> {
-        use CompareOp::*;
-        let (a, b) = (Number::of(function, a), Number::of(function, b));
-        let (signed, strict, less, greater) = match op {
-            I32LtS => (true, true, a, b),
-            I32LtU => (false, true, a, b),
-            I32GtS => (true, true, b, a),
-            I32GtU => (false, true, b, a),
-            I32LeS => (true, false, a, b),
-            I32LeU => (false, false, a, b),
-            I32GeS => (true, false, b, a),
-            I32GeU => (false, false, b, a),
-            _ => return None,
-        };
-        if let (true, false, Some(length)) = (signed, strict, successor(function, info, greater)) {
-            return Some(Relation { signed, less, greater: length, strict: true });
-        }
-        Some(Relation { signed, less, greater, strict })
-    }
-
-    fn strict(self) -> Option<Less> {
-        if self.strict { Some(Less { signed: self.signed, less: self.less, greater: self.greater }) } else { None }
-    }
-}
-
-/// What a branch on a comparison says on one of its edges.
-fn edge_relation(function: &Function, info: &ModuleInfo, source: Block, edge: u32) -> Option<Relation> {
-    let Some(Terminator::Branch { cond, .. }) = &function.blocks[source.index()].terminator else { return None };
-    let mut holds = edge == 0;
-    let mut at = *cond;
-    while let Some((Op::Unary(UnaryOp::I32Eqz), args)) = origin(function, at) {
-        holds = !holds;
-        at = args[0];
-    }
-    debug_assert!(!matches!(function.values[at.index()].def, ValueDef::Alias(_)));
-    let Some((&Op::Compare(op), args)) = origin(function, at) else { return None };
-    let op = if holds { op } else { inverse(op)? };
-    Relation::of(function, info, op, args[0], args[1])
-}
-
-/// The greatest that a value can be as an unsigned number, where its operation limits it.
-pub(crate) fn greatest(function: &Function, info: &ModuleInfo, value: Value) -> Option<u32> {
-    let (op, args) = origin(function, value)?;
-    match op {
-        Op::Const(_) => constant_i32(function, value).map(|constant| constant as u32),
-        Op::Binary(BinaryOp::I32And) => {
-            let mask = constant_i32(function, args[1])?;
-            Some(mask as u32)
-        }
-        Op::Binary(BinaryOp::I32ShrU) => {
-            let count = constant_i32(function, args[1])? & 31;
-            Some(u32::MAX >> count)
-        }
-        Op::Binary(BinaryOp::I32RemU) => Some((constant_i32(function, args[1])? as u32).checked_sub(1)?),
-        Op::Load(_, LoadKind::I32From8U, _) => Some(0xff),
-        Op::Load(_, LoadKind::I32From16U, _) => Some(0xffff),
-        Op::ArrayGet(ty, Extension::Unsigned) => packed(info.array_element(*ty).storage),
-        Op::StructGet(ty, field, Extension::Unsigned, _) => packed(info.struct_fields(*ty)[*field as usize].storage),
-        Op::Compare(_)
-        | Op::IsFunction(_)
-        | Op::RefIsNull
-        | Op::RefEq
-        | Op::RefTest(_)
-        | Op::Unary(UnaryOp::I32Eqz | UnaryOp::I64Eqz) => Some(1),
-        Op::Unary(UnaryOp::I32Clz | UnaryOp::I32Ctz | UnaryOp::I32Popcnt) => Some(32),
-        // An array of elements of two bytes or more has less than 2^31 of them.
-        Op::ArrayLen(_) => match function.value_type(args[0]) {
-            ValueType::Ref(RefType { heap: HeapType::Concrete(ty), .. }) => match info.array_element(ty).storage {
-                StorageType::I8 => None,
-                StorageType::I16 | StorageType::Value(_) => Some(i32::MAX as u32),
-            },
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// `n`, if the number is `n - 1` and that does not overflow.
-fn successor(function: &Function, info: &ModuleInfo, number: Number) -> Option<Number> {
-    let Number::Value(value) = number else { return None };
-    let (op, args) = origin(function, value)?;
-    let difference = match op {
-        Op::Binary(BinaryOp::I32Sub) => constant_i32(function, args[1])?.wrapping_neg(),
-        Op::Binary(BinaryOp::I32Add) => constant_i32(function, args[1])?,
-        _ => return None,
-    };
-    let fits = difference == -1 && greatest(function, info, args[0])? <= i32::MAX as u32;
-    if fits { Some(Number::of(function, args[0])) } else { None }
-}
-
-fn packed(storage: StorageType) -> Option<u32> {
-    match storage {
-        StorageType::I8 => Some(0xff),
-        StorageType::I16 => Some(0xffff),
-        StorageType::Value(_) => None,
-    }
 }

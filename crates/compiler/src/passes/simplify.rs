@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::flow::Flow;
+use super::order::of_order;
 use super::support::{
     Roots, become_constant, constant, constant_i32, meet, origin, ref_type, replace, resolve_inst, resolve_terminator,
     terminator,
@@ -141,6 +142,11 @@ impl Simplify<'_> {
             become_constant(self.function, inst, folded);
             return false;
         }
+        if op == UnaryOp::I32Eqz
+            && let Some((op, operands)) = of_order(self.function, CompareOp::I32Eq, a, 0)
+        {
+            return self.become_compare(inst, op, operands);
+        }
         let Some((from, args)) = origin(self.function, a) else { return false };
         match (op, from) {
             (UnaryOp::I32WrapI64, Op::Unary(UnaryOp::I64ExtendI32S | UnaryOp::I64ExtendI32U)) => {
@@ -148,7 +154,7 @@ impl Simplify<'_> {
                 replace(self.function, self.info, inst, source)
             }
             (UnaryOp::I32Eqz, Op::Compare(compare)) => {
-                let Some(inverse) = inverse(*compare) else { return false };
+                let Some(inverse) = compare.inverse() else { return false };
                 let args = SmallVec::from_slice(args);
                 let data = &mut self.function.insts[inst.index()];
                 data.op = Op::Compare(inverse);
@@ -228,9 +234,14 @@ impl Simplify<'_> {
         }
         if left.is_some() {
             let data = &mut self.function.insts[inst.index()];
-            data.op = Op::Compare(swapped(op));
+            data.op = Op::Compare(op.swapped());
             data.args.swap(0, 1);
-            return self.compare(inst, swapped(op), b, a);
+            return self.compare(inst, op.swapped(), b, a);
+        }
+        if let Some(Constant::I32(right)) = right
+            && let Some((op, operands)) = of_order(self.function, op, a, right)
+        {
+            return self.become_compare(inst, op, operands);
         }
         if op == I32Eq && right == Some(Constant::I32(0)) {
             let data = &mut self.function.insts[inst.index()];
@@ -239,6 +250,13 @@ impl Simplify<'_> {
             return self.unary(inst, UnaryOp::I32Eqz, a);
         }
         false
+    }
+
+    fn become_compare(&mut self, inst: Inst, op: CompareOp, operands: [Value; 2]) -> bool {
+        let data = &mut self.function.insts[inst.index()];
+        data.op = Op::Compare(op);
+        data.args = SmallVec::from_slice(&operands);
+        self.compare(inst, op, operands[0], operands[1])
     }
 
     /// A field that is never written after construction, of a struct built in this function.
@@ -400,69 +418,5 @@ impl Simplify<'_> {
         }
         debug_assert!(!matches!(self.function.values[at.index()].def, ValueDef::Alias(_)));
         if at == cond { None } else { Some((at, swap)) }
-    }
-}
-
-/// The comparison that holds where this one does not. Not for floats, where neither may hold.
-pub(super) fn inverse(op: CompareOp) -> Option<CompareOp> {
-    use CompareOp::*;
-    Some(match op {
-        I32Eq => I32Ne,
-        I32Ne => I32Eq,
-        I32LtS => I32GeS,
-        I32LtU => I32GeU,
-        I32GtS => I32LeS,
-        I32GtU => I32LeU,
-        I32LeS => I32GtS,
-        I32LeU => I32GtU,
-        I32GeS => I32LtS,
-        I32GeU => I32LtU,
-        I64Eq => I64Ne,
-        I64Ne => I64Eq,
-        I64LtS => I64GeS,
-        I64LtU => I64GeU,
-        I64GtS => I64LeS,
-        I64GtU => I64LeU,
-        I64LeS => I64GtS,
-        I64LeU => I64GtU,
-        I64GeS => I64LtS,
-        I64GeU => I64LtU,
-        F32Eq => F32Ne,
-        F32Ne => F32Eq,
-        F64Eq => F64Ne,
-        F64Ne => F64Eq,
-        _ => return None,
-    })
-}
-
-/// The same comparison with its operands exchanged.
-fn swapped(op: CompareOp) -> CompareOp {
-    use CompareOp::*;
-    match op {
-        I32LtS => I32GtS,
-        I32LtU => I32GtU,
-        I32GtS => I32LtS,
-        I32GtU => I32LtU,
-        I32LeS => I32GeS,
-        I32LeU => I32GeU,
-        I32GeS => I32LeS,
-        I32GeU => I32LeU,
-        I64LtS => I64GtS,
-        I64LtU => I64GtU,
-        I64GtS => I64LtS,
-        I64GtU => I64LtU,
-        I64LeS => I64GeS,
-        I64LeU => I64GeU,
-        I64GeS => I64LeS,
-        I64GeU => I64LeU,
-        F32Lt => F32Gt,
-        F32Gt => F32Lt,
-        F32Le => F32Ge,
-        F32Ge => F32Le,
-        F64Lt => F64Gt,
-        F64Gt => F64Lt,
-        F64Le => F64Ge,
-        F64Ge => F64Le,
-        symmetric => symmetric,
     }
 }
