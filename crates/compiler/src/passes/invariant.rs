@@ -5,6 +5,8 @@
 //! globals count as unchanging in a loop that calls nothing and writes them in no object. What is loaded at several
 //! places in a loop is loaded once before it.
 
+use std::mem;
+
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -90,31 +92,34 @@ fn make_preheaders(function: &mut Function, cfg: &Cfg, loops: &Loops) -> bool {
         }
         created = true;
         let preheader = function.add_block();
-        let params = function.blocks[header.index()].params.clone();
-        let args: SmallVec<[Value; 4]> = params
-            .iter()
-            .map(|&param| {
-                let ty = function.value_type(param);
-                function.add_param(preheader, ty)
-            })
-            .collect();
+        // What a single edge passes comes along; several need parameters to pass it to.
+        let args: SmallVec<[Value; 4]> = if entering.len() == 1 {
+            SmallVec::new()
+        } else {
+            let params = function.blocks[header.index()].params.clone();
+            params.iter().map(|&param| function.add_param(preheader, function.value_type(param))).collect()
+        };
         let (cold, source) = {
             let data = &function.blocks[header.index()];
             (data.cold, data.terminator_source)
         };
-        let new: &mut BlockData = &mut function.blocks[preheader.index()];
-        new.terminator = Some(Terminator::Jump(Edge { block: header, args }));
-        new.terminator_source = source;
-        new.cold = cold;
+        let mut jump = Edge { block: header, args };
         for &(source, _) in &entering {
             if let Some(terminator) = &mut function.blocks[source.index()].terminator {
                 terminator.for_each_edge_mut(|edge| {
                     if edge.block == header {
                         edge.block = preheader;
+                        if entering.len() == 1 {
+                            jump.args = mem::take(&mut edge.args);
+                        }
                     }
                 });
             }
         }
+        let new: &mut BlockData = &mut function.blocks[preheader.index()];
+        new.terminator = Some(Terminator::Jump(jump));
+        new.terminator_source = source;
+        new.cold = cold;
     }
     created
 }
