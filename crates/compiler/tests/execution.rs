@@ -221,7 +221,7 @@ fn orders() {
         }
         body = format!("(i32.or (i32.shl {body} (i32.const 1)) (i32.eqz {order}))");
         let text = format!("(module (func (export \"f\") (param i32 i32) (result i32) {body}))");
-        let mut instance = Instance::new(&text, all_plans()[0].1, Polls::Always);
+        let mut instance = Instance::new(&text, all_plans()[0].1.clone(), Polls::Always);
         for (x, y) in [(1, 2), (2, 1), (3, 3), (-1, 1), (1, -1), (i32::MIN, i32::MAX), (-1, -1)] {
             let wide = |value: i32| match sign {
                 "s" => i64::from(value),
