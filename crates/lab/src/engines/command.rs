@@ -4,7 +4,7 @@
 macro_rules! command {
     ($engine:ident) => {
         use super::super::Run;
-        use super::super::host::{Host, INSTRUCTIONS, TEAVM_HEAP_OFFSET, math};
+        use super::super::host::{Host, INSTRUCTIONS, Math, TEAVM_HEAP_OFFSET, math};
         use crate::measure::Time;
         use crate::wasi::{Exit, MODULE, Wasi};
         use ::$engine::{
@@ -92,8 +92,17 @@ macro_rules! command {
                     ("teavmMath", ..) => {
                         if let Some(function) = instructions.get_export(&mut *store, name) {
                             linker.define(&*store, from, name, function)?;
-                        } else if let Some(function) = math(name) {
-                            linker.func_wrap(from, name, move |_: Call<'_>, x: f64| -> f64 { function(x) })?;
+                            continue;
+                        }
+                        match math(name) {
+                            Some(Math::Unary(function)) => {
+                                linker.func_wrap(from, name, move |_: Call<'_>, x: f64| -> f64 { function(x) })?;
+                            }
+                            Some(Math::Binary(function)) => {
+                                let function = move |_: Call<'_>, x: f64, y: f64| -> f64 { function(x, y) };
+                                linker.func_wrap(from, name, function)?;
+                            }
+                            None => {}
                         }
                     }
                     _ => {}

@@ -36,13 +36,28 @@ pub(crate) const INSTRUCTIONS: &str = r#"(module
     (func (export "floor") (param f64) (result f64) (f64.floor (local.get 0)))
     (func (export "ceil") (param f64) (result f64) (f64.ceil (local.get 0))))"#;
 
-/// Any other function of `teavmMath` by its name: of those that the examples use.
-pub(crate) fn math(name: &str) -> Option<fn(f64) -> f64> {
+/// A function of `teavmMath`.
+#[derive(Clone, Copy)]
+pub(crate) enum Math {
+    Unary(fn(f64) -> f64),
+    Binary(fn(f64, f64) -> f64),
+}
+
+/// Any other function of `teavmMath` by its name. They are the system's in every engine but V8, whose last bits may
+/// differ.
+pub(crate) fn math(name: &str) -> Option<Math> {
+    use Math::{Binary, Unary};
     Some(match name {
-        "exp" => f64::exp,
-        "log" => f64::ln,
-        "sin" => f64::sin,
-        "cos" => f64::cos,
+        "exp" => Unary(f64::exp),
+        "log" => Unary(f64::ln),
+        "sin" => Unary(f64::sin),
+        "cos" => Unary(f64::cos),
+        "tan" => Unary(f64::tan),
+        "asin" => Unary(f64::asin),
+        "acos" => Unary(f64::acos),
+        "atan" => Unary(f64::atan),
+        "pow" => Binary(f64::powf),
+        "atan2" => Binary(f64::atan2),
         _ => return None,
     })
 }
