@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use legato::{
-    Compilation, Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, Linker, Module, ProfilingStrategy,
-    Store, ThrownException, Val,
+    Compilation, Config, Engine, ExternType, HeapStats, Instance, InterruptHandle, LimitExceeded, Linker, Module,
+    ProfilingStrategy, Store, ThrownException, Val,
 };
 
 use crate::args::{CompilationTime, RunArgs};
@@ -207,8 +207,7 @@ fn live(args: &RunArgs, store: &mut Store<Host>, module: &Module) -> Result<()> 
 /// Instantiates and calls; returns what is to be printed as the results.
 fn start(args: &RunArgs, store: &mut Store<Host>, linker: &Linker<Host>, module: &Module) -> Result<String> {
     let instance = linker.instantiate(&mut *store, module);
-    let instance =
-        instance.map_err(|error| during_instantiation(exception::describe(error, store, None), args.file()))?;
+    let instance = instance.map_err(|error| during_instantiation(exception::describe(error, store, None), args))?;
     let result = match &args.invoke {
         Some(name) => invoke::invoke(store, &instance, name, &args.args()?),
         None => call_entry(args.file(), store, &instance, module).map(|()| String::new()),
@@ -217,12 +216,21 @@ fn start(args: &RunArgs, store: &mut Store<Host>, linker: &Linker<Host>, module:
 }
 
 /// Says of a failed instantiation what failed, unless it was the guest's start function that ended.
-fn during_instantiation(error: anyhow::Error, file: &Path) -> anyhow::Error {
+fn during_instantiation(error: anyhow::Error, args: &RunArgs) -> anyhow::Error {
     let guests_own = error.downcast_ref::<legato::Trap>().is_some()
         || error.downcast_ref::<ThrownException>().is_some()
         || error.downcast_ref::<legato_wasi::I32Exit>().is_some()
         || error.downcast_ref::<legato_wasi::RaisedSignal>().is_some();
-    if guests_own { error } else { error.context(format!("cannot instantiate {}", file.display())) }
+    if guests_own {
+        return error;
+    }
+    let context = format!("cannot instantiate {}", args.file().display());
+    match (error.downcast_ref(), args.max_memory) {
+        (Some(LimitExceeded::MemoryBytes(_) | LimitExceeded::TableElements(_)), Some(bytes)) => {
+            error.context(format!("{context}, as --max-memory is {bytes} bytes"))
+        }
+        _ => error.context(context),
+    }
 }
 
 /// Calls what the module offers as its entry.

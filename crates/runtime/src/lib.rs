@@ -66,7 +66,8 @@ pub use linker::{InstancePre, Linker};
 pub use module::Module;
 pub use precompiled::Precompiled;
 pub use store::{
-    AsContext, AsContextMut, ResourceLimiter, Store, StoreContext, StoreContextMut, StoreLimits, StoreLimitsBuilder,
+    AsContext, AsContextMut, LimitExceeded, ResourceLimiter, Store, StoreContext, StoreContextMut, StoreLimits,
+    StoreLimitsBuilder,
 };
 pub use trap::{FrameInfo, ThrownException, Trap, WasmBacktrace};
 pub use types::{

@@ -53,6 +53,30 @@ pub trait ResourceLimiter {
     }
 }
 
+/// Why an instance was not made: what a [`ResourceLimiter`] does not grant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitExceeded {
+    /// One more than so many instances.
+    #[error("resource limit exceeded: a store may hold {0} instances")]
+    Instances(usize),
+    /// One more than so many memories.
+    #[error("resource limit exceeded: a store may hold {0} memories")]
+    Memories(usize),
+    /// One more than so many tables.
+    #[error("resource limit exceeded: a store may hold {0} tables")]
+    Tables(usize),
+    /// A new memory of so many bytes.
+    #[error("resource limit exceeded: the store's limits leave no room for a memory of {0} bytes")]
+    MemoryBytes(usize),
+    /// A new table of so many elements.
+    #[error("resource limit exceeded: the store's limits leave no room for a table of {0} elements")]
+    TableElements(usize),
+    /// So many bytes of stack.
+    #[error("resource limit exceeded: a stack of {0} bytes, the engine's `max_wasm_stack`")]
+    StackBytes(usize),
+}
+
 /// A [`ResourceLimiter`] with fixed limits.
 #[derive(Clone, Debug)]
 pub struct StoreLimits {

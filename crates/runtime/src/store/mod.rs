@@ -12,7 +12,7 @@ mod weak;
 pub use context::{AsContext, AsContextMut, StoreContext, StoreContextMut};
 pub(crate) use functions::FuncTable;
 pub(crate) use host_roots::{HostRoots, OwnedRoot, RootIndex, RootScopeMark};
-pub use limits::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
+pub use limits::{LimitExceeded, ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 pub use opaque::StoreOpaque;
 pub(crate) use opaque::{StoreId, allocation_trap};
 pub(crate) use state::{

@@ -14,7 +14,7 @@ use legato_heap::{AllocationError, Budget, Cause, Done, Heap, Reference, TypeId}
 
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
-use crate::store::{FuncTable, ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
+use crate::store::{FuncTable, LimitExceeded, ResourceLimiter, StoreState, StoredGlobal, StoredTable, WeakRoots};
 use crate::vm::{InterruptState, StoreFrames};
 use crate::{Engine, Trap};
 
@@ -294,13 +294,11 @@ impl StoreOpaque {
         let count = self.state.memories.len();
         self.ask(Ok(()), |limiter| {
             if count >= limiter.memories() {
-                bail!("resource limit exceeded: a store may hold {} memories", limiter.memories());
+                bail!(LimitExceeded::Memories(limiter.memories()));
             }
             match limiter.memory_growing(0, bytes, maximum)? {
                 true => Ok(()),
-                false => {
-                    bail!("resource limit exceeded: the store's limits leave no room for a memory of {bytes} bytes")
-                }
+                false => bail!(LimitExceeded::MemoryBytes(bytes)),
             }
         })
     }
@@ -310,13 +308,11 @@ impl StoreOpaque {
         let count = self.state.tables.len();
         self.ask(Ok(()), |limiter| {
             if count >= limiter.tables() {
-                bail!("resource limit exceeded: a store may hold {} tables", limiter.tables());
+                bail!(LimitExceeded::Tables(limiter.tables()));
             }
             match limiter.table_growing(0, elements, maximum)? {
                 true => Ok(()),
-                false => bail!(
-                    "resource limit exceeded: the store's limits leave no room for a table of {elements} elements"
-                ),
+                false => bail!(LimitExceeded::TableElements(elements)),
             }
         })
     }
@@ -328,12 +324,10 @@ impl StoreOpaque {
         let stack = (!self.stack_granted).then_some(self.engine.config().max_wasm_stack);
         self.ask(Ok(()), |limiter| {
             if count >= limiter.instances() {
-                bail!("resource limit exceeded: a store may hold {} instances", limiter.instances());
+                bail!(LimitExceeded::Instances(limiter.instances()));
             }
             match stack {
-                Some(bytes) if !limiter.stack_reserving(bytes)? => {
-                    bail!("resource limit exceeded: a stack of {bytes} bytes, the engine's `max_wasm_stack`")
-                }
+                Some(bytes) if !limiter.stack_reserving(bytes)? => bail!(LimitExceeded::StackBytes(bytes)),
                 _ => Ok(()),
             }
         })?;
