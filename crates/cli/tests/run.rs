@@ -237,7 +237,11 @@ fn memory_limit() {
       (memory.grow (local.get 0)) (memory.grow $two (local.get 0))))"#;
     lab.run(&["--invoke", "grow"], text, &["10"]).expect(0, "1\n1\n", &[]);
     lab.run(&["--max-memory", "1M", "--invoke", "grow"], text, &["10"]).expect(0, "1\n-1\n", &[]);
-    lab.run(&["--max-memory", "64K", "--invoke", "grow"], text, &["0"]).expect(1, "", &["--max-memory is 65536 bytes", "a memory of 65536 bytes"]);
+    lab.run(&["--max-memory", "64K", "--invoke", "grow"], text, &["0"]).expect(
+        1,
+        "",
+        &["--max-memory is 65536 bytes", "a memory of 65536 bytes"],
+    );
     // Tables count too, with four bytes for each element.
     let text = r#"(module (memory 1) (table 0 externref) (func (export "grow") (param i32) (result i32 i32)
       (table.grow (ref.null extern) (local.get 0)) (memory.grow (i32.const 1))))"#;
