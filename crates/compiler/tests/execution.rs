@@ -187,9 +187,9 @@ fn orders() {
     type Relation = fn(&i32, &i32) -> bool;
     const RELATIONS: [(&str, Relation); 6] =
         [("lt_s", i32::lt), ("le_s", i32::le), ("eq", i32::eq), ("ne", i32::ne), ("ge_s", i32::ge), ("gt_s", i32::gt)];
-    // Type, sign, the relation that is positive and the one that is negative, and whether the latter's operands are
-    // exchanged.
+    // The comparison that counts as 1, and the one that counts as -1.
     let pairs = [("ge", "le"), ("le", "ge"), ("gt", "lt"), ("lt", "gt"), ("ge", "lt"), ("ge", "ge")];
+    // Type, sign, pair, and whether the second one's operands are exchanged.
     let orders = ["i32", "i64"].into_iter().flat_map(|ty| {
         let signs = ["s", "u"].into_iter().flat_map(move |sign| pairs.map(|pair| (ty, sign, pair)));
         signs.flat_map(|(ty, sign, pair)| [false, true].map(|exchanged| (ty, sign, pair, exchanged)))

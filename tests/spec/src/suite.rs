@@ -32,13 +32,13 @@ pub struct File {
     pub file: TestFile<'static>,
 }
 
-/// Every file of the suite but those of the vector instructions, in a fixed order.
+/// Every file of the suite but those of the proposals for vectors, in a fixed order.
 pub fn files() -> Vec<File> {
     let files = spec(SpecVersion::V3).map(|file| File { multi_memory: true, group: "v3", file });
     sorted(files.chain(PROPOSALS.into_iter().flat_map(files_of)))
 }
 
-/// Every file of the vector instructions, in a fixed order.
+/// Every file of the proposals for vectors, in a fixed order.
 pub fn vector_files() -> Vec<File> {
     sorted(VECTORS.into_iter().flat_map(files_of))
 }

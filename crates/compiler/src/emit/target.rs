@@ -37,7 +37,7 @@ impl Target {
         let fast_compile = isa("none", "single_pass", options.verify)?;
         let features = features(&*fast_code);
         let has = |name: &str| fast_code.name() != "x64" || features.iter().any(|feature| feature == name);
-        let (rounds, fuses) = (has("has_sse41"), has("has_fma"));
+        let (rounds, fuses) = (has("has_sse41"), has("has_fma") && has("has_avx"));
         let baseline = baseline::Features::of(&*fast_code);
         Ok(Target { fast_code, final_code, fast_compile, baseline, rounds, fuses })
     }

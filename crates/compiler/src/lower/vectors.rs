@@ -135,15 +135,13 @@ impl Lowering<'_, '_> {
                     _ => self.b.ins().fcvt_from_uint(F64X2, wide),
                 }
             }
-            VectorUnary::RelaxedTrunc(Extension::Signed) if X86 && lanes == Lanes::F32x4 => {
-                self.b.ins().x86_cvtt2dq(I32X4, x)
-            }
             VectorUnary::TruncSat(extension) | VectorUnary::RelaxedTrunc(extension) => {
                 let ty = if lanes == Lanes::F32x4 { I32X4 } else { I64X2 };
                 let is_signed = extension == Extension::Signed;
-                let whole = match is_signed {
-                    true => self.b.ins().fcvt_to_sint_sat(ty, x),
-                    false => self.b.ins().fcvt_to_uint_sat(ty, x),
+                let whole = match op {
+                    VectorUnary::RelaxedTrunc(_) if X86 && is_signed => self.b.ins().x86_cvtt2dq(ty, x),
+                    _ if is_signed => self.b.ins().fcvt_to_sint_sat(ty, x),
+                    _ => self.b.ins().fcvt_to_uint_sat(ty, x),
                 };
                 if lanes == Lanes::F32x4 {
                     return whole;
@@ -157,7 +155,7 @@ impl Lowering<'_, '_> {
     }
 
     fn vector_binary(&mut self, op: VectorBinary, lanes: Lanes, x: ir::Value, y: ir::Value) -> ir::Value {
-        use Extension::{None, Signed};
+        use Extension::Signed;
         let are_floats = lanes.are_floats();
         let ins = self.b.ins();
         match op {
@@ -176,31 +174,31 @@ impl Lowering<'_, '_> {
             VectorBinary::AddSat(_) => ins.uadd_sat(x, y),
             VectorBinary::SubSat(Signed) => ins.ssub_sat(x, y),
             VectorBinary::SubSat(_) => ins.usub_sat(x, y),
-            VectorBinary::Min(None) => ins.fmin(x, y),
+            VectorBinary::Min(Extension::None) => ins.fmin(x, y),
             VectorBinary::Min(Signed) => ins.smin(x, y),
             VectorBinary::Min(_) => ins.umin(x, y),
-            VectorBinary::Max(None) => ins.fmax(x, y),
+            VectorBinary::Max(Extension::None) => ins.fmax(x, y),
             VectorBinary::Max(Signed) => ins.smax(x, y),
             VectorBinary::Max(_) => ins.umax(x, y),
             VectorBinary::RelaxedMin if !X86 => ins.fmin(x, y),
             VectorBinary::RelaxedMax if !X86 => ins.fmax(x, y),
-            VectorBinary::PMin | VectorBinary::RelaxedMin => self.second_where(FloatCC::LessThan, y, x, x, y),
-            VectorBinary::PMax | VectorBinary::RelaxedMax => self.second_where(FloatCC::LessThan, x, y, x, y),
+            VectorBinary::PMin | VectorBinary::RelaxedMin => self.second_where_less(y, x, x, y),
+            VectorBinary::PMax | VectorBinary::RelaxedMax => self.second_where_less(x, y, x, y),
             VectorBinary::Avgr => ins.avg_round(x, y),
             VectorBinary::Eq if are_floats => ins.fcmp(FloatCC::Equal, x, y),
             VectorBinary::Eq => ins.icmp(IntCC::Equal, x, y),
             VectorBinary::Ne if are_floats => ins.fcmp(FloatCC::NotEqual, x, y),
             VectorBinary::Ne => ins.icmp(IntCC::NotEqual, x, y),
-            VectorBinary::Lt(None) => ins.fcmp(FloatCC::LessThan, x, y),
+            VectorBinary::Lt(Extension::None) => ins.fcmp(FloatCC::LessThan, x, y),
             VectorBinary::Lt(Signed) => ins.icmp(IntCC::SignedLessThan, x, y),
             VectorBinary::Lt(_) => ins.icmp(IntCC::UnsignedLessThan, x, y),
-            VectorBinary::Gt(None) => ins.fcmp(FloatCC::GreaterThan, x, y),
+            VectorBinary::Gt(Extension::None) => ins.fcmp(FloatCC::GreaterThan, x, y),
             VectorBinary::Gt(Signed) => ins.icmp(IntCC::SignedGreaterThan, x, y),
             VectorBinary::Gt(_) => ins.icmp(IntCC::UnsignedGreaterThan, x, y),
-            VectorBinary::Le(None) => ins.fcmp(FloatCC::LessThanOrEqual, x, y),
+            VectorBinary::Le(Extension::None) => ins.fcmp(FloatCC::LessThanOrEqual, x, y),
             VectorBinary::Le(Signed) => ins.icmp(IntCC::SignedLessThanOrEqual, x, y),
             VectorBinary::Le(_) => ins.icmp(IntCC::UnsignedLessThanOrEqual, x, y),
-            VectorBinary::Ge(None) => ins.fcmp(FloatCC::GreaterThanOrEqual, x, y),
+            VectorBinary::Ge(Extension::None) => ins.fcmp(FloatCC::GreaterThanOrEqual, x, y),
             VectorBinary::Ge(Signed) => ins.icmp(IntCC::SignedGreaterThanOrEqual, x, y),
             VectorBinary::Ge(_) => ins.icmp(IntCC::UnsignedGreaterThanOrEqual, x, y),
             VectorBinary::RelaxedSwizzle if X86 => ins.x86_pshufb(x, y),
@@ -226,10 +224,10 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// `y` in lanes where the floats `a` and `b` compare so, else `x`.
-    fn second_where(&mut self, holds: FloatCC, a: ir::Value, b: ir::Value, x: ir::Value, y: ir::Value) -> ir::Value {
+    /// `y` in lanes where the float `less` is less than `greater`, else `x`.
+    fn second_where_less(&mut self, less: ir::Value, greater: ir::Value, x: ir::Value, y: ir::Value) -> ir::Value {
         let ty = self.b.func.dfg.value_type(x);
-        let mask = self.b.ins().fcmp(holds, a, b);
+        let mask = self.b.ins().fcmp(FloatCC::LessThan, less, greater);
         let mask = self.cast_to(ty, mask);
         self.b.ins().bitselect(mask, y, x)
     }

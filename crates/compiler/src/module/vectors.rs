@@ -23,7 +23,7 @@ pub(crate) fn check_vectors(operator: &Operator<'_>, offset: usize) -> Result<()
     if has_vectors() { Ok(()) } else { refuse(operator, offset) }
 }
 
-/// Whether this processor has vectors: any but those of x86-64 made before 2008.
+/// Whether this processor has vectors. On x86-64 Intel's have since 2008, AMD's since 2011 or 2013.
 fn has_vectors() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("sse4.1");

@@ -93,7 +93,8 @@ fn make_preheaders(function: &mut Function, cfg: &Cfg, loops: &Loops) -> bool {
         created = true;
         let preheader = function.add_block();
         // What a single edge passes comes along; several need parameters to pass it to.
-        let args: SmallVec<[Value; 4]> = if entering.len() == 1 {
+        let is_single = entering.len() == 1;
+        let args: SmallVec<[Value; 4]> = if is_single {
             SmallVec::new()
         } else {
             let params = function.blocks[header.index()].params.clone();
@@ -109,7 +110,7 @@ fn make_preheaders(function: &mut Function, cfg: &Cfg, loops: &Loops) -> bool {
                 terminator.for_each_edge_mut(|edge| {
                     if edge.block == header {
                         edge.block = preheader;
-                        if entering.len() == 1 {
+                        if is_single {
                             jump.args = mem::take(&mut edge.args);
                         }
                     }

@@ -6,7 +6,7 @@
 use super::support::origin;
 use crate::mir::{BinaryOp, CompareOp, Function, Op, Value};
 
-/// The relations of integers of one type, each row in the order of `Relation`.
+/// The relations of integers of one type, each row in the order of `Comparison`.
 const RELATIONS: [[CompareOp; 6]; 4] = {
     use CompareOp::*;
     [
@@ -18,7 +18,7 @@ const RELATIONS: [[CompareOp; 6]; 4] = {
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Relation {
+enum Comparison {
     Less,
     LessOrEqual,
     Equal,
@@ -36,17 +36,17 @@ pub(super) fn of_order(
     constant: i32,
 ) -> Option<(CompareOp, [Value; 2])> {
     use CompareOp::{I32Eq, I32GeS, I32GtS, I32LeS, I32LtS, I32Ne};
-    let relation = match (op, constant) {
-        (I32LtS, 0) | (I32LeS | I32Eq, -1) => Relation::Less,
-        (I32LeS, 0) | (I32LtS | I32Ne, 1) => Relation::LessOrEqual,
-        (I32Eq, 0) => Relation::Equal,
-        (I32Ne, 0) => Relation::NotEqual,
-        (I32GeS, 0) | (I32GtS | I32Ne, -1) => Relation::GreaterOrEqual,
-        (I32GtS, 0) | (I32GeS | I32Eq, 1) => Relation::Greater,
+    let comparison = match (op, constant) {
+        (I32LtS, 0) | (I32LeS | I32Eq, -1) => Comparison::Less,
+        (I32LeS, 0) | (I32LtS | I32Ne, 1) => Comparison::LessOrEqual,
+        (I32Eq, 0) => Comparison::Equal,
+        (I32Ne, 0) => Comparison::NotEqual,
+        (I32GeS, 0) | (I32GtS | I32Ne, -1) => Comparison::GreaterOrEqual,
+        (I32GtS, 0) | (I32GeS | I32Eq, 1) => Comparison::Greater,
         _ => return None,
     };
     let (relations, operands) = order(function, value)?;
-    Some((relations[relation as usize], operands))
+    Some((relations[comparison as usize], operands))
 }
 
 /// The operands whose order a value is, and the relations of their type.
@@ -60,11 +60,11 @@ fn order(function: &Function, value: Value) -> Option<(&'static [CompareOp; 6], 
         _ => return None,
     };
     let relations = RELATIONS.iter().find(|relations| relations.contains(&less) && relations.contains(&greater))?;
-    let of = |relation: Relation| relations[relation as usize];
-    let is = |greatest: Relation, least: Relation| greater == of(greatest) && less == of(least);
-    if is(Relation::GreaterOrEqual, Relation::LessOrEqual) || is(Relation::Greater, Relation::Less) {
+    let of = |comparison: Comparison| relations[comparison as usize];
+    let is = |greatest: Comparison, least: Comparison| greater == of(greatest) && less == of(least);
+    if is(Comparison::GreaterOrEqual, Comparison::LessOrEqual) || is(Comparison::Greater, Comparison::Less) {
         Some((relations, [first[0], first[1]]))
-    } else if is(Relation::LessOrEqual, Relation::GreaterOrEqual) || is(Relation::Less, Relation::Greater) {
+    } else if is(Comparison::LessOrEqual, Comparison::GreaterOrEqual) || is(Comparison::Less, Comparison::Greater) {
         Some((relations, [first[1], first[0]]))
     } else {
         None

@@ -13,7 +13,7 @@ enum Undo {
     Less(Less),
     NonNegative(Value),
     /// The former entry.
-    AtLeast(Value, Option<u32>),
+    Above(Value, Option<u32>),
     /// The former entry.
     Equal(Value, Option<Value>),
 }
@@ -33,7 +33,7 @@ pub(super) struct Ranges {
     /// Values that another is known to be equal to.
     equal: FxHashMap<Value, Value>,
     undo: Vec<Undo>,
-    /// By value: blocks at whose start it is known to be less than another.
+    /// By value: blocks at whose start it is known to be less than another, or than a constant.
     guards: FxHashMap<Value, SmallVec<[(Block, Less); 2]>>,
 }
 
@@ -66,10 +66,10 @@ impl Ranges {
                 Some(Undo::NonNegative(value)) => {
                     self.non_negative.remove(&value);
                 }
-                Some(Undo::AtLeast(value, Some(former))) => {
+                Some(Undo::Above(value, Some(former))) => {
                     self.above.insert(value, former);
                 }
-                Some(Undo::AtLeast(value, None)) => {
+                Some(Undo::Above(value, None)) => {
                     self.above.remove(&value);
                 }
                 Some(Undo::Equal(value, Some(former))) => {
@@ -94,7 +94,7 @@ impl Ranges {
             let former = self.above.get(&value).copied();
             if former.is_none_or(|former| former < bound) {
                 self.above.insert(value, bound);
-                self.undo.push(Undo::AtLeast(value, former));
+                self.undo.push(Undo::Above(value, former));
             }
         }
     }
@@ -109,8 +109,10 @@ impl Ranges {
 
     /// Takes note of a comparison that holds.
     pub(super) fn learn_compare(&mut self, function: &Function, info: &ModuleInfo, op: CompareOp, a: Value, b: Value) {
-        if op == CompareOp::I32Eq {
-            return self.learn_equal(function, a, b);
+        match op {
+            CompareOp::I32Eq => return self.learn_equal(function, a, b),
+            CompareOp::I32Ne if constant_i32(function, b) == Some(0) => return self.learn_not_zero(a),
+            _ => {}
         }
         let Some(relation) = Relation::of(function, info, op, a, b) else { return };
         let floor = if relation.strict { -1 } else { 0 };
@@ -230,10 +232,17 @@ impl Ranges {
     ) -> Option<bool> {
         let relation = Relation::of(function, info, op, a, b)?;
         let Relation { signed, less, greater, strict } = relation;
+        let is_less = |asked: Less| {
+            let is_less_than = |greater| self.is_less(function, info, Less { greater, ..asked });
+            is_less_than(asked.greater).or_else(|| match asked.greater {
+                Number::Value(value) => is_less_than(Number::Value(*self.equal.get(&value)?)),
+                Number::Constant(_) => None,
+            })
+        };
         if strict {
-            self.is_less(function, info, Less { signed, less, greater })
+            is_less(Less { signed, less, greater })
         } else {
-            self.is_less(function, info, Less { signed, less: greater, greater: less }).map(|outcome| !outcome)
+            is_less(Less { signed, less: greater, greater: less }).map(|outcome| !outcome)
         }
     }
 
@@ -371,7 +380,10 @@ impl Ranges {
             return Some(less);
         }
         let guards = self.guards.get(&value)?;
-        guards.iter().take(GUARDS).find(|(block, _)| dominators.dominates(*block, edge.source)).map(|&(_, less)| less)
+        let dominating = || guards.iter().filter(|(block, _)| dominators.dominates(*block, edge.source)).take(GUARDS);
+        // The length of an array says more than a constant.
+        let by_value = dominating().find(|(_, less)| matches!(less.greater, Number::Value(_)));
+        by_value.or_else(|| dominating().next()).map(|&(_, less)| less)
     }
 
     fn edge_gives(&self, function: &Function, info: &ModuleInfo, edge: &Incoming, asked: Less) -> bool {

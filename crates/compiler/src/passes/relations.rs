@@ -2,7 +2,7 @@
 
 use super::support::{constant_i32, origin};
 use crate::mir::{BinaryOp, Block, CompareOp, Extension, Function, LoadKind, Op, Terminator, UnaryOp, Value, ValueDef};
-use crate::module::{HeapType, ModuleInfo, RefType, StorageType, ValueType};
+use crate::module::{ModuleInfo, StorageType};
 
 /// An `i32` operand: constants of equal value are the same, wherever they are defined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -58,7 +58,7 @@ impl Relation {
         Some(Relation { signed, less, greater, strict })
     }
 
-    /// The same with the next constant, if it is not strict.
+    /// The same with the constant before or behind, if it is not strict.
     pub(super) fn strict(self) -> Option<Less> {
         let Relation { signed, less, greater, strict } = self;
         let (least, greatest) = if signed { (i32::MIN, i32::MAX) } else { (0, -1) };
@@ -115,14 +115,8 @@ pub(crate) fn greatest(function: &Function, info: &ModuleInfo, value: Value) -> 
         | Op::RefTest(_)
         | Op::Unary(UnaryOp::I32Eqz | UnaryOp::I64Eqz) => Some(1),
         Op::Unary(UnaryOp::I32Clz | UnaryOp::I32Ctz | UnaryOp::I32Popcnt) => Some(32),
-        // An array of elements of two bytes or more has less than 2^31 of them.
-        Op::ArrayLen(_) => match function.value_type(args[0]) {
-            ValueType::Ref(RefType { heap: HeapType::Concrete(ty), .. }) => match info.array_element(ty).storage {
-                StorageType::I8 => None,
-                StorageType::I16 | StorageType::Value(_) => Some(i32::MAX as u32),
-            },
-            _ => None,
-        },
+        // See `layout::MOST_ELEMENTS` of the heap.
+        Op::ArrayLen(_) => Some(i32::MAX as u32),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Vectors of 128 bits.
 
+use smallvec::SmallVec;
 use wasmparser::{MemArg, Operator};
 
 use super::Translator;
@@ -8,8 +9,8 @@ use crate::mir::{Constant, Lanes, LoadKind, Op, StoreKind, Value, VectorOp};
 use crate::mir::{Extension, VectorBinary, VectorShift, VectorTernary, VectorTest, VectorUnary};
 use crate::module::{ValueType, check_vectors};
 
-/// The instructions without immediates, by what they do and the lanes of their operands. Which relaxed ones are an
-/// operation of their own depends on what processors have for them.
+/// The instructions without immediates, by what they do and the lanes of their operands. Relaxed ones of which a strict
+/// one is a few instructions, too, are that.
 macro_rules! vectors {
     ($($kind:ident $names:ident { $($lanes:ident: $($operator:ident => $op:ident $(($extension:ident))?),*;)* })*) => {
         fn plain(operator: &Operator<'_>) -> Option<VectorOp> {
@@ -149,23 +150,35 @@ impl Translator<'_> {
             Operator::V128Load16x4U { memarg } => self.load_half(memarg, Lanes::I16x8, Unsigned)?,
             Operator::V128Load32x2S { memarg } => self.load_half(memarg, Lanes::I32x4, Signed)?,
             Operator::V128Load32x2U { memarg } => self.load_half(memarg, Lanes::I32x4, Unsigned)?,
-            Operator::V128Load8Splat { memarg } => self.load_into(memarg, VectorOp::Splat(Lanes::I8x16))?,
-            Operator::V128Load16Splat { memarg } => self.load_into(memarg, VectorOp::Splat(Lanes::I16x8))?,
-            Operator::V128Load32Splat { memarg } => self.load_into(memarg, VectorOp::Splat(Lanes::F32x4))?,
-            Operator::V128Load64Splat { memarg } => self.load_into(memarg, VectorOp::Splat(Lanes::F64x2))?,
-            Operator::V128Load32Zero { memarg } => self.load_into(memarg, VectorOp::FirstLane(Lanes::F32x4))?,
-            Operator::V128Load64Zero { memarg } => self.load_into(memarg, VectorOp::FirstLane(Lanes::F64x2))?,
+            Operator::V128Load8Splat { memarg } => {
+                self.load_into(memarg, LoadKind::I32From8U, VectorOp::Splat(Lanes::I8x16))?
+            }
+            Operator::V128Load16Splat { memarg } => {
+                self.load_into(memarg, LoadKind::I32From16U, VectorOp::Splat(Lanes::I16x8))?
+            }
+            Operator::V128Load32Splat { memarg } => {
+                self.load_into(memarg, LoadKind::F32, VectorOp::Splat(Lanes::F32x4))?
+            }
+            Operator::V128Load64Splat { memarg } => {
+                self.load_into(memarg, LoadKind::F64, VectorOp::Splat(Lanes::F64x2))?
+            }
+            Operator::V128Load32Zero { memarg } => {
+                self.load_into(memarg, LoadKind::F32, VectorOp::FirstLane(Lanes::F32x4))?
+            }
+            Operator::V128Load64Zero { memarg } => {
+                self.load_into(memarg, LoadKind::F64, VectorOp::FirstLane(Lanes::F64x2))?
+            }
             Operator::V128Load8Lane { memarg, lane } => {
-                self.load_into(memarg, VectorOp::ReplaceLane(Lanes::I8x16, *lane))?;
+                self.load_into(memarg, LoadKind::I32From8U, VectorOp::ReplaceLane(Lanes::I8x16, *lane))?;
             }
             Operator::V128Load16Lane { memarg, lane } => {
-                self.load_into(memarg, VectorOp::ReplaceLane(Lanes::I16x8, *lane))?;
+                self.load_into(memarg, LoadKind::I32From16U, VectorOp::ReplaceLane(Lanes::I16x8, *lane))?;
             }
             Operator::V128Load32Lane { memarg, lane } => {
-                self.load_into(memarg, VectorOp::ReplaceLane(Lanes::I32x4, *lane))?;
+                self.load_into(memarg, LoadKind::I32, VectorOp::ReplaceLane(Lanes::I32x4, *lane))?;
             }
             Operator::V128Load64Lane { memarg, lane } => {
-                self.load_into(memarg, VectorOp::ReplaceLane(Lanes::I64x2, *lane))?;
+                self.load_into(memarg, LoadKind::I64, VectorOp::ReplaceLane(Lanes::I64x2, *lane))?;
             }
             Operator::V128Store8Lane { memarg, lane } => {
                 self.store_lane(memarg, StoreKind::I32To8, Lanes::I8x16, *lane)?;
@@ -204,21 +217,10 @@ impl Translator<'_> {
     }
 
     /// (index, the operands of `op` but the last) -> what `op` makes of one lane that is loaded.
-    fn load_into(&mut self, memarg: &MemArg, op: VectorOp) -> Result<(), CompileError> {
-        let (VectorOp::Splat(lanes) | VectorOp::FirstLane(lanes) | VectorOp::ReplaceLane(lanes, _)) = op else {
-            unreachable!("an operation that takes a lane")
-        };
-        let vector = matches!(op, VectorOp::ReplaceLane(..)).then(|| self.pop());
-        let kind = match lanes {
-            Lanes::I8x16 => LoadKind::I32From8U,
-            Lanes::I16x8 => LoadKind::I32From16U,
-            Lanes::I32x4 => LoadKind::I32,
-            Lanes::I64x2 => LoadKind::I64,
-            Lanes::F32x4 => LoadKind::F32,
-            Lanes::F64x2 => LoadKind::F64,
-        };
+    fn load_into(&mut self, memarg: &MemArg, kind: LoadKind, op: VectorOp) -> Result<(), CompileError> {
+        let vector = (op.operand_types().len() == 2).then(|| self.pop());
         let lane = self.load(memarg, kind)?;
-        let args: Vec<Value> = vector.into_iter().chain([lane]).collect();
+        let args: SmallVec<[Value; 2]> = vector.into_iter().chain([lane]).collect();
         let result = self.vector(op, &args);
         self.push(result);
         Ok(())
@@ -239,7 +241,7 @@ impl Translator<'_> {
 
 /// The instructions that name one lane, or make all of them alike.
 fn lane(operator: &Operator<'_>) -> Option<VectorOp> {
-    use Extension::{None, Signed, Unsigned};
+    use Extension::{Signed, Unsigned};
     use VectorOp::{ExtractLane, ReplaceLane, Splat};
     Some(match *operator {
         Operator::I8x16Splat => Splat(Lanes::I8x16),
@@ -252,16 +254,16 @@ fn lane(operator: &Operator<'_>) -> Option<VectorOp> {
         Operator::I8x16ExtractLaneU { lane } => ExtractLane(Lanes::I8x16, lane, Unsigned),
         Operator::I16x8ExtractLaneS { lane } => ExtractLane(Lanes::I16x8, lane, Signed),
         Operator::I16x8ExtractLaneU { lane } => ExtractLane(Lanes::I16x8, lane, Unsigned),
-        Operator::I32x4ExtractLane { lane } => ExtractLane(Lanes::I32x4, lane, None),
-        Operator::I64x2ExtractLane { lane } => ExtractLane(Lanes::I64x2, lane, None),
-        Operator::F32x4ExtractLane { lane } => ExtractLane(Lanes::F32x4, lane, None),
-        Operator::F64x2ExtractLane { lane } => ExtractLane(Lanes::F64x2, lane, None),
+        Operator::I32x4ExtractLane { lane } => ExtractLane(Lanes::I32x4, lane, Extension::None),
+        Operator::I64x2ExtractLane { lane } => ExtractLane(Lanes::I64x2, lane, Extension::None),
+        Operator::F32x4ExtractLane { lane } => ExtractLane(Lanes::F32x4, lane, Extension::None),
+        Operator::F64x2ExtractLane { lane } => ExtractLane(Lanes::F64x2, lane, Extension::None),
         Operator::I8x16ReplaceLane { lane } => ReplaceLane(Lanes::I8x16, lane),
         Operator::I16x8ReplaceLane { lane } => ReplaceLane(Lanes::I16x8, lane),
         Operator::I32x4ReplaceLane { lane } => ReplaceLane(Lanes::I32x4, lane),
         Operator::I64x2ReplaceLane { lane } => ReplaceLane(Lanes::I64x2, lane),
         Operator::F32x4ReplaceLane { lane } => ReplaceLane(Lanes::F32x4, lane),
         Operator::F64x2ReplaceLane { lane } => ReplaceLane(Lanes::F64x2, lane),
-        _ => return Option::None,
+        _ => return None,
     })
 }

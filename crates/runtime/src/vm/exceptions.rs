@@ -59,7 +59,7 @@ pub(crate) unsafe fn find_handler(
     found
 }
 
-/// The first handler of the frame's current call that takes the exception.
+/// The first of the handlers of the frame's current call, `site`, that takes the exception.
 unsafe fn handler_in(frame: &Frame<'_>, site: &CallSite, handlers: &[Handler], exception: u32) -> Option<Found> {
     let sp = frame.fp - site.sp_distance as usize;
     let module = frame.image.module();

@@ -84,6 +84,7 @@ pub(super) struct Trail {
     frames: Vec<usize>,
     /// What was caught, if that is still known.
     caught: Option<Caught>,
+    /// What that holds.
     words: Words,
     /// Of the exception under way: the frames up to its handler, as in `frames`, the first of which throws it.
     passed: Vec<usize>,
@@ -110,7 +111,7 @@ impl Place {
 }
 
 /// What was caught, and in which frame.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Caught {
     place: Place,
     exception: u32,

@@ -90,12 +90,23 @@ const TEXT: &str = r#"(module
             (f32.add (f32x4.extract_lane 0 (local.get $sum)) (f32x4.extract_lane 1 (local.get $sum)))
             (f32.add (f32x4.extract_lane 2 (local.get $sum)) (f32x4.extract_lane 3 (local.get $sum)))))
 
-    ;; Accesses of 16, 8 and 1 bytes.
+    ;; Accesses of 16, 8, 4, 2 and 1 bytes.
     (func (export "load") (param i32) (result v128) (v128.load offset=4 (local.get 0)))
     (func (export "store") (param i32 v128) (v128.store offset=4 (local.get 0) (local.get 1)))
     (func (export "half") (param i32) (result v128) (v128.load16x4_s (local.get 0)))
-    (func (export "lane") (param i32 v128) (result v128) (v128.load8_lane 15 (local.get 0) (local.get 1)))
-    (func (export "store lane") (param i32 v128) (v128.store32_lane 3 (local.get 0) (local.get 1))))"#;
+    (func (export "load lane of 1") (param i32 v128) (result v128) (v128.load8_lane 15 (local.get 0) (local.get 1)))
+    (func (export "store lane of 1") (param i32 v128) (v128.store8_lane 15 (local.get 0) (local.get 1)))
+    (func (export "store lane of 2") (param i32 v128) (v128.store16_lane 7 (local.get 0) (local.get 1)))
+    (func (export "store lane of 4") (param i32 v128) (v128.store32_lane 3 (local.get 0) (local.get 1)))
+    (func (export "store lane of 8") (param i32 v128) (v128.store64_lane 1 (local.get 0) (local.get 1)))
+    (func (export "load lane of 2") (param i32 v128) (result v128)
+        (v128.load16_lane 7 (local.get 0) (local.get 1)))
+    (func (export "load lane of 4") (param i32 v128) (result v128)
+        (v128.load32_lane 3 (local.get 0) (local.get 1)))
+    (func (export "load lane of 8") (param i32 v128) (result v128)
+        (v128.load64_lane 1 (local.get 0) (local.get 1)))
+    (func (export "splat of 4") (param i32) (result v128) (v128.load32_splat (local.get 0)))
+    (func (export "zero of 8") (param i32) (result v128) (v128.load64_zero (local.get 0))))"#;
 
 fn lanes(value: V128) -> [u32; 4] {
     [0, 32, 64, 96].map(|shift| (value.as_u128() >> shift) as u32)
@@ -178,41 +189,51 @@ fn vectors_are_loaded_and_stored_within_the_memory() -> Result<()> {
     // With addresses that are all mapped or guarded, and with checks.
     for engine in [Engine::new(&Config::new())?, checked(0)?] {
         let (mut store, instance) = instance(&engine, (), TEXT)?;
-        let mut end = |name: &str, bytes: u32| -> Result<()> {
-            let first_outside = BYTES - bytes + 1;
-            let outcome = match name {
-                "store" | "store lane" => {
-                    let function = instance.get_typed_func::<(u32, V128), ()>(&mut store, name)?;
-                    function.call(&mut store, (first_outside - 1, x))?;
-                    function.call(&mut store, (first_outside, x)).map(|()| x)
-                }
-                "lane" => {
-                    let function = instance.get_typed_func::<(u32, V128), V128>(&mut store, name)?;
-                    function.call(&mut store, (first_outside - 1, x))?;
-                    function.call(&mut store, (first_outside, x))
-                }
-                _ => {
-                    let function = instance.get_typed_func::<u32, V128>(&mut store, name)?;
-                    function.call(&mut store, first_outside - 1)?;
-                    function.call(&mut store, first_outside)
-                }
-            };
-            assert_eq!(outcome.unwrap_err().downcast_ref(), Some(&Trap::MemoryOutOfBounds), "{name}");
-            Ok(())
-        };
-        end("store", 20)?;
-        end("load", 20)?;
-        end("half", 8)?;
-        end("lane", 1)?;
-        let load = instance.get_typed_func::<u32, V128>(&mut store, "load")?;
-        assert_eq!(load.call(&mut store, BYTES - 20)?.as_u128(), x.as_u128());
-        let half = instance.get_typed_func::<u32, V128>(&mut store, "half")?;
-        assert_eq!(lanes(half.call(&mut store, BYTES - 8)?), [0x7677, 0x7475, 0x7273, 0x7071]);
-        let lane = instance.get_typed_func::<(u32, V128), V128>(&mut store, "lane")?;
-        assert_eq!(lane.call(&mut store, (BYTES - 16, V128::from(0)))?.as_u128(), 0x7f << 120);
-        let store_lane = instance.get_typed_func::<(u32, V128), ()>(&mut store, "store lane")?;
-        store_lane.call(&mut store, (BYTES - 4, V128::from(1 << 96)))?;
-        assert_eq!(load.call(&mut store, BYTES - 20)?.as_u128() >> 96, 1);
+        let memory = instance.get_memory(&mut store, "memory").unwrap();
+        let is_outside = |error: legato::Error| error.downcast_ref() == Some(&Trap::MemoryOutOfBounds);
+        for (name, bytes) in [
+            ("store", 16),
+            ("store lane of 8", 8),
+            ("store lane of 4", 4),
+            ("store lane of 2", 2),
+            ("store lane of 1", 1),
+        ] {
+            // The one that stores everything has an offset.
+            let last = BYTES - bytes - if bytes == 16 { 4 } else { 0 };
+            let function = instance.get_typed_func::<(u32, V128), ()>(&mut store, name)?;
+            memory.data_mut(&mut store).fill(0x11);
+            assert!(is_outside(function.call(&mut store, (last + 1, x)).unwrap_err()), "{name}");
+            assert!(memory.data(&store).iter().all(|&byte| byte == 0x11), "{name} stores what lies inside");
+            function.call(&mut store, (last, x))?;
+            let stored = memory.data(&store)[(BYTES - bytes) as usize..].to_vec();
+            // The highest lane.
+            assert_eq!(stored, x.as_u128().to_le_bytes()[16 - bytes as usize..], "{name}");
+            assert_eq!(memory.data(&store)[(BYTES - bytes) as usize - 1], 0x11, "{name}");
+        }
+        for (at, byte) in memory.data_mut(&mut store)[BYTES as usize - 16..].iter_mut().enumerate() {
+            *byte = at as u8;
+        }
+        let zeros = V128::from(0);
+        for bytes in [1, 2, 4, 8] {
+            let name = format!("load lane of {bytes}");
+            let function = instance.get_typed_func::<(u32, V128), V128>(&mut store, &name)?;
+            assert!(is_outside(function.call(&mut store, (BYTES - bytes + 1, x)).unwrap_err()), "{name}");
+            let loaded = function.call(&mut store, (BYTES - bytes, zeros))?.as_u128().to_le_bytes();
+            let (rest, lane) = loaded.split_at(16 - bytes as usize);
+            assert!(rest.iter().all(|&byte| byte == 0), "{name}");
+            assert!(lane.iter().zip(16 - bytes as u8..).all(|(&byte, at)| byte == at), "{name}: {lane:?}");
+        }
+        let whole: [(&str, u32, u128); 4] = [
+            ("load", 20, 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100),
+            ("half", 8, 0x0000_0f0e_0000_0d0c_0000_0b0a_0000_0908),
+            ("splat of 4", 4, 0x0f0e_0d0c_0f0e_0d0c_0f0e_0d0c_0f0e_0d0c),
+            ("zero of 8", 8, 0x0f0e_0d0c_0b0a_0908),
+        ];
+        for (name, bytes, expected) in whole {
+            let function = instance.get_typed_func::<u32, V128>(&mut store, name)?;
+            assert!(is_outside(function.call(&mut store, BYTES - bytes + 1).unwrap_err()), "{name}");
+            assert_eq!(function.call(&mut store, BYTES - bytes)?.as_u128(), expected, "{name}");
+        }
     }
     Ok(())
 }
