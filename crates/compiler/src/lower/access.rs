@@ -153,22 +153,10 @@ impl Lowering<'_, '_> {
         created
     }
 
-    /// An address in the instance context that does not change while the function runs.
-    pub(super) fn context_constant(&mut self, offset: u32) -> ir::Value {
+    /// A word of the instance context that does not change while the function runs.
+    pub(super) fn context_constant(&mut self, ty: ir::Type, offset: u32) -> ir::Value {
         let flags = self.constant_flags(Region::Context);
-        self.b.ins().load(POINTER, flags, self.context, offset as i32)
-    }
-
-    /// The flags of an id in the instance context. It stays where it is used, which takes it from memory: kept in a
-    /// register through a loop, or from the function's beginning on, it would have others spilled.
-    fn id_flags(&mut self) -> MemFlagsData {
-        self.flags(Region::Context).with_aligned().with_readonly()
-    }
-
-    /// An id in the instance context, 32 bits, that does not change while the function runs.
-    pub(super) fn context_id(&mut self, offset: u32) -> ir::Value {
-        let flags = self.id_flags();
-        self.b.ins().load(types::I32, flags, self.context, offset as i32)
+        self.b.ins().load(ty, flags, self.context, offset as i32)
     }
 
     /// A base address, by its number.
@@ -216,17 +204,17 @@ impl Lowering<'_, '_> {
 
     /// The cage's base address.
     pub(super) fn cage(&mut self) -> ir::Value {
-        self.base(0, |l| l.context_constant(std::mem::offset_of!(ContextHead, cage) as u32))
+        self.base(0, |l| l.context_constant(POINTER, std::mem::offset_of!(ContextHead, cage) as u32))
     }
 
     /// The address of the mutator context.
     pub(super) fn mutator(&mut self) -> ir::Value {
-        self.base(1, |l| l.context_constant(std::mem::offset_of!(ContextHead, mutator) as u32))
+        self.base(1, |l| l.context_constant(POINTER, std::mem::offset_of!(ContextHead, mutator) as u32))
     }
 
     /// The type table's base address.
     pub(super) fn types(&mut self) -> ir::Value {
-        self.base(2, |l| l.context_constant(std::mem::offset_of!(ContextHead, types) as u32))
+        self.base(2, |l| l.context_constant(POINTER, std::mem::offset_of!(ContextHead, types) as u32))
     }
 
     /// Where the engine's id of a type of the module is to be found.
@@ -242,18 +230,18 @@ impl Lowering<'_, '_> {
 
     /// A type id, 32 bits.
     pub(super) fn load_type_id(&mut self, word: TypeIdWord) -> ir::Value {
-        self.context_id(word.0)
+        self.context_constant(types::I32, word.0)
     }
 
     /// A type id, zero-extended to 64 bits.
     pub(super) fn load_wide_type_id(&mut self, word: TypeIdWord) -> ir::Value {
-        let flags = self.id_flags();
+        let flags = self.constant_flags(Region::Context);
         self.b.ins().uload32(flags, self.context, word.0 as i32)
     }
 
     /// The store's id of a tag, 32 bits.
     pub(super) fn tag_id(&mut self, tag: TagIndex) -> ir::Value {
-        self.context_id(self.env.layout.tags + 4 * tag.0)
+        self.context_constant(types::I32, self.env.layout.tags + 4 * tag.0)
     }
 
     /// Where the engine's type id of a tag's exceptions is to be found.

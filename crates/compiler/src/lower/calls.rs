@@ -56,8 +56,8 @@ impl Lowering<'_, '_> {
             return (Target::Direct(target), self.context);
         }
         let import = self.env.layout.func_imports + function.0 * size_of::<FuncImport>() as u32;
-        let code = self.context_constant(import + std::mem::offset_of!(FuncImport, code) as u32);
-        let context = self.context_constant(import + std::mem::offset_of!(FuncImport, context) as u32);
+        let code = self.context_constant(POINTER, import + std::mem::offset_of!(FuncImport, code) as u32);
+        let context = self.context_constant(POINTER, import + std::mem::offset_of!(FuncImport, context) as u32);
         (Target::Indirect(self.signature(ty), code), context)
     }
 
@@ -170,7 +170,7 @@ impl Lowering<'_, '_> {
         let slot = self.b.ins().band_imm_u(number, TARGETS as i64 - 1);
         let slot = self.widen(slot);
         let slot = self.b.ins().ishl_imm_u(slot, 2);
-        let table = self.context_constant(std::mem::offset_of!(ContextHead, call_targets) as u32);
+        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, call_targets) as u32);
         let slot = self.b.ins().iadd(table, slot);
         let flags = self.flags(Region::Loops).with_aligned();
         self.b.ins().store(flags, number, slot, (call as usize * TARGETS * size_of::<u32>()) as i32);
@@ -178,7 +178,7 @@ impl Lowering<'_, '_> {
 
     /// Sets a word of the notes to 1.
     pub(super) fn note_run(&mut self, word: u32) {
-        let table = self.context_constant(std::mem::offset_of!(ContextHead, call_targets) as u32);
+        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, call_targets) as u32);
         let flags = self.flags(Region::Loops).with_aligned();
         let one = self.b.ins().iconst(types::I32, 1);
         self.b.ins().store(flags, one, table, (word as usize * size_of::<u32>()) as i32);
@@ -187,7 +187,7 @@ impl Lowering<'_, '_> {
     pub(super) fn ref_func(&mut self, function: FuncIndex) -> ir::Value {
         let number = self.env.info.functions[function.index()].func_ref;
         let number = number.expect("a function whose reference is taken has a record");
-        let records = self.context_id(std::mem::offset_of!(ContextHead, func_refs) as u32);
+        let records = self.context_constant(types::I32, std::mem::offset_of!(ContextHead, func_refs) as u32);
         self.b.ins().iadd_imm_s(records, i64::from(number) * size_of::<FuncRef>() as i64)
     }
 }

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, SourceLoc, types};
 use super::Lowering;
 use super::access::Region;
 use super::barrier::Container;
-use super::env::clif_type;
+use super::env::{POINTER, clif_type};
 use crate::abi::{Builtin, FunctionStore, GLOBAL_BYTES};
 use crate::mir::{self, NullCheck, Op, Value, ValueDef};
 use crate::module::{GlobalIndex, StorageType, ValueType};
@@ -100,7 +100,7 @@ impl Lowering<'_, '_> {
     fn global_cell(&mut self, global: GlobalIndex) -> (ir::Value, i32) {
         let imported = self.env.info.imported_globals;
         if global.0 < imported {
-            (self.context_constant(self.env.layout.global_imports + 8 * global.0), 0)
+            (self.context_constant(POINTER, self.env.layout.global_imports + 8 * global.0), 0)
         } else {
             (self.context, (self.env.layout.globals + GLOBAL_BYTES * (global.0 - imported)) as i32)
         }

@@ -19,7 +19,7 @@ impl Lowering<'_, '_> {
     fn memory_head(&mut self, memory: MemoryIndex) -> (ir::Value, i32) {
         let imported = self.env.info.imported_memories;
         if memory.0 < imported {
-            (self.context_constant(self.env.layout.memory_imports + 8 * memory.0), 0)
+            (self.context_constant(POINTER, self.env.layout.memory_imports + 8 * memory.0), 0)
         } else {
             let offset = self.env.layout.memories + (memory.0 - imported) * size_of::<MemoryHead>() as u32;
             (self.context, offset as i32)

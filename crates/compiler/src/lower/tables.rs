@@ -17,7 +17,7 @@ impl Lowering<'_, '_> {
     fn table_head(&mut self, table: TableIndex) -> (ir::Value, i32) {
         let imported = self.env.info.imported_tables;
         if table.0 < imported {
-            (self.context_constant(self.env.layout.table_imports + 8 * table.0), 0)
+            (self.context_constant(POINTER, self.env.layout.table_imports + 8 * table.0), 0)
         } else {
             let offset = self.env.layout.tables + (table.0 - imported) * size_of::<TableHead>() as u32;
             (self.context, offset as i32)

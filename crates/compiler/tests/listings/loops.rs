@@ -66,38 +66,6 @@ fn vector_loop() {
     check("vector_loop", &module, &build.returns(&[sum]));
 }
 
-/// Walks a list, and makes an object for each node of a subtype: ids are taken from the context where they are used, so
-/// that none is kept, or spilled, for the whole loop.
-#[test]
-fn ids_in_loop() {
-    let mut module = module();
-    let node = nullable(HeapType::Concrete(TypeIndex(0)));
-    let mut build = start(&mut module, &[node], &[node]);
-    let list = build.param(0);
-    let [header, body, made, next, done] = [0; 5].map(|_| build.function.add_block());
-    let (at, last) = (build.function.add_param(header, node), build.function.add_param(header, node));
-    let rest = build.function.add_param(next, node);
-    build.end(Terminator::Jump(Edge { block: header, args: smallvec![list, list] }));
-    build.switch(header);
-    let is_end = build.op(Op::RefIsNull, &[at], I32);
-    build.end(Terminator::Branch { cond: is_end, then: Edge::to(done), otherwise: Edge::to(body) });
-    build.switch(body);
-    let subtype = RefType { nullable: false, heap: HeapType::Concrete(TypeIndex(1)) };
-    let is_one = build.op(Op::RefTest(subtype), &[at], I32);
-    let stays = Edge { block: next, args: smallvec![last] };
-    build.end(Terminator::Branch { cond: is_one, then: Edge::to(made), otherwise: stays });
-    build.switch(made);
-    let value = build.op(Op::StructGet(TypeIndex(0), 0, Extension::None, NullCheck::Needed), &[at], I32);
-    let new = build.op(Op::StructNew(TypeIndex(0)), &[value, last], concrete(0));
-    build.end(Terminator::Jump(Edge { block: next, args: smallvec![new] }));
-    build.switch(next);
-    let following = build.op(Op::StructGet(TypeIndex(0), 1, Extension::None, NullCheck::Needed), &[at], concrete(0));
-    build.inst(Op::Poll, &[], &[]);
-    build.end(Terminator::Jump(Edge { block: header, args: smallvec![following, rest] }));
-    build.switch(done);
-    check("ids_in_loop", &module, &build.returns(&[last]));
-}
-
 /// Copies an array, and counts in a struct: where references lead to their objects through a word, the loop keeps where
 /// all three lie, and the cold path of its poll looks them up anew.
 #[test]
