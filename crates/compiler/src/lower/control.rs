@@ -38,6 +38,9 @@ impl Lowering<'_, '_> {
             }
             Terminator::Throw { exception, handlers } => self.throw(*exception, handlers, key),
             Terminator::Trap(code) => {
+                // Costs nothing, and has the block be more than a trap. The mid-end would make the branches to it
+                // conditional traps, which were said to come from where the branches do.
+                self.b.ins().nop();
                 self.b.ins().trap(trap(*code));
             }
         }

@@ -170,6 +170,18 @@ fn a_backtrace_is_the_same_whatever_was_inlined() -> Result<()> {
         (func $fails (call $fail))
         (func $fails_too (if (i32.eqz (global.get 0)) (then (call $fails))))
         (global i32 (i32.const 0))
+        ;; What traps is far behind what is branched on.
+        (func $checked (param i32) (result i32)
+            (if (if (result i32) (i32.lt_s (local.get 0) (i32.const 0))
+                    (then (i32.const 1))
+                    (else (i32.ge_s (local.get 0) (i32.const 8))))
+                (then (nop) (unreachable)))
+            (i32.mul (local.get 0) (i32.const 3)))
+        (func (export "checks") (local $i i32) (local $sum i32)
+            (loop $each
+                (local.set $sum (i32.add (local.get $sum) (call $checked (local.get $i))))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br $each)))
         (func (export "divides") (drop (call $twice (i32.const 2))) (drop (call $twice (i32.const 0))))
         (func (export "tries") (drop (call $caught (i32.const 0))))
         (func (export "fails") (call $fails_too)))"#;
@@ -189,11 +201,11 @@ fn a_backtrace_is_the_same_whatever_was_inlined() -> Result<()> {
         // Lazy code is replaced in the meantime.
         for _ in 0..200 {
             let mut found = Vec::new();
-            for name in ["divides", "tries", "fails"] {
+            for name in ["divides", "tries", "fails", "checks"] {
                 let run = instance.get_typed_func::<(), ()>(&mut store, name)?;
                 found.push(frames(run.call(&mut store, ()).unwrap_err()));
             }
-            assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 4, 3]);
+            assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [3, 4, 3, 2]);
             assert_eq!(expected.get_or_insert_with(|| found.clone()), &found, "{optimize}, {compilation:?}");
         }
     }
