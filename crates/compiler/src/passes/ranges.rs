@@ -21,7 +21,7 @@ enum Undo {
 /// How deep the definition of a value is looked into.
 const DEPTH: u32 = 4;
 /// How many guards of a value are looked at.
-const GUARDS: usize = 8;
+const GUARDS: usize = 16;
 
 /// The facts that hold where the walk is.
 #[derive(Default)]
@@ -380,10 +380,11 @@ impl Ranges {
             return Some(less);
         }
         let guards = self.guards.get(&value)?;
-        let dominating = || guards.iter().filter(|(block, _)| dominators.dominates(*block, edge.source)).take(GUARDS);
+        let guards = guards.iter().take(GUARDS);
+        let mut dominating = guards.filter(|(block, _)| dominators.dominates(*block, edge.source));
         // The length of an array says more than a constant.
-        let by_value = dominating().find(|(_, less)| matches!(less.greater, Number::Value(_)));
-        by_value.or_else(|| dominating().next()).map(|&(_, less)| less)
+        let by_value = dominating.clone().find(|(_, less)| matches!(less.greater, Number::Value(_)));
+        by_value.or_else(|| dominating.next()).map(|&(_, less)| less)
     }
 
     fn edge_gives(&self, function: &Function, info: &ModuleInfo, edge: &Incoming, asked: Less) -> bool {
