@@ -1,8 +1,8 @@
 //! The official suite, every directive, under each row of the test matrix, and once with functions compiled when they
 //! are called: a test for each, named by its settings, so that they run side by side and
-//! `cargo test -p legato-spec-tests thin-handles` runs some, `... compilation` the last. What the vector instructions
-//! compute is the same in every heap: their files run compiled ahead (`vectors`), and when called. The environment
-//! variable `LEGATO_SPEC` names a part of the files' names.
+//! `cargo test -p legato-spec-tests thin-handles` runs some, `... compilation` those that are compiled when called.
+//! What the vector instructions compute is the same in every heap: their files run compiled ahead (`vectors`), and when
+//! called. The environment variable `LEGATO_SPEC` names a part of the files' names.
 
 use std::process::ExitCode;
 
