@@ -41,6 +41,8 @@ pub(super) struct Store {
     /// Whether all bits of the value are zero, where that is known.
     pub(super) is_zero: Option<bool>,
     kind: StorageKind,
+    /// Whether the value may be a reference to an old copy, where there can be any.
+    heals: bool,
     before: Option<SnapshotPlan>,
     mirror: Option<Mirror>,
     after: Option<After>,
@@ -64,7 +66,12 @@ struct After {
 impl Store {
     /// A store of a `kind` into a new object.
     pub(super) fn initialising(kind: StorageKind, value: ir::Value) -> Store {
-        Store { value, is_zero: None, kind, before: None, mirror: None, after: None }
+        Store { value, is_zero: None, kind, heals: kind == StorageKind::Ref, before: None, mirror: None, after: None }
+    }
+
+    /// What is stored there.
+    pub(super) fn kind(&self) -> StorageKind {
+        self.kind
     }
 
     /// Whether more than the reference itself is read or written, so that a call makes for less code.
@@ -100,6 +107,11 @@ impl Lowering<'_, '_> {
         !is_null && self.env.is_traced(self.mir.value_type(self.mir.resolve(value)))
     }
 
+    /// Whether a value may be a reference to an old copy of an object: one that is new has none.
+    fn may_be_stale(&self, value: Value) -> bool {
+        self.may_be_object(value) && !self.fresh.contains(&self.mir.resolve(value))
+    }
+
     /// A store of a number into an array that a collection may have seen.
     pub(super) fn store_number(&mut self, kind: StorageKind, array: ir::Value, value: ir::Value) -> Store {
         let mirror = self.env.plan.store_barrier.mirror.map(|plan| Mirror { plan, object: array });
@@ -128,20 +140,31 @@ impl Lowering<'_, '_> {
             value: self.value(value),
             is_zero: self.constant_of(value).map(Constant::is_zero),
             kind,
+            heals: kind == StorageKind::Ref && self.may_be_stale(value),
             before,
             mirror,
             after: after.map(|plan| After { plan, container, value }),
         }
     }
 
+    /// An initialising store of a value.
+    pub(super) fn store_into_new(&mut self, kind: StorageKind, value: Value) -> Store {
+        let heals = self.may_be_stale(value);
+        Store { heals, ..Store::initialising(kind, self.value(value)) }
+    }
+
     /// Stores a value, behind what comes before: into what has no other copy.
     pub(super) fn store(&mut self, store: &Store, flags: MemFlagsData, address: ir::Value, offset: i32) {
         debug_assert!(store.mirror.is_none(), "stores into objects are mirrored");
-        self.store_once(store, flags, address, offset);
+        self.store_in_object(store, flags, address, offset, |_, other| (other, offset));
     }
 
     /// Stores a value into an object, or into a leaf of its, behind what comes before, and into the object's other
     /// copy, if there is one. `in_other` finds the place, given the address of that copy.
+    ///
+    /// What leads to an old copy is healed behind the store, where it has to be, by a second one: so that the code
+    /// which is usual has no value that comes from two blocks, of which the register allocator would have to see to
+    /// thousands where a function fills many objects.
     pub(super) fn store_in_object(
         &mut self,
         store: &Store,
@@ -150,17 +173,36 @@ impl Lowering<'_, '_> {
         offset: i32,
         in_other: impl FnOnce(&mut Self, ir::Value) -> (ir::Value, i32),
     ) {
-        let (inst, value) = self.store_once(store, flags, address, offset);
-        let Some(Mirror { plan, object }) = store.mirror else { return };
-        let mutator = self.mutator();
-        let state_flags = self.flags(Region::BarrierState).with_aligned();
-        let state = self.b.ins().load(types::I32, state_flags, mutator, plan.state_offset as i32);
-        let replicas = self.b.ins().band_imm_u(state, i64::from(MutatorContext::REPLICAS));
-        let [mirroring, rejoin] = [(); 2].map(|()| self.b.create_block());
-        self.b.ins().brif(replicas, mirroring, &[], rejoin, &[]);
-        self.b.set_cold_block(mirroring);
-        self.b.switch_to_block(mirroring);
+        if let Some(plan) = store.before {
+            self.tell_overwritten(plan, flags, address, offset);
+        }
+        let inst = self.write(store.kind, flags, store.value, address, offset);
+        self.note_store(inst, store.mirror.is_some());
+        let heal = self.env.plan.store_barrier.heal.filter(|_| store.heals);
+        let healing = heal.map(|plan| (plan.state_offset, MutatorContext::STALE));
+        let mirroring = store.mirror.map(|mirror| (mirror.plan.state_offset, MutatorContext::REPLICAS));
+        let Some((state_offset, _)) = healing.or(mirroring) else { return };
+        let bits = [healing, mirroring].into_iter().flatten().fold(0, |bits, (_, bit)| bits | bit);
+        let [cold, rejoin] = self.if_state(state_offset, bits);
+        self.b.set_cold_block(cold);
+        self.b.switch_to_block(cold);
         self.apart(|l| {
+            let Some(Mirror { plan, object }) = store.mirror else {
+                let plan = heal.expect("it is for one of both");
+                l.unless_object(store.value, rejoin, &[]);
+                let healed = l.current(store.value, plan.forwarding_offset, plan.word);
+                let again = l.write(store.kind, flags, healed, address, offset);
+                l.note_healed(again, healed, store.value);
+                return;
+            };
+            // Either bit may be set alone: what needs no healing is its own current reference, and what has no other
+            // copy names itself as that.
+            let value = heal.map_or(store.value, |plan| {
+                let healed = l.canonical(store.value, plan.forwarding_offset, plan.word);
+                let again = l.write(store.kind, flags, healed, address, offset);
+                l.note_healed(again, healed, store.value);
+                healed
+            });
             let other = l.other_copy(object, plan);
             let (address, offset) = in_other(l, other);
             let mirrored = l.write(store.kind, flags, value, address, offset);
@@ -170,24 +212,15 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(rejoin);
     }
 
-    /// Stores a value, behind what comes before. Returns the instruction, and what was stored.
-    fn store_once(
-        &mut self,
-        store: &Store,
-        flags: MemFlagsData,
-        address: ir::Value,
-        offset: i32,
-    ) -> (ir::Inst, ir::Value) {
-        if let Some(plan) = store.before {
-            self.tell_overwritten(plan, flags, address, offset);
-        }
-        let value = match store.kind == StorageKind::Ref && store.is_zero != Some(true) {
-            true => self.healed(store.value),
-            false => store.value,
-        };
-        let inst = self.write(store.kind, flags, value, address, offset);
-        self.note_store(inst, store.mirror.is_some());
-        (inst, value)
+    /// Ends the block with a branch to the first of two new ones where the state of barriers has one of these bits set.
+    fn if_state(&mut self, state_offset: u32, bits: u32) -> [ir::Block; 2] {
+        let mutator = self.mutator();
+        let flags = self.flags(Region::BarrierState).with_aligned();
+        let state = self.b.ins().load(types::I32, flags, mutator, state_offset as i32);
+        let set = self.b.ins().band_imm_u(state, i64::from(bits));
+        let blocks = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(set, blocks[0], &[], blocks[1], &[]);
+        blocks
     }
 
     fn write(

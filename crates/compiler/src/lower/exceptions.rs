@@ -8,6 +8,7 @@ use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::{Region, trap};
+use super::barrier::Store;
 use super::env::{ModuleEnv, builtin_signature};
 use crate::abi::Builtin;
 use crate::artifact::TrapCode;
@@ -35,11 +36,11 @@ impl Lowering<'_, '_> {
         let type_id = self.exception_type_id_word(tag);
         let new = self.allocate_struct(type_id, layout, true, key);
         let tag_id = self.tag_id(tag);
-        self.initialise_field(StorageKind::I32, new.address, layout.offsets[0], tag_id);
+        self.initialise_field(&Store::initialising(StorageKind::I32, tag_id), new.address, layout.offsets[0]);
         for (field, &arg) in args.iter().enumerate() {
             let kind = self.payload_kind(tag, field);
-            let value = self.value(arg);
-            self.initialise_field(kind, new.address, layout.offsets[field + 1], value);
+            let store = self.store_into_new(kind, arg);
+            self.initialise_field(&store, new.address, layout.offsets[field + 1]);
         }
         new.reference
     }

@@ -93,6 +93,14 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Notes that an instruction stores `healed` where a store has put `reference`.
+    pub(super) fn note_healed(&mut self, store: ir::Inst, healed: ir::Value, reference: ir::Value) {
+        if let Some(notes) = &mut self.notes {
+            notes.stores.insert(store, Mirrored::Heals);
+            notes.healed.insert(healed, reference);
+        }
+    }
+
     /// Notes the stack map of a call.
     pub(super) fn note_map(&mut self, call: ir::Inst, key: SafepointKey) {
         if let Some(notes) = &mut self.notes {

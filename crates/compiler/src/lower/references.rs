@@ -178,25 +178,41 @@ impl Lowering<'_, '_> {
     /// The reference that a reference's object has now, by the word at this offset; of null and immediates, the
     /// reference.
     pub(super) fn canonical(&mut self, reference: ir::Value, offset: u32, word: ForwardingWord) -> ir::Value {
-        let [not_null, object, join] = [(); 3].map(|()| self.b.create_block());
+        let join = self.b.create_block();
         let canonical = self.b.append_block_param(join, types::I32);
-        self.b.ins().brif(reference, not_null, &[], join, &[reference.into()]);
+        self.unless_object(reference, join, &[reference.into()]);
+        let current = self.current(reference, offset, word);
+        self.b.ins().jump(join, &[current.into()]);
+        self.b.switch_to_block(join);
+        canonical
+    }
+
+    /// Goes to `otherwise` where a reference is null or an immediate. What follows is reached where it is neither.
+    pub(super) fn unless_object(&mut self, reference: ir::Value, otherwise: ir::Block, args: &[ir::BlockArg]) {
+        let [not_null, object] = [(); 2].map(|()| self.b.create_block());
+        if self.cold {
+            self.b.set_cold_block(not_null);
+            self.b.set_cold_block(object);
+        }
+        self.b.ins().brif(reference, not_null, &[], otherwise, args);
         self.b.switch_to_block(not_null);
         let immediate = self.b.ins().band_imm_u(reference, 1);
-        self.b.ins().brif(immediate, join, &[reference.into()], object, &[]);
+        self.b.ins().brif(immediate, otherwise, args, object, &[]);
         self.b.switch_to_block(object);
+    }
+
+    /// The reference that the object of a reference, neither null nor an immediate, has now, by the word at this
+    /// offset.
+    pub(super) fn current(&mut self, reference: ir::Value, offset: u32, word: ForwardingWord) -> ir::Value {
         let read = self.load_through(reference, None, offset);
-        let current = match word {
+        match word {
             ForwardingWord::Current => read,
             ForwardingWord::OtherCopy => {
                 let is_old = self.b.ins().band_imm_u(read, 1);
                 let other = self.b.ins().band_imm_s(read, -2);
                 self.b.ins().select(is_old, other, reference)
             }
-        };
-        self.b.ins().jump(join, &[current.into()]);
-        self.b.switch_to_block(join);
-        canonical
+        }
     }
 
     /// Where the other copy of an object lies, or the object itself, where there is none: its address. The reference is

@@ -1,7 +1,6 @@
 //! Structs and `i31`.
 
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use legato_heap::layout::StorageKind;
 
 use super::Lowering;
 use super::access::Region;
@@ -28,8 +27,8 @@ impl Lowering<'_, '_> {
         let new = self.allocate_struct(type_id, layout, true, key);
         for (number, (&arg, &offset)) in args.iter().zip(&layout.offsets).enumerate() {
             let kind = env.field_kind(ty, number as u32);
-            let value = self.value(arg);
-            self.initialise_field(kind, new.address, offset, value);
+            let store = self.store_into_new(kind, arg);
+            self.initialise_field(&store, new.address, offset);
         }
         new.reference
     }
@@ -40,9 +39,9 @@ impl Lowering<'_, '_> {
     }
 
     /// Stores a field of a new object.
-    pub(super) fn initialise_field(&mut self, kind: StorageKind, address: ir::Value, offset: u32, value: ir::Value) {
-        let flags = self.flags(Region::Fields(kind));
-        self.store(&Store::initialising(kind, value), flags, address, offset as i32);
+    pub(super) fn initialise_field(&mut self, store: &Store, address: ir::Value, offset: u32) {
+        let flags = self.flags(Region::Fields(store.kind()));
+        self.store(store, flags, address, offset as i32);
     }
 
     pub(super) fn struct_get(

@@ -181,7 +181,7 @@ impl Lowering<'_, '_> {
         let shape = self.env.array_shape(kind, length).expect("an array allocated inline has a shape");
         if length <= UNROLLED_FILL || kind == StorageKind::V128 {
             for number in 0..length {
-                self.initialise_element(kind, address, shape, number, value);
+                self.initialise_element(&Store::initialising(kind, value), address, shape, number);
             }
         } else {
             let pattern = self.pattern(kind, value);
@@ -204,8 +204,8 @@ impl Lowering<'_, '_> {
                 if by_calls && self.late_global(arg).is_some() {
                     continue;
                 }
-                let value = self.value(arg);
-                self.initialise_element(kind, new.address, shape, number as u32, value);
+                let store = self.store_into_new(kind, arg);
+                self.initialise_element(&store, new.address, shape, number as u32);
             }
         } else if let ArrayPlan::Spines(plan) = self.env.plan.arrays {
             self.initialise_spine(&plan, kind, new, args, by_calls);
@@ -213,17 +213,10 @@ impl Lowering<'_, '_> {
         new.reference
     }
 
-    fn initialise_element(
-        &mut self,
-        kind: StorageKind,
-        address: ir::Value,
-        shape: ArrayShape,
-        index: u32,
-        value: ir::Value,
-    ) {
-        let flags = self.element_flags(kind);
-        let offset = shape.elements + index * kind.bytes();
-        self.store(&Store::initialising(kind, value), flags, address, offset as i32);
+    fn initialise_element(&mut self, store: &Store, address: ir::Value, shape: ArrayShape, index: u32) {
+        let flags = self.element_flags(store.kind());
+        let offset = shape.elements + index * store.kind().bytes();
+        self.store(store, flags, address, offset as i32);
     }
 
     /// Writes the elements of a new array that has leaves and holds zeros so far. `by_calls`: but for late globals.
@@ -274,8 +267,8 @@ impl Lowering<'_, '_> {
             };
             let flags = self.element_flags(kind);
             for (position, arg) in elements {
-                let value = self.value(arg);
-                self.store(&Store::initialising(kind, value), flags, start, (offset + position) as i32);
+                let store = self.store_into_new(kind, arg);
+                self.store(&store, flags, start, (offset + position) as i32);
             }
         }
     }

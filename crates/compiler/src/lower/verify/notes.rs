@@ -22,6 +22,8 @@ pub(in crate::lower) enum Mirrored {
     By(ir::Inst),
     /// It is the one in the other copy.
     Mirrors,
+    /// It heals what another one has stored, which is.
+    Heals,
     /// It has to be, and is not yet.
     Not,
 }
@@ -41,6 +43,8 @@ pub(in crate::lower) struct Notes {
     pub(in crate::lower) slots: FxHashMap<ir::Inst, SlotAccess>,
     /// Stores with the barrier that they need.
     pub(in crate::lower) stores: FxHashMap<ir::Inst, Mirrored>,
+    /// What is stored for references that may lead to old copies, and those.
+    pub(in crate::lower) healed: FxHashMap<ir::Value, ir::Value>,
     /// For each call with a stack map what it says: slots and the MIR values in them.
     pub(in crate::lower) maps: FxHashMap<ir::Inst, Vec<(u32, Value)>>,
 }

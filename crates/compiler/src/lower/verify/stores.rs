@@ -20,7 +20,7 @@ pub(super) fn check(env: &ModuleEnv, code: &Code) -> Result<(), String> {
             None => return Err(format!("{} stores without a barrier", code.show(inst))),
             Some(Mirrored::Not) => return Err(format!("{} is not mirrored", code.show(inst))),
             Some(&Mirrored::By(mirror)) => check_mirror(code, inst, mirror)?,
-            Some(Mirrored::NeedNotBe | Mirrored::Mirrors) => {}
+            Some(Mirrored::NeedNotBe | Mirrored::Mirrors | Mirrored::Heals) => {}
         }
     }
     Ok(())
@@ -42,8 +42,11 @@ fn is_store(function: &ir::Function, inst: ir::Inst, into_any: bool) -> bool {
 fn check_mirror(code: &Code, store: ir::Inst, mirror: ir::Inst) -> Result<(), String> {
     let (layout, dfg) = (&code.function.layout, &code.function.dfg);
     let block = layout.inst_block(store).expect("an instruction of the function");
+    let healed = &code.notes.healed;
     let is_same = |inst: ir::Inst| {
         let value = dfg.resolve_aliases(dfg.inst_args(inst)[0]);
+        let healed_from = healed.iter().find(|(healed, _)| dfg.resolve_aliases(**healed) == value);
+        let value = healed_from.map_or(value, |(_, &reference)| dfg.resolve_aliases(reference));
         (dfg.insts[inst].opcode(), value, dfg.insts[inst].memflags_data(dfg).and_then(|flags| flags.alias_region()))
     };
     let branch = layout.last_inst(block).expect("a block with a store");
@@ -78,7 +81,7 @@ fn check_mirror(code: &Code, store: ir::Inst, mirror: ir::Inst) -> Result<(), St
 /// So few blocks lie between a store and its mirror.
 const MOST_BLOCKS: usize = 8;
 
-/// Whether a value is that bit of the state of barriers which says that objects have two copies.
+/// Whether a value is bits of the state of barriers, among them that which says that objects have two copies.
 fn asks_for_replicas(code: &Code, value: ir::Value) -> bool {
     let dfg = &code.function.dfg;
     let definition = |value| dfg.value_def(dfg.resolve_aliases(value)).inst();
@@ -89,7 +92,9 @@ fn asks_for_replicas(code: &Code, value: ir::Value) -> bool {
         region.is_some_and(|region| Region::is_barrier_state(dfg.alias_regions[region].user_id))
     });
     let is_bit = definition(bit).is_some_and(|inst| match dfg.insts[inst] {
-        InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => imm.bits() == i64::from(MutatorContext::REPLICAS),
+        InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => {
+            imm.bits() & i64::from(MutatorContext::REPLICAS) != 0
+        }
         _ => false,
     });
     dfg.insts[band].opcode() == Opcode::Band && is_state && is_bit
