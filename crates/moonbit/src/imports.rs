@@ -1,9 +1,10 @@
 //! What a MoonBit module imports, found by name.
 
+use std::io::ErrorKind;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use legato::{Caller, ExternType, ImportType, Linker, Module, Val};
+use legato::{Caller, ExternType, ImportType, Linker, Module, Trap, Val};
 use legato_wasi::{I32Exit, PathKind, WasiCtx};
 
 use crate::files;
@@ -73,8 +74,16 @@ fn console<T: 'static>(
         }
         ("spectest", "read_char") => {
             linker.func_wrap(from, name, move |mut caller: Caller<'_, T>| -> Result<i32> {
+                let interrupts = caller.interrupt_handle();
                 let (_, wasi) = get(caller.data_mut());
-                Ok(console::read(wasi)?.map_or(-1, |char| char as i32))
+                wasi.interrupted_by(interrupts.clone());
+                match console::read(wasi) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted && interrupts.is_requested() => {
+                        interrupts.clear();
+                        Err(Trap::Interrupt.into())
+                    }
+                    read => Ok(read?.map_or(-1, |char| char as i32)),
+                }
             })?;
         }
         ("moonbit:ffi", "make_closure") => {

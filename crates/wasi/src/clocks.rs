@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::errno::Errno;
+use crate::interrupts::PIECE;
 use crate::types::ClockId;
 
 /// A guest's clocks. The default is the host's; a test or a replay can bring its own.
@@ -15,6 +16,13 @@ pub trait Clocks: Send {
 
     /// Waits for `duration`.
     fn sleep(&mut self, duration: Duration);
+
+    /// Waits for `duration`, or until `stops` says that the guest is to stop. As it stands here, it is not asked
+    /// before the end.
+    fn sleep_unless(&mut self, duration: Duration, stops: &dyn Fn() -> bool) {
+        let _ = stops;
+        self.sleep(duration);
+    }
 }
 
 /// The host's clocks. The monotonic one starts at zero, so that it tells nothing of the host.
@@ -53,5 +61,16 @@ impl Clocks for HostClocks {
 
     fn sleep(&mut self, duration: Duration) {
         std::thread::sleep(duration);
+    }
+
+    fn sleep_unless(&mut self, duration: Duration, stops: &dyn Fn() -> bool) {
+        let started = Instant::now();
+        loop {
+            let left = duration.saturating_sub(started.elapsed());
+            if left.is_zero() || stops() {
+                return;
+            }
+            self.sleep(left.min(PIECE));
+        }
     }
 }

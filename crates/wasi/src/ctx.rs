@@ -6,9 +6,13 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use legato::InterruptHandle;
 
 use crate::clocks::{Clocks, HostClocks};
 use crate::dir::OpenDir;
+use crate::errno::Errno;
+use crate::interrupts::Interrupts;
+use crate::os::Source;
 use crate::plain::components;
 use crate::stdio::{Console, Input, Output, Stream};
 use crate::table::{Descriptor, FdTable, Object};
@@ -67,12 +71,29 @@ pub struct WasiCtx {
     pub(crate) random: RandomSource,
     /// A broken pipe ends the guest, as it ends a process on Unix.
     pub(crate) pipe_ends_guest: bool,
+    /// What ends a call that waits.
+    pub(crate) interrupts: Interrupts,
 }
 
 impl WasiCtx {
     /// Begins a context.
     pub fn builder() -> WasiCtxBuilder {
         WasiCtxBuilder::new()
+    }
+
+    /// Has calls that wait, for a clock, standard input or a descriptor, fail with [`Errno::Intr`](crate::Errno::Intr)
+    /// soon after an interruption has been asked for. What [`add_to_linker`](crate::add_to_linker) links does that for
+    /// its store.
+    pub fn interrupted_by(&mut self, handle: InterruptHandle) {
+        self.interrupts = Interrupts(Some(handle));
+    }
+
+    /// Waits until there is something in standard input, or its end, where it is the host's.
+    pub(crate) fn await_input(&self) -> Result<(), Errno> {
+        match self.input {
+            Input::Inherit => self.interrupts.wait_to_read(Source::stdin()),
+            _ => Ok(()),
+        }
     }
 
     /// Lets out gathered output.
@@ -259,6 +280,7 @@ impl WasiCtxBuilder {
             clocks: this.clocks,
             random: this.random,
             pipe_ends_guest: this.pipe_ends_guest,
+            interrupts: Interrupts::default(),
         }
     }
 }

@@ -21,6 +21,7 @@ mod dir;
 mod errno;
 mod exit;
 mod file;
+mod interrupts;
 mod linker;
 mod memory;
 mod os;

@@ -1,7 +1,7 @@
 //! The calls as host functions of an engine.
 
 use anyhow::{Result, bail};
-use legato::{Caller, Extern, Linker};
+use legato::{Caller, Extern, Linker, Trap};
 
 use crate::ctx::WasiCtx;
 use crate::errno::Errno;
@@ -28,10 +28,16 @@ fn with_memory<T: 'static>(
     let Some(Extern::Memory(memory)) = caller.get_export(MEMORY) else {
         bail!("a module that uses WASI must export its memory as `{MEMORY}`");
     };
+    let interrupts = caller.interrupt_handle();
     let (bytes, data) = memory.data_and_store_mut(caller);
     let ctx = get(data);
+    ctx.interrupted_by(interrupts.clone());
     match call(ctx, &mut GuestMemory::new(bytes)) {
         Err(Errno::Pipe) if ctx.pipe_ends_guest => Err(RaisedSignal::PIPE.into()),
+        Err(Errno::Intr) if interrupts.is_requested() => {
+            interrupts.clear();
+            Err(Trap::Interrupt.into())
+        }
         result => Ok(raw(result)),
     }
 }

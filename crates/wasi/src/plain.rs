@@ -52,9 +52,10 @@ impl WasiCtx {
     /// Reads from standard input, after letting out what was written; returns how many bytes, 0 at its end.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's, and that it was interrupted ([`interrupted_by`](Self::interrupted_by)).
     pub fn read_stdin(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.console.flush()?;
+        self.await_input().map_err(|_| io::ErrorKind::Interrupted)?;
         self.input.read(buffer)
     }
 

@@ -1,20 +1,25 @@
 //! The calls through an engine.
 
 use anyhow::Result;
-use legato::{Engine, Instance, Linker, Module, Store};
-use legato_wasi::{I32Exit, Output, OutputPipe, RaisedSignal, WasiCtx, WasiCtxBuilder};
+use legato::{Engine, Instance, Linker, Module, Store, Trap};
+use legato_wasi::{Access, I32Exit, Output, OutputPipe, RaisedSignal, WasiCtx, WasiCtxBuilder};
 
 fn start(text: &str) -> Result<(Store<WasiCtx>, Instance, OutputPipe)> {
-    let engine = Engine::default();
-    let module = Module::new(&engine, text)?;
     let out = OutputPipe::new();
     let mut builder = WasiCtxBuilder::new();
     builder.arg("program").stdout(Output::Pipe(out.clone()));
+    let (store, instance) = start_in(&mut builder, text)?;
+    Ok((store, instance, out))
+}
+
+fn start_in(builder: &mut WasiCtxBuilder, text: &str) -> Result<(Store<WasiCtx>, Instance)> {
+    let engine = Engine::default();
+    let module = Module::new(&engine, text)?;
     let mut store = Store::new(&engine, builder.build());
     let mut linker = Linker::new(&engine);
     legato_wasi::add_to_linker(&mut linker, |ctx: &mut WasiCtx| ctx)?;
     let instance = linker.instantiate(&mut store, &module)?;
-    Ok((store, instance, out))
+    Ok((store, instance))
 }
 
 fn call(store: &mut Store<WasiCtx>, instance: &Instance, name: &str) -> Result<i32> {
@@ -53,6 +58,52 @@ fn output_arguments_and_exit() {
     assert_eq!(error.downcast_ref(), Some(&I32Exit(9)), "{error:?}");
     let error = call(&mut store, &instance, "raise").unwrap_err();
     assert_eq!(error.downcast_ref(), Some(&RaisedSignal(6)), "{error:?}");
+}
+
+/// Waiting for a clock, for a descriptor, or in a read, is no way to outlive a deadline.
+#[test]
+fn whoever_waits_is_interrupted() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let dir = tempfile::tempdir().unwrap();
+    mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut builder = WasiCtxBuilder::new();
+    builder.preopened_dir(dir.path(), "/", Access::ReadWrite).unwrap();
+    let (mut store, instance) = start_in(
+        &mut builder,
+        r#"(module
+          (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+          (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+          (import "wasi_snapshot_preview1" "path_open"
+            (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+          (memory (export "memory") 1)
+          (data (i32.const 0) "pipe")
+          ;; A subscription to a clock's 2^64 - 1 nanoseconds, one to the pipe, and a piece of memory to read to.
+          (data (i32.const 116) "\01\00\00\00\00\00\00\00\00\00\00\00\ff\ff\ff\ff\ff\ff\ff\ff")
+          (data (i32.const 156) "\01")
+          (data (i32.const 200) "\2c\01\00\00\04\00\00\00")
+          (func (export "open") (result i32)
+            (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 0)
+                  (i64.const 0x8000042) (i64.const 0) (i32.const 0) (i32.const 164))
+              (then unreachable))
+            (i32.load (i32.const 164)))
+          (func (export "sleep") (result i32)
+            (call $poll (i32.const 100) (i32.const 400) (i32.const 1) (i32.const 500)))
+          (func (export "poll") (result i32)
+            (call $poll (i32.const 148) (i32.const 400) (i32.const 1) (i32.const 500)))
+          (func (export "read") (result i32)
+            (call $read (i32.load (i32.const 164)) (i32.const 200) (i32.const 1) (i32.const 500))))"#,
+    )
+    .unwrap();
+    assert_eq!(call(&mut store, &instance, "open").unwrap(), 4);
+    for name in ["sleep", "poll", "read"] {
+        let deadline = store.set_deadline(std::time::Duration::from_millis(20));
+        let error = call(&mut store, &instance, name).unwrap_err();
+        assert_eq!(error.downcast_ref(), Some(&Trap::Interrupt), "{name}: {error:?}");
+        assert!(!store.interrupt_handle().is_requested(), "{name}");
+        drop(deadline);
+    }
+    std::fs::write(dir.path().join("pipe"), b"four").unwrap();
+    assert_eq!(call(&mut store, &instance, "read").unwrap(), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::store::StoreOpaque;
-use crate::{Engine, Extern, Instance, StoreContextMut};
+use crate::{Engine, Extern, Instance, InterruptHandle, StoreContextMut};
 
 /// The store and, where compiled code called, the instance that called a host function.
 ///
@@ -65,6 +65,12 @@ impl<'a, T: 'static> Caller<'a, T> {
     /// As [`Store::collect_some`](crate::Store::collect_some).
     pub fn collect_some(&mut self, time: Duration) -> bool {
         self.store.collect_some(time)
+    }
+
+    /// As [`Store::interrupt_handle`](crate::Store::interrupt_handle): a host function that waits asks it whether to go
+    /// on.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.store.interrupt_handle()
     }
 
     /// An export of the instance that imported, and called, this function; `None` where it has none of that name, or

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::store::{StoreInner, StoreOpaque};
-use crate::{Caller, Engine, ExnRef, Rooted, Store, ThrownException};
+use crate::{Caller, Engine, ExnRef, InterruptHandle, Rooted, Store, ThrownException};
 
 /// A shared borrow of a [`Store`].
 pub struct StoreContext<'a, T: 'static>(pub(crate) &'a StoreInner<T>);
@@ -87,6 +87,11 @@ impl<T: 'static> StoreContextMut<'_, T> {
     /// As [`Store::collect_some`](crate::Store::collect_some).
     pub fn collect_some(&mut self, time: Duration) -> bool {
         self.0.opaque.collect_some(time)
+    }
+
+    /// As [`Store::interrupt_handle`](crate::Store::interrupt_handle).
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        InterruptHandle::new(self.0.opaque.interrupt.clone())
     }
 
     /// As [`Store::trim`](crate::Store::trim).

@@ -132,7 +132,7 @@ impl InterruptState {
         mutator.poll.fetch_or(POLL_INTERRUPT, SeqCst);
     }
 
-    /// With the lock held, so that no `interrupt` is half-way.
+    /// With the lock held, so that no `interrupt` is half-way, and no new limit.
     fn withdraw(&self, mutator: &MutatorContext, requests: &mut Requests) -> bool {
         (requests.deadlines, requests.others) = (0, false);
         requests.round += 1;
@@ -162,14 +162,17 @@ impl InterruptState {
     /// # Safety
     /// The store is alive and this thread uses it.
     pub unsafe fn set_stack_limit(&self, mutator: *const MutatorContext, limit: usize) -> usize {
-        let former = self.limit.swap(limit, SeqCst);
         // SAFETY: the caller's promise.
         let word = unsafe { &(*mutator).stack_limit };
-        word.store(limit, SeqCst);
-        // An interruption that came before the store above is seen here; one that comes after raises the word itself.
-        if self.is_requested() {
-            word.store(usize::MAX, SeqCst);
+        // As a rule one call after another comes from the same frame. Nothing is written then that a `withdraw` of
+        // another thread could come between; an interruption that waits, or comes, has raised the word.
+        if self.limit.load(SeqCst) == limit && word.load(SeqCst) == limit {
+            return limit;
         }
+        // Nobody else takes an interruption back, or asks for one, meanwhile.
+        let _requests = self.lock();
+        let former = self.limit.swap(limit, SeqCst);
+        word.store(if self.is_requested() { usize::MAX } else { limit }, SeqCst);
         former
     }
 
@@ -236,6 +239,41 @@ mod tests {
         state.detach();
         state.interrupt();
         assert!(!state.is_requested());
+    }
+
+    /// Whoever takes an interruption back writes the limit that holds, however late.
+    #[test]
+    fn a_new_limit_is_not_lost_to_an_interruption_that_is_taken_back() {
+        use std::sync::Barrier;
+        let mutator = mutator();
+        // SAFETY: detached below.
+        let state = unsafe { InterruptState::new(&*mutator) };
+        let [begin, end] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+        let rounds = 1..20_000;
+        let other = {
+            let (state, begin, end, rounds) = (state.clone(), begin.clone(), end.clone(), rounds.clone());
+            move || {
+                for _ in rounds {
+                    state.interrupt();
+                    begin.wait();
+                    state.clear();
+                    end.wait();
+                }
+            }
+        };
+        let other = std::thread::spawn(other);
+        let mut wrong = 0;
+        for limit in rounds {
+            begin.wait();
+            // SAFETY: the mutator is alive.
+            unsafe { state.set_stack_limit(&*mutator, limit) };
+            end.wait();
+            // The next interruption may have come already.
+            wrong += usize::from(![limit, usize::MAX].contains(&mutator.stack_limit.load(SeqCst)));
+        }
+        other.join().unwrap();
+        state.detach();
+        assert_eq!(wrong, 0, "limits were lost");
     }
 
     #[test]

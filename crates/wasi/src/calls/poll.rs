@@ -3,10 +3,12 @@
 use std::io::Seek;
 use std::time::{Duration, Instant};
 
+use crate::clocks::Clocks;
 use crate::ctx::WasiCtx;
 use crate::errno::Errno;
+use crate::interrupts::Interrupts;
 use crate::memory::GuestMemory;
-use crate::os::{self, Source};
+use crate::os::Source;
 use crate::stdio::Input;
 use crate::table::{FdTable, Object};
 use crate::types::{ClockId, EVENT_SIZE, Event, FileType, Rights, SUBSCRIPTION_SIZE, Subscription, Wait};
@@ -56,7 +58,7 @@ impl WasiCtx {
             .zip(remaining)
             .map(|(subscription, remaining)| pending(&self.table, &self.input, subscription, remaining))
             .collect();
-        let events = wait(&pending, |duration| self.clocks.sleep(duration))?;
+        let events = wait(&pending, &self.interrupts, &mut *self.clocks)?;
         for (index, event) in (0u32..).zip(&events) {
             event.write(memory, output + index * EVENT_SIZE)?;
         }
@@ -124,7 +126,7 @@ fn pending_descriptor<'a>(
 }
 
 /// Waits for the first of `pending`, and returns all that have happened by then.
-fn wait(pending: &[Pending<'_>], mut sleep: impl FnMut(Duration)) -> Result<Vec<Event>, Errno> {
+fn wait(pending: &[Pending<'_>], interrupts: &Interrupts, clocks: &mut dyn Clocks) -> Result<Vec<Event>, Errno> {
     let started = Instant::now();
     let nearest = pending
         .iter()
@@ -145,12 +147,15 @@ fn wait(pending: &[Pending<'_>], mut sleep: impl FnMut(Duration)) -> Result<Vec<
         let (found, elapsed) = if sources.is_empty() {
             let nearest = nearest.unwrap_or(Duration::ZERO);
             if !nearest.is_zero() {
-                sleep(nearest);
+                clocks.sleep_unless(nearest, &|| interrupts.are_requested());
+                if interrupts.are_requested() {
+                    return Err(Errno::Intr);
+                }
             }
             (Vec::new(), nearest)
         } else {
             let left = nearest.map(|nearest| nearest.saturating_sub(started.elapsed()));
-            (os::wait(&sources, left)?, started.elapsed())
+            (interrupts.wait(&sources, left)?, started.elapsed())
         };
         let mut found = found.into_iter();
         let events: Vec<Event> = pending

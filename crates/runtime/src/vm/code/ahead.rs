@@ -17,7 +17,7 @@ const MOST_GUESSES: usize = 1024;
 const STACK: usize = 4 << 20;
 
 /// Something to compile, by the number of a function among the defined ones.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
     /// A function, before it is called.
     Prepare(u32),
@@ -51,6 +51,15 @@ impl Queue {
     fn next(&mut self) -> Option<Job> {
         let queues = [&mut self.loops, &mut self.slow, &mut self.often, &mut self.quick, &mut self.later];
         queues.into_iter().find_map(VecDeque::pop_front)
+    }
+
+    /// Where something waits that is needed often.
+    fn of(&mut self, task: Task) -> &mut VecDeque<Job> {
+        match task {
+            Task::Loop(_) => &mut self.loops,
+            Task::Prepare(_) | Task::Improve(_) => &mut self.often,
+            Task::ImproveLater(_) => &mut self.later,
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -102,20 +111,23 @@ fn prepare(queue: &mut VecDeque<Job>, lazy: &Weak<Lazy>, functions: &[u32]) {
     queue.truncate(MOST_GUESSES);
 }
 
-/// Has something compiled that is needed often; returns whether some thread will. Loops come first: a program is in
+/// Has something compiled that is needed often; returns whether some thread will, or has. Loops come first: a program is in
 /// them.
 pub(super) fn add(lazy: &Weak<Lazy>, task: Task) -> bool {
     if most_threads() == 0 {
         return false;
     }
     let mut queue = lock();
-    let job = (Weak::clone(lazy), task);
-    match task {
-        Task::Loop(_) => queue.loops.push_back(job),
-        Task::Prepare(_) | Task::Improve(_) => queue.often.push_back(job),
-        Task::ImproveLater(_) => queue.later.push_back(job),
-    }
-    wake(queue)
+    queue.of(task).push_back((Weak::clone(lazy), task));
+    wake(queue) || !take_back(&mut lock(), lazy, task)
+}
+
+/// Takes back what waits to be compiled; returns whether it did wait still.
+fn take_back(queue: &mut Queue, lazy: &Weak<Lazy>, task: Task) -> bool {
+    let waiting = queue.of(task);
+    let count = waiting.len();
+    waiting.retain(|(other, own)| *own != task || !Weak::ptr_eq(other, lazy));
+    waiting.len() < count
 }
 
 /// Sees to it that a thread looks at the queue; returns whether one will.
@@ -160,7 +172,8 @@ fn work() {
     }
 }
 
-/// A panic of the compiler's is no reason to end the thread: whoever calls the function will see it.
+/// A panic of the compiler's is no reason to end the thread: whoever calls a function that could not be compiled will
+/// see it, and code that could not be compiled anew stays as it is.
 fn run(lazy: &Weak<Lazy>, job: impl FnOnce(&Lazy)) {
     if let Some(lazy) = lazy.upgrade() {
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&lazy)));

@@ -152,26 +152,38 @@ impl Lazy {
         let (defined, offset) = key;
         let function = self.compiler.info().imported_functions + defined;
         let symbol = Symbol::Loop(function, offset);
+        let mut attempt = Attempt { lazy: self, key, entry: None, is_whole: false };
         let placed = self.kept.code(symbol, Tier::Optimized, &self.compiler).and_then(|found| {
             let placed = self.publish(symbol, Finish::Final, &found.code)?;
             Ok((placed, found))
         });
-        let is_whole = placed.as_ref().is_ok_and(|(_, found)| !found.code.leaves_loops());
-        let entry = match placed {
+        match placed {
             Ok((placed, found)) => {
+                (attempt.entry, attempt.is_whole) = (Some(placed), !found.code.leaves_loops());
                 self.tell(function, start, &found, CompileCause::Loop(offset));
-                Some(placed)
             }
-            Err(error) => {
-                self.leave_as_it_is(function, &error);
-                None
-            }
-        };
-        let mut state = self.lock();
+            Err(error) => self.leave_as_it_is(function, &error),
+        }
+    }
+}
+
+/// A loop that this thread compiles. However that ends, others of the function may be compiled then, and this one is
+/// not tried again.
+struct Attempt<'a> {
+    lazy: &'a Lazy,
+    key: LoopKey,
+    entry: Option<u32>,
+    is_whole: bool,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let (defined, offset) = self.key;
+        let mut state = self.lazy.lock();
         let function = state.loops.functions.entry(defined).or_default();
         function.under_way = false;
-        function.whole += u32::from(is_whole);
-        function.entries.insert(offset, entry);
+        function.whole += u32::from(self.is_whole);
+        function.entries.insert(offset, self.entry);
     }
 }
 
