@@ -244,30 +244,40 @@ mod tests {
     /// Whoever takes an interruption back writes the limit that holds, however late.
     #[test]
     fn a_new_limit_is_not_lost_to_an_interruption_that_is_taken_back() {
-        use std::sync::Barrier;
         let mutator = mutator();
         // SAFETY: detached below.
         let state = unsafe { InterruptState::new(&*mutator) };
-        let [begin, end] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
-        let rounds = 1..20_000;
+        // Both spin, so that they begin at once: each counts what it has reached, two for each round.
+        let reached = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let meet = |reached: &[AtomicUsize; 2], own: usize| {
+            let now = reached[own].fetch_add(1, SeqCst) + 1;
+            for spins in 0.. {
+                match reached[1 - own].load(SeqCst) < now {
+                    false => return,
+                    true if spins < 1_000 => std::hint::spin_loop(),
+                    true => std::thread::yield_now(),
+                }
+            }
+        };
+        let rounds = 1..10_000;
         let other = {
-            let (state, begin, end, rounds) = (state.clone(), begin.clone(), end.clone(), rounds.clone());
+            let (state, reached, rounds) = (state.clone(), reached.clone(), rounds.clone());
             move || {
                 for _ in rounds {
                     state.interrupt();
-                    begin.wait();
+                    meet(&reached, 0);
                     state.clear();
-                    end.wait();
+                    meet(&reached, 0);
                 }
             }
         };
         let other = std::thread::spawn(other);
         let mut wrong = 0;
         for limit in rounds {
-            begin.wait();
+            meet(&reached, 1);
             // SAFETY: the mutator is alive.
             unsafe { state.set_stack_limit(&*mutator, limit) };
-            end.wait();
+            meet(&reached, 1);
             // The next interruption may have come already.
             wrong += usize::from(![limit, usize::MAX].contains(&mutator.stack_limit.load(SeqCst)));
         }
