@@ -108,6 +108,8 @@ const STRINGS: &str = r#"
     (import "__moonbit_fs_unstable" "string_read_char" (func $read_char (param externref) (result i32)))
     (import "__moonbit_fs_unstable" "begin_read_string_array" (func $each (param externref) (result externref)))
     (import "__moonbit_fs_unstable" "string_array_read_string" (func $next (param externref) (result externref)))
+    (import "__moonbit_fs_unstable" "finish_read_string" (func $read_all (param externref)))
+    (import "__moonbit_fs_unstable" "finish_read_string_array" (func $had_all (param externref)))
     (memory 1)
     (func $string (param $at i32) (param $length i32) (result externref) (local $new externref)
       (local.set $new (call $begin))
@@ -125,6 +127,8 @@ const STRINGS: &str = r#"
         (if (i32.ge_s (local.get $char) (i32.const 0)) (then
           (call $print_char (local.get $char))
           (br $more))))
+      (call $read_all (local.get $string))
+      (if (i32.ge_s (call $read_char (local.get $string)) (i32.const 0)) (then unreachable))
       (call $print_char (i32.const 10)))
     ;; Prints so many strings of a list.
     (func $print_all (param $list externref) (param $count i32)
@@ -132,7 +136,8 @@ const STRINGS: &str = r#"
       (loop $more
         (call $print (call $next (local.get $list)))
         (local.set $count (i32.sub (local.get $count) (i32.const 1)))
-        (br_if $more (local.get $count))))"#;
+        (br_if $more (local.get $count)))
+      (call $had_all (local.get $list)))"#;
 
 /// A module in text form that imports functions of MoonBit's host about the world.
 fn moonbit(imports: &[(&str, &str)], data: &str, body: &str) -> String {

@@ -9,7 +9,7 @@ use crate::values::{Bytes, Text, Texts};
 /// What the last call brought. Calls answer with a status; what they read, and why they failed, is asked for after.
 #[derive(Default)]
 pub(crate) struct Results {
-    pub content: Vec<u8>,
+    pub content: Bytes,
     pub names: Vec<String>,
     pub error: String,
 }
@@ -30,7 +30,7 @@ impl Results {
     }
 
     pub fn content(&self) -> Bytes {
-        Bytes(self.content.clone())
+        self.content.clone()
     }
 
     pub fn names(&self) -> Texts {

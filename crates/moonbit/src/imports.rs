@@ -143,8 +143,8 @@ fn strings<T: 'static>(linker: &mut Linker<T>, import: &ImportType<'_>) -> Resul
         }
         "finish_create_string" => {
             linker.func_wrap(from, name, |mut caller: Caller<'_, T>, builder: Opaque| -> Result<Opaque> {
-                let text = Text(take::<_, StringBuilder>(&mut caller, builder)?.0.clone());
-                give(&mut caller, text)
+                let units = std::mem::take(&mut take::<_, StringBuilder>(&mut caller, builder)?.0);
+                give(&mut caller, Text(units.into()))
             })?;
         }
         "begin_read_string" => {
@@ -170,8 +170,17 @@ fn strings<T: 'static>(linker: &mut Linker<T>, import: &ImportType<'_>) -> Resul
                 give(&mut caller, text.unwrap_or_else(|| Text::from(END_OF_STRINGS)))
             })?;
         }
-        "finish_read_string" | "finish_read_string_array" => {
-            linker.func_wrap(from, name, |_: Caller<'_, T>, _: Opaque| {})?;
+        "finish_read_string" => {
+            linker.func_wrap(from, name, |mut caller: Caller<'_, T>, cursor: Opaque| -> Result<()> {
+                take::<_, Cursor<u16>>(&mut caller, cursor)?.finish();
+                Ok(())
+            })?;
+        }
+        "finish_read_string_array" => {
+            linker.func_wrap(from, name, |mut caller: Caller<'_, T>, cursor: Opaque| -> Result<()> {
+                take::<_, Cursor<Text>>(&mut caller, cursor)?.finish();
+                Ok(())
+            })?;
         }
         _ => {}
     }
@@ -193,8 +202,8 @@ fn bytes<T: 'static>(linker: &mut Linker<T>, import: &ImportType<'_>) -> Result<
         }
         "finish_create_byte_array" => {
             linker.func_wrap(from, name, |mut caller: Caller<'_, T>, builder: Opaque| -> Result<Opaque> {
-                let bytes = Bytes(take::<_, BytesBuilder>(&mut caller, builder)?.0.clone());
-                give(&mut caller, bytes)
+                let bytes = std::mem::take(&mut take::<_, BytesBuilder>(&mut caller, builder)?.0);
+                give(&mut caller, Bytes(bytes.into()))
             })?;
         }
         "begin_read_byte_array" => {
@@ -209,7 +218,10 @@ fn bytes<T: 'static>(linker: &mut Linker<T>, import: &ImportType<'_>) -> Result<
             })?;
         }
         "finish_read_byte_array" => {
-            linker.func_wrap(from, name, |_: Caller<'_, T>, _: Opaque| {})?;
+            linker.func_wrap(from, name, |mut caller: Caller<'_, T>, cursor: Opaque| -> Result<()> {
+                take::<_, Cursor<u8>>(&mut caller, cursor)?.finish();
+                Ok(())
+            })?;
         }
         _ => {}
     }
@@ -305,7 +317,7 @@ fn whole_files<T: 'static>(
                 let file = path(&mut caller, file)?;
                 let content =
                     get(caller.data_mut()).1.read_file(&file).with_context(|| format!("cannot read {file}"))?;
-                give(&mut caller, Bytes(content))
+                give(&mut caller, Bytes(content.into()))
             })?;
         }
         "write_string_to_file" | "write_bytes_to_file" => {
@@ -316,7 +328,7 @@ fn whole_files<T: 'static>(
                 move |mut caller: Caller<'_, T>, file: Opaque, content: Opaque| -> Result<()> {
                     let file = path(&mut caller, file)?;
                     let content = if is_string {
-                        take::<_, Text>(&mut caller, content)?.to_utf8().into_bytes()
+                        take::<_, Text>(&mut caller, content)?.to_utf8().into_bytes().into()
                     } else {
                         take::<_, Bytes>(&mut caller, content)?.0.clone()
                     };
@@ -380,7 +392,7 @@ fn files_by_status<T: 'static>(
                 let file = path(&mut caller, file)?;
                 let (ctx, wasi) = get(caller.data_mut());
                 Ok(ctx.files.status(wasi.read_file(&file), |results, content| {
-                    results.content = content;
+                    results.content = Bytes(content.into());
                     0
                 }))
             })?;

@@ -1,5 +1,7 @@
 //! What crosses between program and host as an opaque reference.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, ensure};
 use legato::{AnyRef, AsContextMut, Caller, ExternRef, Func, OwnedRooted, Rooted, Val};
 
@@ -9,29 +11,30 @@ pub(crate) type Opaque = Option<Rooted<ExternRef>>;
 /// A string that the program is making, one UTF-16 code unit after the other.
 pub(crate) struct StringBuilder(pub Vec<u16>);
 
-/// A string: UTF-16 code units.
+/// A string: UTF-16 code units. It is shared with whoever reads it: the collector, which does not know of the memory
+/// behind host values, need not come soon.
 #[derive(Clone)]
-pub(crate) struct Text(pub Vec<u16>);
+pub(crate) struct Text(pub Arc<[u16]>);
 
 /// Bytes that the program is making.
 pub(crate) struct BytesBuilder(pub Vec<u8>);
 
 /// Bytes.
-#[derive(Clone)]
-pub(crate) struct Bytes(pub Vec<u8>);
+#[derive(Clone, Default)]
+pub(crate) struct Bytes(pub Arc<[u8]>);
 
 /// Strings.
 #[derive(Clone)]
-pub(crate) struct Texts(pub Vec<Text>);
+pub(crate) struct Texts(pub Arc<[Text]>);
 
 /// A place in a sequence that the program reads element by element.
 pub(crate) struct Cursor<T> {
-    pub elements: Vec<T>,
-    pub next: usize,
+    elements: Arc<[T]>,
+    next: usize,
 }
 
 impl<T: Clone> Cursor<T> {
-    pub fn new(elements: Vec<T>) -> Self {
+    pub fn new(elements: Arc<[T]>) -> Self {
         Cursor { elements, next: 0 }
     }
 
@@ -40,6 +43,11 @@ impl<T: Clone> Cursor<T> {
         let element = self.elements.get(self.next)?.clone();
         self.next += 1;
         Some(element)
+    }
+
+    /// The program has read what it wanted.
+    pub fn finish(&mut self) {
+        self.elements = Arc::new([]);
     }
 }
 
