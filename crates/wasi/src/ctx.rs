@@ -128,7 +128,11 @@ pub struct WasiCtxBuilder {
     clocks: Box<dyn Clocks>,
     random: RandomSource,
     pipe_ends_guest: bool,
+    max_descriptors: u32,
 }
+
+/// Of a context whose builder was not told of another number: as many as a process of Linux's may have open.
+const MOST_DESCRIPTORS: u32 = 1024;
 
 impl Default for WasiCtxBuilder {
     fn default() -> Self {
@@ -149,7 +153,16 @@ impl WasiCtxBuilder {
             clocks: Box::new(HostClocks::new()),
             random: Box::new(|buffer| getrandom::fill(buffer).map_err(io::Error::other)),
             pipe_ends_guest: false,
+            max_descriptors: MOST_DESCRIPTORS,
         }
+    }
+
+    /// How many descriptors the guest may have open at once, those of its streams and directories among them: 1024
+    /// unless told here. Beyond, opening fails with [`Errno::Mfile`](crate::Errno::Mfile). What the builder has been
+    /// given there is always room for; 2^31 - 1 are the most.
+    pub fn max_descriptors(&mut self, count: u32) -> &mut Self {
+        self.max_descriptors = count;
+        self
     }
 
     /// Adds an argument. The first is by custom the program's name.
@@ -262,14 +275,16 @@ impl WasiCtxBuilder {
     pub fn build(&mut self) -> WasiCtx {
         let this = std::mem::take(self);
         let stream = |object, right| Descriptor { object, rights: Rights::STREAM | right, inheriting: Rights::empty() };
-        let mut table = FdTable::default();
         let standard = [
             stream(Object::Input, Rights::FD_READ),
             stream(Object::Output(Stream::Out), Rights::FD_WRITE),
             stream(Object::Output(Stream::Err), Rights::FD_WRITE),
         ];
+        let given = u32::try_from(standard.len() + this.dirs.len()).expect("fewer than 2^32 directories");
+        // Numbers are non-negative 32-bit integers in guests' C.
+        let mut table = FdTable::new(this.max_descriptors.min(i32::MAX as u32).max(given));
         for descriptor in standard.into_iter().chain(this.dirs) {
-            table.insert(descriptor).expect("fewer than 2^31 descriptors are opened here");
+            table.insert(descriptor).expect("there is room for what was given");
         }
         WasiCtx {
             args: this.args,

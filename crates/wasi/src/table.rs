@@ -30,20 +30,30 @@ impl Descriptor {
 }
 
 /// All open descriptors by number; a new one takes the lowest free number.
-#[derive(Default)]
 pub(crate) struct FdTable {
     slots: Vec<Option<Descriptor>>,
+    /// At most so many: each may be an open file of the host's.
+    most: u32,
 }
 
 impl FdTable {
-    pub fn insert(&mut self, descriptor: Descriptor) -> Result<u32, Errno> {
+    /// An empty one, with room for so many.
+    pub fn new(most: u32) -> FdTable {
+        FdTable { slots: Vec::new(), most }
+    }
+
+    /// The number that a new one would take; fails with [`Errno::Mfile`] where there is none.
+    pub fn free(&self) -> Result<u32, Errno> {
         let free = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
-        // Numbers are non-negative 32-bit integers in guests' C.
-        let fd = u32::try_from(free).ok().filter(|fd| *fd <= i32::MAX as u32).ok_or(Errno::Mfile)?;
-        if free == self.slots.len() {
+        u32::try_from(free).ok().filter(|&fd| fd < self.most).ok_or(Errno::Mfile)
+    }
+
+    pub fn insert(&mut self, descriptor: Descriptor) -> Result<u32, Errno> {
+        let fd = self.free()?;
+        if fd as usize == self.slots.len() {
             self.slots.push(None);
         }
-        self.slots[free] = Some(descriptor);
+        self.slots[fd as usize] = Some(descriptor);
         Ok(fd)
     }
 

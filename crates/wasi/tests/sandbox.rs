@@ -221,3 +221,25 @@ fn rights_can_be_given_up_but_not_gained() {
     assert_eq!(guest.open(sub, "other", NO_FLAGS), Err(Errno::Notcapable));
     assert!(guest.open_as(sub, "other", true, NO_FLAGS, Rights::FD_READ, 0).is_ok());
 }
+
+#[test]
+fn descriptors_are_counted() {
+    let root = sandbox();
+    let inside = root.path().join("inside");
+    let mut given = builder();
+    given.preopened_dir(&inside, "/", Access::ReadWrite).unwrap().max_descriptors(6);
+    let mut guest = Guest::new(given);
+    let [first, _] = [4, 5].map(|fd| {
+        assert_eq!(guest.open(3, "file", OFlags::empty()), Ok(fd));
+        fd
+    });
+    assert_eq!(guest.open(3, "more", OFlags::CREAT), Err(Errno::Mfile));
+    assert!(!inside.join("more").exists(), "nothing is made that cannot be opened");
+    guest.ctx.fd_close(first).unwrap();
+    assert_eq!(guest.open(3, "more", OFlags::CREAT), Ok(first));
+
+    // What was given has room.
+    let mut given = builder();
+    given.preopened_dir(&inside, "/", Access::ReadWrite).unwrap().max_descriptors(0);
+    assert_eq!(Guest::new(given).open(3, "file", OFlags::empty()), Err(Errno::Mfile));
+}

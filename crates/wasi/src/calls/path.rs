@@ -151,6 +151,7 @@ impl WasiCtx {
         needed.set(Rights::PATH_CREATE_FILE, oflags.contains(OFlags::CREAT));
         needed.set(Rights::PATH_FILESTAT_SET_SIZE, oflags.contains(OFlags::TRUNC));
         let dir = self.table.dir(fd, needed)?;
+        self.table.free()?;
         let passed_on = self.table.get(fd)?.inheriting;
         let asked = Rights::from_bits_truncate(base);
 
