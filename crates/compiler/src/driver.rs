@@ -98,7 +98,7 @@ fn propagate(
     info: &ModuleInfo,
     options: &CompileOptions,
 ) -> Result<Vec<(mir::Function, bool)>, CompileError> {
-    let settled = Settled::new(&functions);
+    let settled = Settled::new(&functions, info);
     let never = Never::new(&functions, info);
     each(functions, options, |mut function: mir::Function, (): &mut ()| {
         let is_cut = never.cut(&mut function);

@@ -355,7 +355,7 @@ impl Lowering<'_, '_> {
             Op::GlobalSet(global) => return self.global_set(*global, data.args[0]),
 
             Op::RefFunc(function) => self.ref_func(*function),
-            Op::IsFunction(function) => {
+            Op::IsFunction(function, _) => {
                 let (reference, function) = (arg(self, 0), self.ref_func(*function));
                 let is_equal = self.b.ins().icmp(ir::condcodes::IntCC::Equal, reference, function);
                 self.boolean(is_equal)

@@ -146,7 +146,7 @@ impl Op {
             Op::GlobalGet(global) => Properties { reads: Memory::Global(*global), ..COMPUTES },
             Op::GlobalSet(global) => Properties { writes: Memory::Global(*global), ..COMPUTES },
 
-            Op::RefFunc(_) | Op::IsFunction(_) | Op::RefTest(_) => Properties { reads: Memory::Constant, ..COMPUTES },
+            Op::RefFunc(_) | Op::IsFunction(..) | Op::RefTest(_) => Properties { reads: Memory::Constant, ..COMPUTES },
             Op::NullCheck => Properties { traps: Traps::OnNull, copies: true, ..COMPUTES },
             Op::Refine(_) => Properties { copies: true, relies: true, ..COMPUTES },
             Op::RefCast(_) => {

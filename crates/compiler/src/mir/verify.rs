@@ -249,7 +249,7 @@ impl Verifier<'_> {
             Op::GlobalGet(global) => (vec![], vec![self.info.globals[global.index()].value]),
             Op::GlobalSet(global) => (vec![self.info.globals[global.index()].value], vec![]),
             Op::RefFunc(function) => (vec![], vec![fresh(self.info.type_of(*function))]),
-            Op::IsFunction(_) => (vec![reference(true, HeapType::Func)], vec![I32]),
+            Op::IsFunction(..) => (vec![reference(true, HeapType::Func)], vec![I32]),
             Op::RefIsNull => (vec![any_ref(0)?], vec![I32]),
             Op::RefEq => (vec![reference(true, HeapType::Eq); 2], vec![I32]),
             Op::NullCheck => {

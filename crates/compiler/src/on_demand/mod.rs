@@ -76,8 +76,8 @@ impl OnDemand {
         let made = scanned.iter().flat_map(|scanned| &scanned.made);
         let stored = scanned.iter().flat_map(|scanned| &scanned.stored);
         let fields = if options.optimize { Fields::of_bodies(made, stored, &info) } else { Fields::default() };
-        let settings = scanned.iter().flat_map(|scanned| scanned.settings.iter().copied());
-        let settled = Settled::of_sets(settings, |function| {
+        let settings = scanned.iter().map(|scanned| &scanned.settings);
+        let settled = Settled::of_settings(&info, settings, |function| {
             let defined = function.0.checked_sub(info.imported_functions);
             defined.is_some_and(|defined| scanned[defined as usize].is_empty)
         });

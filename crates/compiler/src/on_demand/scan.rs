@@ -9,7 +9,7 @@ use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Constant, Op};
 use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeIndex, TypeMap, check_vectors};
-use crate::passes::{Made, Returns, Stored, global_value};
+use crate::passes::{Made, Returns, Settings, Stored, global_value};
 use crate::translate::{Allocations, translate_function};
 
 /// No longer body is looked at for inlining, in bytes.
@@ -40,8 +40,7 @@ pub(super) struct Scanned {
     pub(super) is_small: bool,
     /// Whether it returns at once.
     pub(super) is_empty: bool,
-    /// Globals, and the functions that they are set to.
-    pub(super) settings: Vec<(GlobalIndex, FuncIndex)>,
+    pub(super) settings: Settings,
     pub(super) loops: Loops,
     pub(super) returns: Returns,
     /// Where it calls by reference: offsets in the module file.
@@ -117,7 +116,7 @@ pub(super) fn scan(
         stored: Vec::new(),
         is_small: bytes <= MAX_INLINED_IN_PART,
         is_empty: bytes == EMPTY,
-        settings: Vec::new(),
+        settings: Settings::default(),
         loops: Loops::None,
         returns: Returns::Never,
         calls: Vec::new(),
@@ -125,6 +124,8 @@ pub(super) fn scan(
     };
     // The function that the instruction before calls.
     let mut called = None;
+    // Whether nothing has come so far but functions that globals are set to.
+    let mut is_first = true;
     let mut asking = Asking::Elsewhere;
     let mut passed = 0;
     let types = TypeMap { canonical: &info.canonical_types };
@@ -154,6 +155,7 @@ pub(super) fn scan(
             _ => None,
         };
         asking = asking.behind(&operator);
+        is_first &= matches!(operator, Operator::RefFunc { .. } | Operator::GlobalSet { .. });
         let kept = match &operator {
             Operator::StructNew { struct_type_index } if is_reachable => {
                 let ty = TypeIndex(*struct_type_index);
@@ -176,9 +178,12 @@ pub(super) fn scan(
                 None
             }
             Operator::GlobalSet { global_index } if is_reachable => {
-                if let Some(Some(Op::RefFunc(function))) = stack.last() {
-                    scanned.settings.push((GlobalIndex(*global_index), *function));
-                }
+                let set = match stack.last() {
+                    Some(Some(Op::RefFunc(function))) => Some(*function),
+                    _ => None,
+                };
+                scanned.settings.sets.push((GlobalIndex(*global_index), set));
+                scanned.settings.at_first += usize::from(is_first);
                 None
             }
             Operator::CallRef { .. } => {

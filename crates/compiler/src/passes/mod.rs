@@ -31,6 +31,7 @@ mod peel;
 mod ranges;
 mod reached;
 mod relations;
+mod repeated;
 mod scalars;
 mod settled;
 mod simplify;
@@ -47,7 +48,7 @@ pub(crate) use inline::{Bodies, Inliner, inline};
 pub(crate) use never::{Never, Returns};
 pub(crate) use osr::{Exits, leave_untried, narrow_entry, prune_exits};
 pub(crate) use reached::reached;
-pub(crate) use settled::Settled;
+pub(crate) use settled::{Settings, Settled};
 pub(crate) use support::{constant, constant_length, definition, root};
 pub(crate) use targets::{CallByReference, Likely, note_targets};
 
@@ -61,6 +62,7 @@ type Pass = fn(&mut Function, &ModuleInfo, &mut Flow);
 /// The passes in order. Checks are removed before loop-invariant operations are moved, as what cannot trap moves
 /// further; decided branches are cut before that. Loops are peeled for what could not be moved.
 const PASSES: &[(&str, Pass)] = &[
+    ("repeated", repeated::repeated),
     ("simplify", simplify::simplify),
     ("dead", |function, _, flow| dead::dead(function, flow)),
     ("blocks", |function, _, flow| blocks::blocks(function, flow)),
@@ -75,6 +77,7 @@ const PASSES: &[(&str, Pass)] = &[
     ("block_params", |function, _, flow| block_params::block_params(function, flow)),
     ("invariant", invariant::invariant),
     ("peel", peel::peel),
+    ("repeated", repeated::repeated),
     ("gvn", gvn::gvn),
     ("facts", facts::facts),
     ("simplify", simplify::simplify),
@@ -85,7 +88,7 @@ const PASSES: &[(&str, Pass)] = &[
 ];
 
 /// How many of them [`tidy`] runs.
-const TIDY: usize = 4;
+const TIDY: usize = 5;
 
 /// Runs all passes. What the function computes, and which traps it raises, stays the same. With `verify` the function
 /// is checked after every pass; a failure is an error that names the pass.

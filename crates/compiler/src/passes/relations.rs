@@ -109,7 +109,7 @@ pub(crate) fn greatest(function: &Function, info: &ModuleInfo, value: Value) -> 
         Op::ArrayGet(ty, Extension::Unsigned) => packed(info.array_element(*ty).storage),
         Op::StructGet(ty, field, Extension::Unsigned, _) => packed(info.struct_fields(*ty)[*field as usize].storage),
         Op::Compare(_)
-        | Op::IsFunction(_)
+        | Op::IsFunction(..)
         | Op::RefIsNull
         | Op::RefEq
         | Op::RefTest(_)

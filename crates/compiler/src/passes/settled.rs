@@ -11,40 +11,78 @@ use serde::{Deserialize, Serialize};
 
 use super::support;
 use crate::mir::{Block, Callee, Edge, Function, Inst, Op, Terminator};
-use crate::module::{FuncIndex, GlobalIndex, ValueType};
+use crate::module::{ConstOp, ExportKind, FuncIndex, GlobalIndex, ModuleInfo, ValueType};
 
 /// For each global that some code sets to a function that does nothing, that function.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Settled {
-    globals: BTreeMap<GlobalIndex, FuncIndex>,
+    globals: BTreeMap<GlobalIndex, Settles>,
+}
+
+/// What a global settles on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Settles {
+    function: FuncIndex,
+    /// Whether it certainly does, when what it holds is called, and holds nothing else from then on: there is no other
+    /// store, but for those of the same, and the initialiser begins with one.
+    for_good: bool,
+}
+
+/// What a function's code says of globals.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    /// Globals, and what each is set to, where that is a function.
+    pub(crate) sets: Vec<(GlobalIndex, Option<FuncIndex>)>,
+    /// How many of these come first of all, before anything that may be noticed.
+    pub(crate) at_first: usize,
 }
 
 impl Settled {
     /// Looks at all stores to globals.
-    pub(crate) fn new(functions: &[Function]) -> Settled {
-        let mut sets = Vec::new();
-        for function in functions {
-            for &inst in function.blocks.iter().flat_map(|block| &block.insts) {
-                let data = &function.insts[inst.index()];
-                if let Op::GlobalSet(global) = data.op
-                    && let Some((&Op::RefFunc(set), _)) = support::origin(function, data.args[0])
-                {
-                    sets.push((global, set));
-                }
-            }
-        }
+    pub(crate) fn new(functions: &[Function], info: &ModuleInfo) -> Settled {
+        let settings: Vec<Settings> = functions.iter().map(settings).collect();
         let empty: Vec<FuncIndex> = functions.iter().filter(|it| does_nothing(it)).map(|it| it.index).collect();
-        Settled::of_sets(sets.into_iter(), |function| empty.contains(&function))
+        Settled::of_settings(info, settings.iter(), |function| empty.contains(&function))
     }
 
-    /// As [`new`](Self::new), of the functions that globals are set to, in the order of the code that does so.
-    pub(crate) fn of_sets(
-        sets: impl Iterator<Item = (GlobalIndex, FuncIndex)>,
+    /// As [`new`](Self::new), of what the code of each defined function says, in their order.
+    pub(crate) fn of_settings<'a>(
+        info: &ModuleInfo,
+        settings: impl Iterator<Item = &'a Settings>,
         does_nothing: impl Fn(FuncIndex) -> bool,
     ) -> Settled {
+        let settings: Vec<&Settings> = settings.collect();
+        let sets = || settings.iter().flat_map(|settings| &settings.sets);
         let mut globals = BTreeMap::new();
-        for (global, function) in sets.filter(|&(_, function)| does_nothing(function)) {
-            globals.entry(global).or_insert(function);
+        for &(global, set) in sets() {
+            if let Some(function) = set.filter(|&function| does_nothing(function)) {
+                globals.entry(global).or_insert(Settles { function, for_good: true });
+            }
+        }
+        // Those that others can set, and those that are set to anything else.
+        for (_, kind) in &info.exports {
+            if let ExportKind::Global(global) = kind
+                && let Some(settles) = globals.get_mut(global)
+            {
+                settles.for_good = false;
+            }
+        }
+        for &(global, set) in sets() {
+            if let Some(settles) = globals.get_mut(&global) {
+                settles.for_good &= set == Some(settles.function);
+            }
+        }
+        let begins = |function: FuncIndex, global: GlobalIndex| {
+            let defined = function.0.checked_sub(info.imported_functions);
+            let settings = defined.and_then(|defined| settings.get(defined as usize));
+            settings.is_some_and(|settings| settings.sets[..settings.at_first].iter().any(|&(set, _)| set == global))
+        };
+        for (&global, settles) in globals.iter_mut().filter(|(_, settles)| settles.for_good) {
+            let defined = global.0.checked_sub(info.imported_globals);
+            settles.for_good = match defined.map(|defined| info.defined_globals[defined as usize].init.as_slice()) {
+                Some(&[ConstOp::RefFunc(first)]) => first == settles.function || begins(first, global),
+                _ => false,
+            };
         }
         Settled { globals }
     }
@@ -73,14 +111,40 @@ impl Settled {
     }
 
     /// The function that does nothing and that a call probably reaches.
-    fn settles_on(&self, function: &Function, inst: Inst) -> Option<FuncIndex> {
+    fn settles_on(&self, function: &Function, inst: Inst) -> Option<(GlobalIndex, Settles)> {
         let data = &function.insts[inst.index()];
         let Op::Call(Callee::Reference(_, reference, _)) = data.op else { return None };
         match support::origin(function, reference) {
-            Some((Op::GlobalGet(global), _)) if data.results.is_empty() => self.globals.get(global).copied(),
+            Some((&Op::GlobalGet(global), _)) if data.results.is_empty() => Some((global, *self.globals.get(&global)?)),
             _ => None,
         }
     }
+}
+
+/// What a function's code says of globals.
+fn settings(function: &Function) -> Settings {
+    let mut found = Settings::default();
+    let mut is_first = true;
+    let others = (0..function.blocks.len()).filter(|&number| number != function.entry.index());
+    for number in std::iter::once(function.entry.index()).chain(others) {
+        for inst in &function.blocks[number].insts {
+            let data = &function.insts[inst.index()];
+            match data.op {
+                Op::GlobalSet(global) => {
+                    let set = match support::origin(function, data.args[0]) {
+                        Some((&Op::RefFunc(set), _)) => Some(set),
+                        _ => None,
+                    };
+                    found.sets.push((global, set));
+                    found.at_first += usize::from(is_first);
+                }
+                Op::RefFunc(_) => {}
+                _ => is_first = false,
+            }
+        }
+        is_first = false;
+    }
+    found
 }
 
 /// Whether a function returns at once, without a result.
@@ -92,7 +156,7 @@ fn does_nothing(function: &Function) -> bool {
 
 /// Moves the call at a position of a block out of line, to where the callee is not `settled`. What follows comes in a
 /// new block behind it.
-fn skip(function: &mut Function, number: usize, position: usize, settled: FuncIndex) {
+fn skip(function: &mut Function, number: usize, position: usize, (global, settled): (GlobalIndex, Settles)) {
     let (call, rest) = (function.add_block(), function.add_block());
     let block = &mut function.blocks[number];
     let following = block.insts.split_off(position);
@@ -101,7 +165,7 @@ fn skip(function: &mut Function, number: usize, position: usize, settled: FuncIn
     let data = &function.insts[inst.index()];
     let Op::Call(Callee::Reference(_, reference, _)) = data.op else { unreachable!("a call by reference") };
     let source = data.source;
-    let compare = Op::IsFunction(settled);
+    let compare = Op::IsFunction(settled.function, settled.for_good.then_some(global));
     let compare = function.push(Block(number as u32), compare, &[reference], &[ValueType::I32], source);
     let condition = function.insts[compare.index()].results[0];
     function.blocks[number].terminator =

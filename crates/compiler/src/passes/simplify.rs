@@ -73,7 +73,7 @@ impl Simplify<'_> {
                     false
                 }
             }
-            (Op::IsFunction(function), Some(a), _) => match origin(self.function, self.roots.of(a)) {
+            (Op::IsFunction(function, _), Some(a), _) => match origin(self.function, self.roots.of(a)) {
                 Some((&Op::RefFunc(known), _)) => self.constant(inst, i32::from(known == function)),
                 _ => false,
             },

@@ -143,7 +143,7 @@ fn split_call(function: &mut Function, mut current: Block, inst: Inst, likely: &
 
 /// Ends a block by asking whether a reference is one to `target`. Returns the blocks for both answers.
 fn branch(function: &mut Function, block: Block, target: FuncIndex, reference: Value, source: u32) -> (Block, Block) {
-    let compare = function.push(block, Op::IsFunction(target), &[reference], &[ValueType::I32], source);
+    let compare = function.push(block, Op::IsFunction(target, None), &[reference], &[ValueType::I32], source);
     let cond = function.insts[compare.index()].results[0];
     let (direct, otherwise) = (function.add_block(), function.add_block());
     for added in [direct, otherwise] {

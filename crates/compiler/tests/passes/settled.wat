@@ -1,6 +1,7 @@
 ;; A class's initialiser: what the global holds at last does nothing, so that the call of it moves out of line, and the
-;; method that begins with it is inlined. Of a global that is set to a function that does something, or never, no call
-;; moves.
+;; method that begins with it is inlined. Where it has been called before, as in the loop, nothing is left of it, unless
+;; the global may not stay what it is, as that which is exported. Of a global that is set to a function that does
+;; something, or never, no call moves.
 (module
   (type $initializer (func))
   (func $nothing)
@@ -10,8 +11,10 @@
   (global $initialize (mut (ref null $initializer)) (ref.func $initializer))
   (global $other (mut (ref null $initializer)) (ref.func $initializer))
   (global $never (mut (ref null $initializer)) (ref.func $nothing))
+  (global $open (export "open") (mut (ref null $initializer)) (ref.func $initializer))
   (func $initializer (type $initializer)
     (global.set $initialize (ref.func $nothing))
+    (global.set $open (ref.func $nothing))
     (global.set $other (ref.func $something))
     (global.set $count (i32.const 1)))
   (func $method (result i32)
@@ -20,6 +23,14 @@
   (func $caller (export "caller") (param i32) (result i32)
     (call_ref $initializer (global.get $initialize))
     (i32.add (call $method) (local.get 0)))
+  (func (export "loop") (param i32)
+    (call_ref $initializer (global.get $initialize))
+    (loop
+      (drop (call $method))
+      (br_if 0 (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))))
+  (func (export "open twice")
+    (call_ref $initializer (global.get $open))
+    (call_ref $initializer (global.get $open)))
   (func (export "others")
     (call_ref $initializer (global.get $other))
     (call_ref $initializer (global.get $never))))

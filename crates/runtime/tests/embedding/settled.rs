@@ -135,3 +135,92 @@ fn what_the_host_sets_is_called() -> Result<()> {
     }
     Ok(())
 }
+
+/// A class whose uses are known to come one after the other: what it is initialised by, what comes between two uses, and
+/// how often it has been initialised once both have been made, twice.
+const USES: [(&str, &str, &str, [i32; 2]); 7] = [
+    ("it settles for good", SETTLES, "", [1, 1]),
+    ("it is made anew by a function of the module", SETTLES, "(global.set $class (ref.func $initialize))", [2, 3]),
+    ("it is made anew by a function that is passed", SETTLES, "(call $set (ref.func $initialize))", [2, 3]),
+    ("it is made anew by the host", SETTLES, "(call $host)", [2, 3]),
+    (
+        "it settles at its third use",
+        "(if (i32.eq (global.get $runs) (i32.const 3)) (then (global.set $class (ref.func $nothing))))",
+        "",
+        [2, 3],
+    ),
+    ("it settles at the end of its initialiser", "(call $nothing) (global.set $class (ref.func $nothing))", "", [1, 1]),
+    ("it settles where nobody comes", "(return) (global.set $class (ref.func $nothing))", "", [2, 4]),
+];
+
+const SETTLES: &str = "(global.set $class (ref.func $nothing))";
+
+#[test]
+fn uses_behind_others_initialise_what_does_not_stay_initialised() -> Result<()> {
+    for engine in engines() {
+        for (what, settles, between, runs) in USES {
+            let by_host = between == "(call $host)";
+            let set = if between.contains("$set") { "(global.set $class (local.get 0))" } else { "" };
+            // Counting comes before what settles late, and behind what settles at once.
+            let count = "(global.set $runs (i32.add (global.get $runs) (i32.const 1)))";
+            let initialize = if settles == SETTLES { [settles, count] } else { [count, settles] }.concat();
+            let text = format!(
+                r#"(module
+                (type $initializer (func))
+                (import "h" "host" (func $host))
+                (global $runs (mut i32) (i32.const 0))
+                (global $class {} (mut (ref null $initializer)) (ref.func $initialize))
+                (elem declare func $nothing)
+                (func $nothing)
+                (func $initialize (export "initialize") {initialize})
+                (func $set (param (ref null $initializer)) {set})
+                (func $use (call_ref $initializer (global.get $class)))
+                ;; One use behind the other; in a loop; in a handler, where the first one may not have been made.
+                (func (export "straight") (result i32) (call $use) {between} (call $use) (global.get $runs))
+                (func (export "loop") (result i32) (local $left i32)
+                  (local.set $left (i32.const 2))
+                  (loop $more
+                    (call $use)
+                    (if (i32.eq (local.get $left) (i32.const 2)) (then {between}))
+                    (br_if $more (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+                  (global.get $runs))
+                (func (export "perhaps") (param i32) (result i32)
+                  (if (local.get 0) (then (call $use)))
+                  {between} (call $use) (global.get $runs)))"#,
+                if by_host { r#"(export "class")"# } else { "" }
+            );
+            let module = Module::new(&engine, &text)?;
+            for name in ["straight", "loop", "perhaps"] {
+                let mut store = Store::new(&engine, ());
+                let mut linker = Linker::new(&engine);
+                linker.func_wrap("h", "host", |mut caller: legato::Caller<'_, ()>| -> Result<()> {
+                    let export = |name| move |caller: &mut legato::Caller<'_, ()>| caller.get_export(name);
+                    let initialize = export("initialize")(&mut caller).and_then(legato::Extern::into_func);
+                    let class = export("class")(&mut caller).and_then(legato::Extern::into_global);
+                    class.expect("exported").set(&mut caller, Val::FuncRef(initialize))
+                })?;
+                let instance = linker.instantiate(&mut store, &module)?;
+                let params = if name == "perhaps" { vec![Val::I32(1)] } else { Vec::new() };
+                let used = instance.get_func(&mut store, name).expect("exported");
+                let mut found = [Val::I32(0)];
+                if name == "perhaps" {
+                    let mut store = Store::new(&engine, ());
+                    let other = linker.instantiate(&mut store, &module)?;
+                    let used = other.get_typed_func::<i32, i32>(&mut store, name)?;
+                    assert_eq!(used.call(&mut store, 0)?, 1, "{what}: {name}, at the second use");
+                }
+                for (round, runs) in runs.into_iter().enumerate() {
+                    used.call(&mut store, &params, &mut found)?;
+                    assert_eq!(found[0].i32(), Some(runs), "{what}: {name}, round {round}");
+                }
+                // Often enough for code that is replaced.
+                let each = i32::from(!between.is_empty()) + 2 * i32::from(settles.starts_with("(return)"));
+                for round in 1..40 {
+                    used.call(&mut store, &params, &mut found)?;
+                    assert_eq!(found[0].i32(), Some(runs[1] + each * round), "{what}: {name}, round {round}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
