@@ -136,8 +136,8 @@ fn what_the_host_sets_is_called() -> Result<()> {
     Ok(())
 }
 
-/// A class whose uses are known to come one after the other: what it is initialised by, what comes between two uses, and
-/// how often it has been initialised once both have been made, twice.
+/// A class whose uses are known to come one after the other: what it is initialised by, what comes between two uses,
+/// and how often it has been initialised once both have been made, twice.
 const USES: [(&str, &str, &str, [i32; 2]); 7] = [
     ("it settles for good", SETTLES, "", [1, 1]),
     ("it is made anew by a function of the module", SETTLES, "(global.set $class (ref.func $initialize))", [2, 3]),

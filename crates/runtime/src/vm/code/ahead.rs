@@ -111,8 +111,8 @@ fn prepare(queue: &mut VecDeque<Job>, lazy: &Weak<Lazy>, functions: &[u32]) {
     queue.truncate(MOST_GUESSES);
 }
 
-/// Has something compiled that is needed often; returns whether some thread will, or has. Loops come first: a program is in
-/// them.
+/// Has something compiled that is needed often; returns whether some thread will, or has. Loops come first: a program
+/// is in them.
 pub(super) fn add(lazy: &Weak<Lazy>, task: Task) -> bool {
     if most_threads() == 0 {
         return false;
