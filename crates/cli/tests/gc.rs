@@ -139,13 +139,12 @@ fn told_however_the_program_ends() {
     let endless = "(loop $spin (br $spin))";
     let sleeping = "(i64.store (i32.const 24) (i64.const 60000000000))
                     (drop (call $poll (i32.const 0) (i32.const 100) (i32.const 1) (i32.const 200)))";
-    // What the heap itself says is missing where the program could not be stopped in time.
-    for (end, live, options, status, ended, heap) in [
-        ("unreachable", false, &[][..], 134, "unreachable", true),
-        ("(call $exit (i32.const 7))", false, &[], 7, "exited with status 7", true),
-        ("", true, &["--heap", "max=8M"], 134, "allocation", true),
-        (endless, false, &["--timeout", "1s"], 124, "did not end within 1s", true),
-        (sleeping, false, &["--timeout", "1s"], 124, "did not end within 1s", false),
+    for (end, live, options, status, ended) in [
+        ("unreachable", false, &[][..], 134, "unreachable"),
+        ("(call $exit (i32.const 7))", false, &[], 7, "exited with status 7"),
+        ("", true, &["--heap", "max=8M"], 134, "allocation"),
+        (endless, false, &["--timeout", "1s"], 124, "did not end within 1s"),
+        (sleeping, false, &["--timeout", "1s"], 124, "did not end within 1s"),
     ] {
         let page = lab.path().join("gc.html");
         let watch = ["--gc-stats=json", "--gc-report", "gc.html", "--heap", "min=1M,nursery=1M"];
@@ -155,7 +154,7 @@ fn told_however_the_program_ends() {
         assert_eq!(outcome.status, status, "{end}: {outcome:?}");
         let stats = stats(&outcome);
         assert!(stats["outcome"].as_str().unwrap().contains(ended), "{end}: {outcome:?}");
-        assert_eq!(stats["heap"].is_object(), heap, "{end}: {outcome:?}");
+        assert!(stats["heap"].is_object(), "{end}: {outcome:?}");
         assert!(stats["collections"]["total"].as_u64().unwrap() > 0, "{end}: {outcome:?}");
         assert!(tiles(&page).contains(&format!("collections{}", stats["collections"]["total"])), "{end}");
         fs::remove_file(page).unwrap();

@@ -374,8 +374,8 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// Puts a host value behind the new object at `object`; returns its slot.
-    pub(crate) fn bind_external(&mut self, object: u32, value: HostValue) -> u32 {
-        let slot = self.externals.insert(value, self.new_reference(object));
+    pub(crate) fn bind_external(&mut self, object: u32, value: HostValue, outside: u64) -> u32 {
+        let slot = self.externals.insert(value, outside, self.new_reference(object));
         // SAFETY: the object has just been allocated; its one field follows the header.
         unsafe { self.pool.cage.write(object + HEADER_BYTES, slot) };
         slot

@@ -1,6 +1,9 @@
 //! Host values: an object of type [`TypeTable::EXTERNAL`](crate::TypeTable::EXTERNAL) holds the index of a slot outside
 //! of the heap. After a collection, the slots of dead objects are emptied; the values are dropped when the collection
 //! is over, since their destructors are foreign code.
+//!
+//! A value may keep memory outside of the heap, of which the heap is told. It is no part of the heap's size, but has
+//! collections come: of the nursery for what is new, and of everything once as much has come as the last one found.
 
 use crate::budget::{Budget, Done};
 use crate::reference::Reference;
@@ -20,14 +23,26 @@ pub(crate) struct Externals {
     dead: Vec<HostValue>,
     /// The number of the last sweep.
     cycle: u32,
+    /// What the values in slots keep outside of the heap, in bytes.
+    outside: u64,
+    /// What values have brought since the last nursery collection, and since the last sweep; and what that found.
+    outside_young: u64,
+    outside_new: u64,
+    outside_live: u64,
 }
 
 struct Slot {
     value: HostValue,
+    /// What it keeps outside of the heap, in bytes.
+    outside: u64,
     object: Reference,
     /// That of the last sweep when the slot was filled.
     cycle: u32,
 }
+
+/// So much memory outside of the heap does not make a nursery collection due, or one of everything.
+const MOST_OUTSIDE_YOUNG: u64 = 4 << 20;
+const LEAST_OUTSIDE_NEW: u64 = 16 << 20;
 
 /// What dropping a value counts: 32 of them from one look at the clock to the next, as nobody knows how long they take.
 const DROP_UNITS: u64 = 2;
@@ -44,14 +59,33 @@ pub(crate) enum Fate {
 }
 
 impl Externals {
-    /// Puts a value into a free slot, for an object.
-    pub(crate) fn insert(&mut self, value: HostValue, object: Reference) -> u32 {
+    /// Puts a value, which keeps so many bytes outside of the heap, into a free slot, for an object.
+    pub(crate) fn insert(&mut self, value: HostValue, outside: u64, object: Reference) -> u32 {
+        self.outside += outside;
+        self.outside_young += outside;
+        self.outside_new += outside;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer slots than objects fit a 32-bit heap")
         });
-        self.slots[slot as usize] = Some(Slot { value, object, cycle: self.cycle });
+        self.slots[slot as usize] = Some(Slot { value, outside, object, cycle: self.cycle });
         slot
+    }
+
+    /// Whether values have brought so much since the last nursery collection that one is due.
+    pub(crate) fn are_many_young(&self) -> bool {
+        self.outside_young > MOST_OUTSIDE_YOUNG
+    }
+
+    /// Whether values have brought so much since the last sweep that everything is to be collected: as much as that
+    /// found.
+    pub(crate) fn are_many(&self) -> bool {
+        self.outside_new > self.outside_live.max(LEAST_OUTSIDE_NEW)
+    }
+
+    /// Whether the bytes outside of the heap are those of the values in slots.
+    pub(crate) fn are_counted(&self) -> bool {
+        self.slots.iter().flatten().map(|slot| slot.outside).sum::<u64>() == self.outside
     }
 
     /// The value of a slot.
@@ -72,6 +106,8 @@ impl Externals {
     /// Follows the young objects after a nursery collection, and sets the values of those aside that are dead.
     pub(crate) fn nursery_collected(&mut self, fate: impl Fn(Reference) -> Fate) {
         let (slots, free, dead) = (&mut self.slots, &mut self.free, &mut self.dead);
+        let outside = &mut self.outside;
+        self.outside_young = 0;
         self.young.retain(|&index| {
             let slot = &mut slots[index as usize];
             // A full collection may have emptied it. Another that has it since is listed for itself.
@@ -80,7 +116,10 @@ impl Externals {
                 Fate::Moved(to) => *object = to,
                 Fate::Young => return true,
                 Fate::Dead => {
-                    dead.extend(slot.take().map(|slot| slot.value));
+                    dead.extend(slot.take().map(|slot| {
+                        *outside -= slot.outside;
+                        slot.value
+                    }));
                     free.push(index);
                 }
             }
@@ -109,7 +148,10 @@ impl Externals {
                 match find_live(held.object) {
                     Some(now) => held.object = now,
                     None => {
-                        self.dead.extend(slot.take().map(|slot| slot.value));
+                        self.dead.extend(slot.take().map(|slot| {
+                            self.outside -= slot.outside;
+                            slot.value
+                        }));
                         self.free.push(*cursor as u32);
                     }
                 }
@@ -117,6 +159,7 @@ impl Externals {
             *cursor += 1;
             budget.spend(1);
         }
+        (self.outside_live, self.outside_new, self.outside_young) = (self.outside, 0, 0);
         Done::Yes
     }
 
@@ -160,7 +203,7 @@ mod tests {
         let mut externals = Externals::default();
         let insert = |externals: &mut Externals, count: u32| {
             for _ in 0..count {
-                let slot = externals.insert(Box::new(1), Reference(8));
+                let slot = externals.insert(Box::new(1), 0, Reference(8));
                 externals.add_young(slot);
             }
         };
@@ -180,13 +223,13 @@ mod tests {
     #[test]
     fn a_slot_that_is_emptied_while_its_object_is_young_is_forgotten() {
         let mut externals = Externals::default();
-        let [first, second] = [8, 16].map(|object| externals.insert(Box::new(object), Reference(object)));
+        let [first, second] = [8, 16].map(|object| externals.insert(Box::new(object), 0, Reference(object)));
         [first, second].iter().for_each(|&slot| externals.add_young(slot));
         externals.start_sweep();
         let mut cursor = 0;
         assert_eq!(externals.sweep(&mut cursor, |_| None, &mut Budget::unlimited()), Done::Yes);
         // One of them has another tenant by then.
-        let third = externals.insert(Box::new(24), Reference(24));
+        let third = externals.insert(Box::new(24), 0, Reference(24));
         externals.add_young(third);
         externals.nursery_collected(|object| Fate::Moved(Reference(object.0 + 8)));
         assert_eq!(externals.iter().map(|(slot, object)| (slot, object.0)).next(), Some((third, 40)));

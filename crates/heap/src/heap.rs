@@ -191,7 +191,22 @@ impl Heap {
         value: Box<dyn Any + Send + Sync>,
         roots: &mut dyn Roots,
     ) -> Result<Reference, AllocationError> {
-        dispatch!(&mut self.0, heap => heap.allocate_external(value, roots))
+        self.allocate_sized_external(value, 0, roots)
+    }
+
+    /// As [`allocate_external`](Self::allocate_external), of a value that keeps so many bytes of memory outside of the
+    /// heap. They are no part of its size, and `max` is no limit to them, but the more of them there are, the sooner it
+    /// collects: what is dead keeps no more than what lives, or 16 MiB, and what has died young no more than 4 MiB.
+    ///
+    /// # Errors
+    /// [`AllocationError::OutOfMemory`]; the value is dropped then.
+    pub fn allocate_sized_external(
+        &mut self,
+        value: Box<dyn Any + Send + Sync>,
+        outside_bytes: u64,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        dispatch!(&mut self.0, heap => heap.allocate_external(value, outside_bytes, roots))
     }
 
     /// Allocates a zeroed record of `bytes` that never moves and lives as long as the heap; returns its offset in the

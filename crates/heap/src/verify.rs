@@ -450,6 +450,9 @@ impl<'a, M: ReferenceModel> Walk<'a, M> {
             return Err(format!("host slot {slot} belongs to {reference:?}, which is no allocated external"));
         }
         let core = self.core;
+        if !core.externals.are_counted() {
+            return Err("the memory behind host values is not what is counted".to_string());
+        }
         let left =
             |reference: &Reference| !reference.is_object() || !core.is_condemned(core.object(core.current(*reference)));
         for reference in core.weak.iter().filter(left) {

@@ -6,8 +6,8 @@ use common::{Held, Trusting, all, allocate_inline, both, moving, realtime, regis
 use legato_heap::collector::generational::{Full, GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, HeapStats, NoRoots, Reference, TypeInfo,
-    TypeShape, TypeTable,
+    AllocationError, Budget, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, HeapStats, NoRoots, Reference,
+    TypeInfo, TypeShape, TypeTable,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -246,6 +246,41 @@ fn host_values_die_with_their_last_reference() {
         assert_eq!(dropped.load(Ordering::Relaxed), 2);
         drop(heap);
         assert_eq!(dropped.load(Ordering::Relaxed), 3);
+    }
+}
+
+/// Values of 64 KiB, of which the last hundred live. Their objects alone would have no collection come.
+#[test]
+fn memory_outside_of_the_heap_has_collections_come() {
+    struct Value(Arc<AtomicUsize>);
+    impl Drop for Value {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    for config in all(HeapConfig { verify: true, ..HeapConfig::default() }) {
+        let mut heap = Heap::new(&config, TypeTable::new().unwrap()).unwrap();
+        let alive = Arc::new(AtomicUsize::new(0));
+        let mut roots = Held::nulls(100);
+        let (mut count, mut most) = (0, 0);
+        while count < 20_000 || heap.stats().collections == 0 {
+            alive.fetch_add(1, Ordering::Relaxed);
+            let value = Box::new(Value(alive.clone()));
+            roots[count % 100] = heap.allocate_sized_external(value, 64 << 10, &mut roots).unwrap();
+            // A cycle that has begun goes on to its end.
+            heap.collect_some(&mut Budget::unlimited(), &mut roots);
+            count += 1;
+            most = most.max(alive.load(Ordering::Relaxed));
+        }
+        // 16 MiB are 256 of them, 4 MiB 64. When a realtime heap may stop the program depends on time.
+        let is_realtime = matches!(config.collector, Collector::Realtime(_));
+        let bound = if is_realtime { 200_000 } else { 100 + 256 + 2 * 64 + 2 };
+        assert!(most <= bound, "{config:?}: {most} of {count}");
+        heap.verify(Some(&mut roots)).unwrap();
+        roots.iter_mut().for_each(|root| *root = Reference::NULL);
+        heap.collect(Cause::Requested, &mut roots);
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+        heap.verify(Some(&mut roots)).unwrap();
     }
 }
 

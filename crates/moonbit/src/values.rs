@@ -1,6 +1,7 @@
 //! What crosses between program and host as an opaque reference.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use legato::{AnyRef, AsContextMut, Caller, ExternRef, Func, OwnedRooted, Rooted, Val};
@@ -11,8 +12,7 @@ pub(crate) type Opaque = Option<Rooted<ExternRef>>;
 /// A string that the program is making, one UTF-16 code unit after the other.
 pub(crate) struct StringBuilder(pub Vec<u16>);
 
-/// A string: UTF-16 code units. It is shared with whoever reads it: the collector, which does not know of the memory
-/// behind host values, need not come soon.
+/// A string: UTF-16 code units, which whoever reads it shares.
 #[derive(Clone)]
 pub(crate) struct Text(pub Arc<[u16]>);
 
@@ -88,9 +88,42 @@ impl Closure {
     }
 }
 
+/// What the program is given.
+pub(crate) trait Value: Send + Sync + 'static {
+    /// What it keeps outside of the heap, in bytes.
+    fn outside_bytes(&self) -> u64 {
+        0
+    }
+}
+
+impl Value for StringBuilder {}
+impl Value for BytesBuilder {}
+impl<T: Send + Sync + 'static> Value for Cursor<T> {}
+impl Value for Closure {}
+impl Value for Instant {}
+
+impl Value for Text {
+    fn outside_bytes(&self) -> u64 {
+        size_of_val(&*self.0) as u64
+    }
+}
+
+impl Value for Bytes {
+    fn outside_bytes(&self) -> u64 {
+        size_of_val(&*self.0) as u64
+    }
+}
+
+impl Value for Texts {
+    fn outside_bytes(&self) -> u64 {
+        self.0.iter().map(Text::outside_bytes).sum::<u64>() + size_of_val(&*self.0) as u64
+    }
+}
+
 /// Hands a value to the program.
-pub(crate) fn give<T: 'static, V: Send + Sync + 'static>(caller: &mut Caller<'_, T>, value: V) -> Result<Opaque> {
-    ExternRef::new(caller, value).map(Some)
+pub(crate) fn give<T: 'static, V: Value>(caller: &mut Caller<'_, T>, value: V) -> Result<Opaque> {
+    let bytes = value.outside_bytes();
+    ExternRef::new_sized(caller, value, bytes).map(Some)
 }
 
 /// A value that the program hands back.

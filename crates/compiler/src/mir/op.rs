@@ -321,7 +321,8 @@ pub enum Op {
     /// () -> function reference, not null
     RefFunc(FuncIndex),
     /// (function reference) -> i32: whether it is what `RefFunc` of the function gives. With a global, the reference
-    /// has been read from that, which holds the function for good once it does, or once what it holds has been called.
+    /// has been read from that, at some time, and it holds the function for good once it does, or once what has been
+    /// read from it has been called.
     IsFunction(FuncIndex, Option<GlobalIndex>),
     /// (reference) -> i32
     RefIsNull,

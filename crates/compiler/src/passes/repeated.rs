@@ -2,11 +2,14 @@
 //!
 //! A global that settles for good ([`Settled`](super::Settled)) holds its initialiser or the function that does
 //! nothing, and calling either makes it hold the latter from then on. So it does behind each such call, and where a
-//! comparison has found that it does: whatever has been called or stored meanwhile.
+//! comparison has found that it does, whatever has been called or stored meanwhile: what is read from it there need not
+//! be compared.
+
+use rustc_hash::FxHashSet;
 
 use super::flow::Flow;
-use super::support::{become_constant, origin};
-use crate::mir::{Block, Callee, Constant, Function, Op, Terminator, Value};
+use super::support::{become_constant, definition, origin};
+use crate::mir::{Block, Callee, Constant, Function, Inst, Op, Terminator, Value};
 use crate::module::{GlobalIndex, ModuleInfo};
 
 /// The globals that a function asks for, each a bit of a mask. Further ones are left alone.
@@ -44,13 +47,21 @@ pub(super) fn repeated(function: &mut Function, _: &ModuleInfo, flow: &mut Flow)
             break;
         }
     }
+    // What has been read since. A value that was read before is still the initialiser, which runs each time.
+    let mut read: FxHashSet<Inst> = FxHashSet::default();
     for &block in &cfg.order {
         let mut here = settled[block.index()];
         for position in 0..function.blocks[block.index()].insts.len() {
             let inst = function.blocks[block.index()].insts[position];
             match function.insts[inst.index()].op {
-                Op::IsFunction(_, Some(global)) if here & bit(&globals, global) != 0 => {
-                    become_constant(function, inst, Constant::I32(1));
+                Op::GlobalGet(global) if here & bit(&globals, global) != 0 => {
+                    read.insert(inst);
+                }
+                Op::IsFunction(_, Some(_)) => {
+                    let reference = function.resolve(function.insts[inst.index()].args[0]);
+                    if definition(function, reference).is_some_and(|get| read.contains(&get)) {
+                        become_constant(function, inst, Constant::I32(1));
+                    }
                 }
                 Op::Call(Callee::Reference(_, reference, _)) => here |= called(function, &globals, reference),
                 _ => {}

@@ -3,7 +3,8 @@
 //! the global holds, nearly always nothing.
 //!
 //! What a global settles on is a guess that the module's stores give. Code compares what the global holds with it, and
-//! calls anything else out of line, so that it is right whatever else is stored there.
+//! calls anything else out of line, so that it is right whatever else is stored there. Of some globals the whole module
+//! shows that the guess is right, sooner or later, for good.
 
 use std::collections::BTreeMap;
 

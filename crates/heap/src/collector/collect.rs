@@ -77,6 +77,13 @@ pub(crate) trait Collect {
         self.collect(Cause::Limit, roots);
     }
 
+    /// Collects where host values have brought enough memory outside of the heap.
+    fn collect_externals(&mut self, roots: &mut dyn Roots) {
+        if self.core().externals.are_many() {
+            self.collect(Cause::Limit, roots);
+        }
+    }
+
     /// Collects because `stress` asks for it.
     fn collect_stressed(&mut self, roots: &mut dyn Roots) {
         self.collect(Cause::Stress, roots);
@@ -129,10 +136,16 @@ pub(crate) trait Collect {
     }
 
     /// As [`Heap::allocate_external`](crate::Heap::allocate_external).
-    fn allocate_external(&mut self, value: HostValue, roots: &mut dyn Roots) -> Result<Reference, AllocationError> {
+    fn allocate_external(
+        &mut self,
+        value: HostValue,
+        outside: u64,
+        roots: &mut dyn Roots,
+    ) -> Result<Reference, AllocationError> {
+        self.collect_externals(roots);
         let bytes = self.core().types.record(TypeTable::EXTERNAL).bytes;
         let object = self.allocate(TypeTable::EXTERNAL, bytes, Contents::Zeroed, roots)?;
-        let slot = self.core_mut().bind_external(object, value);
+        let slot = self.core_mut().bind_external(object, value, outside);
         self.external_allocated(slot);
         Ok(self.core().new_reference(object))
     }

@@ -187,7 +187,7 @@ impl<H: Units> Model<H> {
             0 => self.allocate_array(index, ELEMENTS)?,
             1..24 => self.allocate_node(index)?,
             24 => {
-                let new = self.heap.allocate_external(Box::new(()), &mut self.roots)?;
+                let new = self.heap.allocate_external(Box::new(()), 0, &mut self.roots)?;
                 self.keep_new(index, new);
             }
             25 => self.drop_root(index),
@@ -279,7 +279,7 @@ impl<H: Units> Model<H> {
     /// Lets host values die that are old.
     fn drop_values(&mut self) {
         for _ in 0..VALUES {
-            let value = self.heap.allocate_external(Box::new(()), &mut self.roots).unwrap();
+            let value = self.heap.allocate_external(Box::new(()), 0, &mut self.roots).unwrap();
             self.keep_new(0, value);
             self.lengthen(1).unwrap();
             self.store(1, 1, 0);

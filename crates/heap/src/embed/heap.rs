@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use super::error::Error;
 use super::handles::{Slots, Weak};
 use super::scope::Scope;
 use super::stored::Stored;
 use super::types::{ArrayType, StructType, Type, TypeInner};
+use crate::budget::{Budget, Done};
 use crate::config::HeapConfig;
 use crate::heap::Heap;
 use crate::observer::{Cause, GcObserver, HeapStats};
@@ -83,6 +85,22 @@ impl ObjectHeap {
     pub fn collect(&mut self) {
         let (heap, slots) = self.prepared();
         heap.collect(Cause::Requested, slots);
+    }
+
+    /// Collects for about this time, where the heap does so in slices, and says whether nothing is left to do: for
+    /// programs that are idle now and must not be late then. Where it does not, nothing is done.
+    pub fn collect_some(&mut self, time: Duration) -> bool {
+        // Beyond what the clock can tell is without end.
+        let mut budget = Instant::now().checked_add(time).map_or_else(Budget::unlimited, Budget::until);
+        let (heap, slots) = self.prepared();
+        heap.collect_some(&mut budget, slots) == Done::Yes
+    }
+
+    /// Collects garbage now, and gives all memory that is free then back to the system; returns how many bytes fewer
+    /// the heap has. For programs that will not use it for a while.
+    pub fn trim(&mut self) -> u64 {
+        let (heap, slots) = self.prepared();
+        heap.trim(slots)
     }
 
     /// The heap and its roots, for a call that may collect: without handles that have been dropped.

@@ -7,6 +7,7 @@
 use std::any::Any as HostAny;
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use super::error::Error;
 use super::handles::{Brand, Local, Root, Var, Weak};
@@ -125,8 +126,17 @@ impl<'s> Scope<'s> {
     /// # Errors
     /// [`Error::Allocation`] where memory is exhausted.
     pub fn new_host(&mut self, value: impl HostAny + Send + Sync) -> Result<Local<'s>, Error> {
+        self.new_sized_host(value, 0)
+    }
+
+    /// As [`new_host`](Self::new_host), of a value that keeps so many bytes of memory, of which the heap is told: the
+    /// more of it there is, the sooner it collects ([`Heap::allocate_sized_external`]).
+    ///
+    /// # Errors
+    /// As for [`new_host`](Self::new_host).
+    pub fn new_sized_host(&mut self, value: impl HostAny + Send + Sync, bytes: u64) -> Result<Local<'s>, Error> {
         let (heap, slots) = self.heap.prepared();
-        let object = heap.allocate_external(Box::new(value), slots)?;
+        let object = heap.allocate_sized_external(Box::new(value), bytes, slots)?;
         Ok(self.hold(object))
     }
 
@@ -192,6 +202,59 @@ impl<'s> Scope<'s> {
                 unsafe { heap.array_set_reference(array, index, value) }
             }),
         }
+    }
+
+    /// Writes one value to `count` elements from `start` on. May collect where a divided array needs memory.
+    ///
+    /// # Errors
+    /// As for [`set_element`](Self::set_element), where a part of the elements may have been written.
+    pub fn fill<T: Stored>(
+        &mut self,
+        array: Local<'_>,
+        start: u32,
+        count: u32,
+        value: T::Value<'_>,
+    ) -> Result<(), Error> {
+        let array = self.with_elements::<T>(array, start, count as usize)?;
+        match T::encode(&self.heap.slots, value)? {
+            Raw::Number(bits) => self.write_elements([array, Reference::NULL], start, count, |heap, [array, _]| {
+                // SAFETY: it comes from a slot.
+                unsafe { heap.array_fill(array, start, bits, count) }
+            }),
+            Raw::Reference(value) => self.write_elements([array, value], start, count, |heap, [array, value]| {
+                // SAFETY: both come from slots.
+                unsafe { heap.array_fill_references(array, start, value, count) }
+            }),
+        }
+    }
+
+    /// Copies `count` elements from one array, from `from` on, to another one, or the same: from `start` on. What they
+    /// hold before is what is copied, where the two overlap. May collect where a divided array needs memory.
+    ///
+    /// # Errors
+    /// As for [`set_element`](Self::set_element); where memory is exhausted, nothing has been written.
+    pub fn copy<T: Stored>(
+        &mut self,
+        array: Local<'_>,
+        start: u32,
+        source: Local<'_>,
+        from: u32,
+        count: u32,
+    ) -> Result<(), Error> {
+        let mut live = [
+            self.with_elements::<T>(array, start, count as usize)?,
+            self.with_elements::<T>(source, from, count as usize)?,
+        ];
+        let (heap, slots) = self.heap.prepared();
+        // A copy onto itself that has been begun cannot be begun again: so all that it needs is there before.
+        // SAFETY: both come from slots, and nothing has been collected since.
+        unsafe { heap.array_reserve_leaves(start, count, &mut live, slots)? };
+        let [array, source] = live;
+        // SAFETY: they are where they lie now.
+        Ok(match T::KIND {
+            StorageKind::Ref => unsafe { heap.array_copy_references(array, start, source, from, count) },
+            _ => unsafe { heap.array_copy(array, start, source, from, count) },
+        }?)
     }
 
     /// Copies bytes out of an array of bytes, as many as `bytes` has, from `start` on.
@@ -339,6 +402,16 @@ impl<'s> Scope<'s> {
     /// As [`ObjectHeap::collect`].
     pub fn collect(&mut self) {
         self.heap.collect();
+    }
+
+    /// As [`ObjectHeap::collect_some`].
+    pub fn collect_some(&mut self, time: Duration) -> bool {
+        self.heap.collect_some(time)
+    }
+
+    /// As [`ObjectHeap::trim`].
+    pub fn trim(&mut self) -> u64 {
+        self.heap.trim()
     }
 
     /// As [`ObjectHeap::run_finalisers`].

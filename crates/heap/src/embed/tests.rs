@@ -101,6 +101,91 @@ fn fields_and_elements_hold_what_is_written() -> Done {
     Ok(())
 }
 
+/// Ranges are filled and copied, onto themselves as well, whether an array lies in one piece or not.
+#[test]
+fn ranges_are_filled_and_copied() -> Done {
+    for settings in HEAPS {
+        let mut heap = heap(settings);
+        let (numbers, references) = (heap.define_array::<i32>("numbers")?, heap.define_array::<Any>("references")?);
+        let cell = heap.define(StructType::new("cell").field::<i32>("n"))?;
+        let n = cell.field::<i32>("n")?;
+        heap.scope(|scope| -> Done {
+            const LENGTH: u32 = 3000;
+            let array = scope.new_array(numbers, LENGTH)?;
+            let mut expected = vec![0; LENGTH as usize];
+            scope.fill::<i32>(array, 10, 2900, -7)?;
+            expected[10..2910].fill(-7);
+            for index in 0..LENGTH {
+                if index % 3 == 0 {
+                    scope.set_element::<i32>(array, index, index as i32)?;
+                    expected[index as usize] = index as i32;
+                }
+            }
+            for (start, from, count) in [(1, 0, 2999), (0, 2, 2998), (700, 650, 1100), (5, 5, 100), (3000, 0, 0)] {
+                scope.copy::<i32>(array, start, array, from, count)?;
+                expected.copy_within(from as usize..(from + count) as usize, start as usize);
+            }
+            for index in 0..LENGTH {
+                assert_eq!(scope.element::<i32>(array, index)?, expected[index as usize], "{settings}, {index}");
+            }
+
+            let (many, others) = (scope.new_array(references, LENGTH)?, scope.new_array(references, LENGTH)?);
+            let [first, second] = [1, 2].map(|number| {
+                let object = scope.new_struct(&cell).unwrap();
+                scope.set(object, n, number).unwrap();
+                object
+            });
+            scope.fill::<Any>(many, 0, LENGTH, first)?;
+            scope.fill::<Any>(many, 100, 2000, second)?;
+            scope.copy::<Any>(others, 50, many, 0, 2950)?;
+            scope.fill::<Any>(many, 0, LENGTH, scope.null())?;
+            for (index, number) in [(50, 1), (149, 1), (150, 2), (2149, 2), (2150, 1), (2999, 1)] {
+                scope.scope(|scope| -> Done {
+                    let object = scope.element::<Any>(others, index)?;
+                    assert_eq!(scope.get(object, n)?, number, "{settings}, {index}");
+                    Ok(())
+                })?;
+            }
+            assert!(scope.element::<Any>(others, 49)?.is_null() && scope.element::<Any>(many, 150)?.is_null());
+
+            let index = |result: Done| matches!(result, Err(Error::Index { .. }));
+            assert!(index(scope.fill::<i32>(array, 2999, 2, 0)) && index(scope.fill::<i32>(array, 1, u32::MAX, 0)));
+            assert!(index(scope.copy::<i32>(array, 0, array, 1, LENGTH)));
+            assert!(index(scope.copy::<i32>(array, u32::MAX, array, 0, 1)));
+            assert!(matches!(scope.copy::<i32>(array, 0, many, 0, 1), Err(Error::Kind { .. })));
+            assert!(matches!(scope.fill::<Any>(array, 0, 1, first), Err(Error::Kind { .. })));
+            Ok(())
+        })?;
+        heap.verify().unwrap();
+    }
+    Ok(())
+}
+
+/// A program that is idle has the collector work then, and gives memory back.
+#[test]
+fn an_idle_program_collects_and_trims() -> Done {
+    let mut heap = heap("collector=realtime helpers=0 max=64M");
+    let bytes = heap.define_array::<u8>("bytes")?;
+    let kept = heap.scope(|scope| -> Result<Root, Error> {
+        let kept = scope.new_array(bytes, 100)?;
+        for _ in 0..400 {
+            scope.scope(|scope| scope.new_array(bytes, 50_000).map(drop))?;
+        }
+        scope.root(kept)
+    })?;
+    heap.scope(|scope| {
+        while !scope.collect_some(std::time::Duration::from_millis(1)) {}
+        assert!(scope.collect_some(std::time::Duration::MAX), "nothing is left to do");
+    });
+    assert!(heap.stats().collections > 0);
+    let before = heap.stats().committed_bytes;
+    let fewer = heap.trim();
+    assert_eq!(heap.stats().live_objects, 1);
+    assert!(fewer > 0 && heap.stats().committed_bytes < before, "{fewer} bytes fewer than {before}");
+    drop(kept);
+    Ok(())
+}
+
 #[test]
 fn roots_last_and_weak_handles_do_not() -> Done {
     for settings in HEAPS {

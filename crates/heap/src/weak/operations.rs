@@ -117,7 +117,7 @@ mod tests {
         let (mut heap, id) = heap::<M>();
         let objects = [(); COUNT].map(|()| heap.allocate_struct(id, &mut NoRoots).unwrap());
         let all = objects.map(|object| heap.core.weak.insert(object, false));
-        let value = heap.allocate_external(Box::new(1), &mut NoRoots).unwrap();
+        let value = heap.allocate_external(Box::new(1), 0, &mut NoRoots).unwrap();
         let value = heap.core.external_slot(value).unwrap();
         let mut roots = RootStack::new();
         // SAFETY: just allocated, and the heap gets these roots.
@@ -157,7 +157,7 @@ mod tests {
         heap.core.weak.remove(freed);
         let after = heap.core.weak.insert(old, false);
         assert!(heap.core.weak.unswept.contains(&(after.slot as usize)));
-        let slot = heap.core.externals.insert(Box::new(1), old);
+        let slot = heap.core.externals.insert(Box::new(1), 0, old);
         let unlimited = &mut Budget::unlimited();
         assert_eq!(heap.core.sweep(&mut sweeping, unlimited), Done::Yes);
         assert_eq!((heap.core.get_weak(before), heap.core.get_weak(after)), (None, Some(old)));

@@ -33,11 +33,25 @@ impl ExternRef {
     /// # Errors
     /// [`Trap::AllocationFailure`] where the heap is exhausted. If this is the store's first object: also where the
     /// system refuses address space for the heap.
-    pub fn new<T: Any + Send + Sync>(mut store: impl AsContextMut, value: T) -> Result<Rooted<ExternRef>> {
+    pub fn new<T: Any + Send + Sync>(store: impl AsContextMut, value: T) -> Result<Rooted<ExternRef>> {
+        ExternRef::new_sized(store, value, 0)
+    }
+
+    /// As [`new`](Self::new), of a value that keeps so many bytes of memory outside of the heap, such as a buffer. The
+    /// heap's `max` is no limit to them, but the more of them there are, the sooner garbage is collected: dead values
+    /// keep no more than those that live, or 16 MiB, but for what comes while a cycle runs.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn new_sized<T: Any + Send + Sync>(
+        mut store: impl AsContextMut,
+        value: T,
+        outside_bytes: u64,
+    ) -> Result<Rooted<ExternRef>> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         opaque.open_heap()?;
-        let allocated = opaque.heap.allocate_external(Box::new(value), &mut opaque.state);
+        let allocated = opaque.heap.allocate_sized_external(Box::new(value), outside_bytes, &mut opaque.state);
         let reference =
             allocated.map_err(|error| anyhow::Error::from(Trap::AllocationFailure).context(error.to_string()))?;
         Ok(Rooted::new(opaque, reference))

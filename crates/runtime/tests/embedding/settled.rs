@@ -175,7 +175,7 @@ fn uses_behind_others_initialise_what_does_not_stay_initialised() -> Result<()> 
                 (func $initialize (export "initialize") {initialize})
                 (func $set (param (ref null $initializer)) {set})
                 (func $use (call_ref $initializer (global.get $class)))
-                ;; One use behind the other; in a loop; in a handler, where the first one may not have been made.
+                ;; One use behind the other; in a loop; where the first one may not have been made.
                 (func (export "straight") (result i32) (call $use) {between} (call $use) (global.get $runs))
                 (func (export "loop") (result i32) (local $left i32)
                   (local.set $left (i32.const 2))
@@ -220,6 +220,52 @@ fn uses_behind_others_initialise_what_does_not_stay_initialised() -> Result<()> 
                     used.call(&mut store, &params, &mut found)?;
                     assert_eq!(found[0].i32(), Some(runs[1] + each * round), "{what}: {name}, round {round}");
                 }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was read from a class's global before the class was initialised initialises it each time that it is called.
+#[test]
+fn an_initialiser_that_was_read_before_runs_again() -> Result<()> {
+    const STALE: &str = r#"(module
+        (type $initializer (func))
+        (global $runs (mut i32) (i32.const 0))
+        (global $class (mut (ref null $initializer)) (ref.func $initialize))
+        (elem declare func $nothing)
+        (func $nothing)
+        (func $initialize
+            (global.set $class (ref.func $nothing))
+            (global.set $runs (i32.add (global.get $runs) (i32.const 1))))
+        (func $use (call_ref $initializer (global.get $class)))
+        (func (export "again") (global.set $runs (i32.const 0)))
+        ;; Called twice; used, and called behind; called in a loop; compared once more, and the former called.
+        (func (export "twice") (result i32) (local $read (ref null $initializer))
+            (local.set $read (global.get $class))
+            (call_ref $initializer (local.get $read)) (call_ref $initializer (local.get $read))
+            (call $use) (global.get $runs))
+        (func (export "behind") (result i32) (local $read (ref null $initializer))
+            (local.set $read (global.get $class))
+            (call $use) (call_ref $initializer (local.get $read)) (call $use) (global.get $runs))
+        (func (export "loop") (result i32) (local $read (ref null $initializer)) (local $left i32)
+            (local.set $read (global.get $class))
+            (local.set $left (i32.const 2))
+            (loop $more
+                (call_ref $initializer (local.get $read))
+                (br_if $more (local.tee $left (i32.sub (local.get $left) (i32.const 1)))))
+            (call $use) (global.get $runs)))"#;
+    for engine in engines() {
+        let module = Module::new(&engine, STALE)?;
+        // The second time, code that was compiled for what the first instance did begins anew.
+        for name in ["twice", "behind", "loop", "twice", "behind", "loop"] {
+            let mut store = Store::new(&engine, ());
+            let instance = Linker::new(&engine).instantiate(&mut store, &module)?;
+            let used = instance.get_typed_func::<(), i32>(&mut store, name)?;
+            assert_eq!(used.call(&mut store, ())?, 2, "{name}");
+            instance.get_typed_func::<(), ()>(&mut store, "again")?.call(&mut store, ())?;
+            for _ in 0..1_500 {
+                assert_eq!(used.call(&mut store, ())?, 0, "{name}, once it is settled");
             }
         }
     }

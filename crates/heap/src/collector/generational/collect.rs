@@ -96,9 +96,10 @@ impl Generational {
 
     /// Why everything is to be collected behind an evacuation of the nursery, if it is, with `request` bytes more.
     fn shortage(&self, progress: &Progress, request: u64) -> Option<Cause> {
+        let are_many = self.incremental.is_none() && self.core.externals.are_many();
         match progress.lacked_memory {
             true => Some(Cause::Exhaustion),
-            false => self.is_full_due(request).then_some(Cause::Limit),
+            false => (are_many || self.is_full_due(request)).then_some(Cause::Limit),
         }
     }
 

@@ -83,6 +83,7 @@ impl Generational {
             return false;
         };
         matches!(cause, Cause::Stress | Cause::Requested)
+            || self.core.externals.are_many()
             || incremental.scheduler.is_cycle_due(self.fill(), Instant::now())
     }
 

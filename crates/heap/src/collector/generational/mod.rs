@@ -293,6 +293,14 @@ impl Collect for Generational {
         self.collect_young(0, roots);
     }
 
+    fn collect_externals(&mut self, roots: &mut dyn Roots) {
+        if self.core.externals.are_many_young() {
+            self.collect_young(0, roots);
+        } else if self.core.externals.are_many() {
+            self.keep_schedule(roots);
+        }
+    }
+
     fn collect_stressed(&mut self, roots: &mut dyn Roots) {
         let between_full = if self.incremental.is_some() { FULL_AMONG_SLICES } else { FULL_UNDER_STRESS };
         if (self.core.stats.collections + 1).is_multiple_of(between_full) {

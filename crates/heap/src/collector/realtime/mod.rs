@@ -162,7 +162,8 @@ impl<M: ReferenceModel> Realtime<M> {
     fn keep_schedule(&mut self, roots: &mut dyn Roots) {
         let (fill, now) = (self.fill(), Instant::now());
         if !self.cycle.is_running() {
-            if self.scheduler.is_cycle_due(fill, now) && self.scheduler.may_stop(now) {
+            let is_due = self.core.externals.are_many() || self.scheduler.is_cycle_due(fill, now);
+            if is_due && self.scheduler.may_stop(now) {
                 self.stop(StopKind::Slice, roots, |heap, roots| heap.start_cycle(Cause::Limit, roots));
             }
             return;
@@ -317,6 +318,12 @@ impl<M: ReferenceModel> Collect for Realtime<M> {
 
     fn collect_leaves(&mut self, roots: &mut dyn Roots) {
         self.keep_schedule(roots);
+    }
+
+    fn collect_externals(&mut self, roots: &mut dyn Roots) {
+        if self.core.externals.are_many() {
+            self.keep_schedule(roots);
+        }
     }
 
     fn slice(&mut self, roots: &mut dyn Roots) {
