@@ -17,7 +17,34 @@ const ENDLESS: &str = r#"(module (type $cell (struct (field i64)))
   (global $last (mut (ref null $cell)) (ref.null $cell))
   (func (export "_start") (loop $more (global.set $last (struct.new $cell (i64.const 1))) (br $more))))"#;
 
-/// Tells that it has begun, and sits in a call of the host.
+/// Tells that it has begun, and sits in a call of the host that nobody can end: reads from a pipe that it has opened
+/// for both.
+const BLOCKED: &str = r#"(module
+  (import "wasi_snapshot_preview1" "path_open"
+    (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "pipe")
+  (data (i32.const 500) "\fc\01\00\00\06\00\00\00")
+  (data (i32.const 508) "ready\n")
+  (func (export "_start")
+    (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 0) (i64.const 0x42) (i64.const 0)
+          (i32.const 0) (i32.const 8))
+      (then unreachable))
+    (drop (call $write (i32.const 2) (i32.const 500) (i32.const 1) (i32.const 600)))
+    (drop (call $read (i32.load (i32.const 8)) (i32.const 500) (i32.const 1) (i32.const 600)))))"#;
+
+/// A folder with a pipe, which the program is given by these options.
+fn with_pipe() -> Lab {
+    let lab = Lab::new();
+    assert!(Command::new("mkfifo").arg(lab.path().join("pipe")).status().unwrap().success());
+    lab
+}
+
+const WITH_PIPE: &[&str] = &["--gc-stats=json", "--dir", ".::/"];
+
+/// Tells that it has begun, and waits in a call of the host.
 const SLEEPING: &str = r#"(module
   (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -96,20 +123,21 @@ fn statistics_are_complete() {
 
 #[test]
 fn a_program_in_a_call_of_the_host_is_left_there() {
-    let lab = Lab::new();
-    let started = Instant::now();
-    let (said, status) = stopped(&lab, &["--gc-stats=json"], SLEEPING, "ready", &["TERM"]);
-    assert_eq!(status.code(), Some(143), "{said}");
-    assert!(said.contains("stopped by SIGTERM"), "{said}");
-    assert!(started.elapsed() < Duration::from_secs(30));
+    for (lab, options, text) in [(with_pipe(), WITH_PIPE, BLOCKED), (Lab::new(), &["--gc-stats=json"], SLEEPING)] {
+        let started = Instant::now();
+        let (said, status) = stopped(&lab, options, text, "ready", &["TERM"]);
+        assert_eq!(status.code(), Some(143), "{said}");
+        assert!(said.contains("stopped by SIGTERM"), "{said}");
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
 }
 
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
-    let lab = Lab::new();
+    let lab = with_pipe();
     // On a busy machine the program may have ended by the first before the second comes.
     for _ in 0..10 {
-        let (said, status) = stopped(&lab, &["--gc-stats=json"], SLEEPING, "ready", &["INT", "TERM"]);
+        let (said, status) = stopped(&lab, WITH_PIPE, BLOCKED, "ready", &["INT", "TERM"]);
         if status.signal().is_some() {
             assert!(matches!(status.signal(), Some(2 | 15)), "{status}: {said}");
             assert_eq!(said, "ready\n");

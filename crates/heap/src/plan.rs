@@ -208,7 +208,8 @@ impl BarrierPlan {
 /// Old copies of objects that have moved (Brooks 1984): while references to them are looked for, none is stored anew.
 ///
 /// Where the `u32` at `state_offset` has [`MutatorContext::STALE`] set, and a reference to an object is to be stored,
-/// neither null nor an immediate, what the word at `forwarding_offset` from it says is stored instead.
+/// neither null nor an immediate, what the word at `forwarding_offset` from it says is stored instead, or behind it,
+/// before anybody can see it. It may be at other times, too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct HealPlan {
     /// Offset of [`MutatorContext::barrier_state`].

@@ -268,7 +268,7 @@ fn memory_outside_of_the_heap_has_collections_come() {
             let value = Box::new(Value(alive.clone()));
             roots[count % 100] = heap.allocate_sized_external(value, 64 << 10, &mut roots).unwrap();
             // A cycle that has begun goes on to its end.
-            heap.collect_some(&mut Budget::unlimited(), &mut roots);
+            let _ = heap.collect_some(&mut Budget::unlimited(), &mut roots);
             count += 1;
             most = most.max(alive.load(Ordering::Relaxed));
         }

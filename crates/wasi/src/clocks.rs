@@ -17,11 +17,11 @@ pub trait Clocks: Send {
     /// Waits for `duration`.
     fn sleep(&mut self, duration: Duration);
 
-    /// Waits for `duration`, or until `stops` says that the guest is to stop. As it stands here, it is not asked
-    /// before the end.
-    fn sleep_unless(&mut self, duration: Duration, stops: &dyn Fn() -> bool) {
-        let _ = stops;
+    /// Waits for `duration`, or until `stops` says that the guest is to stop; says whether it did. As it stands here,
+    /// it is not asked before the end.
+    fn sleep_unless(&mut self, duration: Duration, stops: &dyn Fn() -> bool) -> bool {
         self.sleep(duration);
+        stops()
     }
 }
 
@@ -63,12 +63,15 @@ impl Clocks for HostClocks {
         std::thread::sleep(duration);
     }
 
-    fn sleep_unless(&mut self, duration: Duration, stops: &dyn Fn() -> bool) {
+    fn sleep_unless(&mut self, duration: Duration, stops: &dyn Fn() -> bool) -> bool {
         let started = Instant::now();
         loop {
+            if stops() {
+                return true;
+            }
             let left = duration.saturating_sub(started.elapsed());
-            if left.is_zero() || stops() {
-                return;
+            if left.is_zero() {
+                return false;
             }
             self.sleep(left.min(PIECE));
         }

@@ -81,14 +81,15 @@ impl WasiCtx {
         WasiCtxBuilder::new()
     }
 
-    /// Has calls that wait, for a clock, standard input or a descriptor, fail with [`Errno::Intr`](crate::Errno::Intr)
-    /// soon after an interruption has been asked for. What [`add_to_linker`](crate::add_to_linker) links does that for
-    /// its store.
+    /// Has calls that wait, `poll_oneoff` and `fd_read` of the host's standard input, fail with
+    /// [`Errno::Intr`](crate::Errno::Intr) soon after an interruption has been asked for. What
+    /// [`add_to_linker`](crate::add_to_linker) links does that for its store.
     pub fn interrupted_by(&mut self, handle: InterruptHandle) {
         self.interrupts = Interrupts(Some(handle));
     }
 
-    /// Waits until there is something in standard input, or its end, where it is the host's.
+    /// Waits until there is something in standard input, or its end, where it is the host's: also where that does not
+    /// wait itself, as a guest expects.
     pub(crate) fn await_input(&self) -> Result<(), Errno> {
         match self.input {
             Input::Inherit => self.interrupts.wait_to_read(Source::stdin()),

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use cap_std::fs::{Dir, OpenOptions};
 
 use crate::ctx::WasiCtx;
+use crate::errno::Errno;
 use crate::stdio::Stream;
 use crate::table::Object;
 use crate::types::Rights;
@@ -52,10 +53,14 @@ impl WasiCtx {
     /// Reads from standard input, after letting out what was written; returns how many bytes, 0 at its end.
     ///
     /// # Errors
-    /// The host's, and that it was interrupted ([`interrupted_by`](Self::interrupted_by)).
+    /// The host's, and [`ErrorKind::Interrupted`](io::ErrorKind::Interrupted) where the guest is to stop
+    /// ([`interrupted_by`](Self::interrupted_by)): it is not to be tried again then.
     pub fn read_stdin(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.console.flush()?;
-        self.await_input().map_err(|_| io::ErrorKind::Interrupted)?;
+        self.await_input().map_err(|error| match error {
+            Errno::Intr => io::ErrorKind::Interrupted.into(),
+            error => io::Error::other(format!("waiting for standard input failed: {error:?}")),
+        })?;
         self.input.read(buffer)
     }
 

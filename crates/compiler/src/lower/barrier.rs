@@ -192,15 +192,15 @@ impl Lowering<'_, '_> {
                 l.unless_object(store.value, rejoin, &[]);
                 let healed = l.current(store.value, plan.forwarding_offset, plan.word);
                 let again = l.write(store.kind, flags, healed, address, offset);
-                l.note_healed(again, healed, store.value);
+                l.note_healed(inst, again, healed, store.value);
                 return;
             };
-            // Either bit may be set alone: what needs no healing is its own current reference, and what has no other
-            // copy names itself as that.
+            // Either bit may be set alone. While objects are moved, what is stored may be healed before it has to be;
+            // what has no other copy names itself as that.
             let value = heal.map_or(store.value, |plan| {
                 let healed = l.canonical(store.value, plan.forwarding_offset, plan.word);
                 let again = l.write(store.kind, flags, healed, address, offset);
-                l.note_healed(again, healed, store.value);
+                l.note_healed(inst, again, healed, store.value);
                 healed
             });
             let other = l.other_copy(object, plan);

@@ -93,10 +93,10 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Notes that an instruction stores `healed` where a store has put `reference`.
-    pub(super) fn note_healed(&mut self, store: ir::Inst, healed: ir::Value, reference: ir::Value) {
+    /// Notes that an instruction stores `healed` where the `first` one has put `reference`.
+    pub(super) fn note_healed(&mut self, first: ir::Inst, store: ir::Inst, healed: ir::Value, reference: ir::Value) {
         if let Some(notes) = &mut self.notes {
-            notes.stores.insert(store, Mirrored::Heals);
+            notes.stores.insert(store, Mirrored::Heals(first));
             notes.healed.insert(healed, reference);
         }
     }

@@ -250,9 +250,10 @@ impl<'s> Scope<'s> {
         // SAFETY: both come from slots, and nothing has been collected since.
         unsafe { heap.array_reserve_leaves(start, count, &mut live, slots)? };
         let [array, source] = live;
-        // SAFETY: they are where they lie now.
         Ok(match T::KIND {
+            // SAFETY: they are where they lie now.
             StorageKind::Ref => unsafe { heap.array_copy_references(array, start, source, from, count) },
+            // SAFETY: they are where they lie now.
             _ => unsafe { heap.array_copy(array, start, source, from, count) },
         }?)
     }

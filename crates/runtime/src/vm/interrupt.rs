@@ -87,7 +87,10 @@ impl InterruptState {
 
     /// Ends the connection: the store is about to go. Later interruptions do nothing.
     pub fn detach(&self) {
-        self.lock().mutator = std::ptr::null();
+        let mut requests = self.lock();
+        requests.mutator = std::ptr::null();
+        // Whoever has a handle still is not to take it for one that waits.
+        self.requested.store(false, SeqCst);
     }
 
     /// Asks the store's compiled code to stop with [`PollOutcome::Interrupted`] at its next poll; if none is running,

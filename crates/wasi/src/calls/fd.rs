@@ -6,9 +6,9 @@ use crate::ctx::WasiCtx;
 use crate::errno::Errno;
 use crate::file::read_pieces;
 use crate::memory::GuestMemory;
-use crate::os::{self, Source};
+use crate::os;
 use crate::table::Object;
-use crate::types::{FdFlags, FileType, IoVec, PRESTAT_SIZE, Rights, dirent};
+use crate::types::{IoVec, PRESTAT_SIZE, Rights, dirent};
 
 impl WasiCtx {
     /// Says how a range of a file will be used.
@@ -80,9 +80,6 @@ impl WasiCtx {
         let done = match &descriptor.object {
             Object::File(file) => {
                 descriptor.require(Rights::FD_READ)?;
-                if file.filetype != FileType::RegularFile && !os::fd_flags(&file.file)?.contains(FdFlags::NONBLOCK) {
-                    self.interrupts.wait_to_read(Source::file(&file.file, true))?;
-                }
                 file.read(memory, &pieces)?
             }
             Object::Input => {
@@ -91,7 +88,9 @@ impl WasiCtx {
                 // One read fills one piece: a second could wait although there is something to deliver.
                 let first = pieces.iter().position(|piece| piece.len > 0).unwrap_or(pieces.len());
                 let pieces = &pieces[first..pieces.len().min(first + 1)];
-                self.await_input()?;
+                if !pieces.is_empty() {
+                    self.await_input()?;
+                }
                 read_pieces(memory, pieces, |buffer, _| self.input.read(buffer))?
             }
             Object::Output(_) => return Err(Errno::Badf),

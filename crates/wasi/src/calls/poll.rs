@@ -146,11 +146,8 @@ fn wait(pending: &[Pending<'_>], interrupts: &Interrupts, clocks: &mut dyn Clock
     loop {
         let (found, elapsed) = if sources.is_empty() {
             let nearest = nearest.unwrap_or(Duration::ZERO);
-            if !nearest.is_zero() {
-                clocks.sleep_unless(nearest, &|| interrupts.are_requested());
-                if interrupts.are_requested() {
-                    return Err(Errno::Intr);
-                }
+            if !nearest.is_zero() && clocks.sleep_unless(nearest, &|| interrupts.are_requested()) {
+                return Err(Errno::Intr);
             }
             (Vec::new(), nearest)
         } else {

@@ -22,8 +22,8 @@ pub(in crate::lower) enum Mirrored {
     By(ir::Inst),
     /// It is the one in the other copy.
     Mirrors,
-    /// It heals what another one has stored, which is.
-    Heals,
+    /// It heals what this one has stored, which is mirrored if it has to be.
+    Heals(ir::Inst),
     /// It has to be, and is not yet.
     Not,
 }

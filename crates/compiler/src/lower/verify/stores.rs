@@ -20,7 +20,10 @@ pub(super) fn check(env: &ModuleEnv, code: &Code) -> Result<(), String> {
             None => return Err(format!("{} stores without a barrier", code.show(inst))),
             Some(Mirrored::Not) => return Err(format!("{} is not mirrored", code.show(inst))),
             Some(&Mirrored::By(mirror)) => check_mirror(code, inst, mirror)?,
-            Some(Mirrored::NeedNotBe | Mirrored::Mirrors | Mirrored::Heals) => {}
+            Some(&Mirrored::Heals(first)) if !follows_at_once(code, first, inst) => {
+                return Err(format!("{} heals what {} has stored too late", code.show(inst), code.show(first)));
+            }
+            Some(Mirrored::NeedNotBe | Mirrored::Mirrors | Mirrored::Heals(_)) => {}
         }
     }
     Ok(())
@@ -37,8 +40,8 @@ fn is_store(function: &ir::Function, inst: ir::Inst, into_any: bool) -> bool {
         })
 }
 
-/// A store's block ends with a branch on whether there are objects with two copies, to a block that stores the same,
-/// sooner or later; there is no safepoint in between.
+/// A store's block ends with a branch on whether there are objects with two copies, and a block that stores the same is
+/// reached from there, sooner or later; there is no safepoint in between.
 fn check_mirror(code: &Code, store: ir::Inst, mirror: ir::Inst) -> Result<(), String> {
     let (layout, dfg) = (&code.function.layout, &code.function.dfg);
     let block = layout.inst_block(store).expect("an instruction of the function");
@@ -50,32 +53,46 @@ fn check_mirror(code: &Code, store: ir::Inst, mirror: ir::Inst) -> Result<(), St
         (dfg.insts[inst].opcode(), value, dfg.insts[inst].memflags_data(dfg).and_then(|flags| flags.alias_region()))
     };
     let branch = layout.last_inst(block).expect("a block with a store");
-    let has_safepoint =
-        |block, from: u32| code.safepoints[&block].iter().any(|safepoint| code.positions[safepoint] > from);
-    let target = match dfg.insts[branch] {
-        InstructionData::Brif { arg, blocks, .. } if asks_for_replicas(code, arg) => blocks[0].block(&dfg.value_lists),
+    match dfg.insts[branch] {
+        InstructionData::Brif { arg, .. } if asks_for_replicas(code, arg) => {}
         _ => return Err(format!("{} is not followed by a test for replicas", code.show(store))),
+    }
+    match follows_at_once(code, store, mirror) {
+        false => Err(format!("{} is mirrored nowhere", code.show(store))),
+        true if is_same(store) == is_same(mirror) => Ok(()),
+        true => Err(format!("{} is not what mirrors {}", code.show(mirror), code.show(store))),
+    }
+}
+
+/// Whether an instruction comes behind a store, in a block that is reached from the store's end of its own one, with no
+/// safepoint in between.
+fn follows_at_once(code: &Code, store: ir::Inst, then: ir::Inst) -> bool {
+    let (layout, dfg) = (&code.function.layout, &code.function.dfg);
+    let has_safepoint = |block: ir::Block, between: std::ops::Range<u32>| {
+        code.safepoints[&block].iter().any(|safepoint| between.contains(&code.positions[safepoint]))
     };
-    let mut reached = vec![target];
+    let (from, to) = (layout.inst_block(store), layout.inst_block(then));
+    let (Some(from), Some(to)) = (from, to) else { return false };
+    if has_safepoint(from, code.positions[&store]..u32::MAX) || has_safepoint(to, 0..code.positions[&then]) {
+        return false;
+    }
+    let mut reached = vec![from];
     let mut next = 0;
     while let Some(&block) = reached.get(next) {
-        if layout.inst_block(mirror) == Some(block) {
-            return match is_same(store) == is_same(mirror) && !has_safepoint(block, 0) {
-                true => Ok(()),
-                false => Err(format!("{} is not what mirrors {}", code.show(mirror), code.show(store))),
-            };
-        }
         if let Some(inst) = layout.last_inst(block) {
             let calls = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
             for block in calls.iter().map(|call| call.block(&dfg.value_lists)) {
-                if !reached.contains(&block) && reached.len() < MOST_BLOCKS {
+                if block == to {
+                    return true;
+                }
+                if !reached.contains(&block) && reached.len() < MOST_BLOCKS && !has_safepoint(block, 0..u32::MAX) {
                     reached.push(block);
                 }
             }
         }
         next += 1;
     }
-    Err(format!("{} is mirrored nowhere", code.show(store)))
+    false
 }
 
 /// So few blocks lie between a store and its mirror.
