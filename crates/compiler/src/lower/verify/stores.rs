@@ -95,8 +95,9 @@ fn follows_at_once(code: &Code, store: ir::Inst, then: ir::Inst) -> bool {
     false
 }
 
-/// So few blocks lie between a store and its mirror.
-const MOST_BLOCKS: usize = 8;
+/// No more blocks are looked at for what follows a store: those between it and its mirror, which heal the reference and
+/// find the place, and as many on the other way.
+const MOST_BLOCKS: usize = 32;
 
 /// Whether a value is bits of the state of barriers, among them that which says that objects have two copies.
 fn asks_for_replicas(code: &Code, value: ir::Value) -> bool {
