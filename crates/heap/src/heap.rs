@@ -196,7 +196,8 @@ impl Heap {
 
     /// As [`allocate_external`](Self::allocate_external), of a value that keeps so many bytes of memory outside of the
     /// heap. They are no part of its size, and `max` is no limit to them, but the more of them there are, the sooner it
-    /// collects: what is dead keeps no more than what lives, or 16 MiB, and what has died young no more than 4 MiB.
+    /// collects: what is dead keeps no more than what lives, or 16 MiB, but for what comes while a cycle runs; in a
+    /// generational heap, 4 MiB of new values have the nursery collected.
     ///
     /// # Errors
     /// [`AllocationError::OutOfMemory`]; the value is dropped then.

@@ -78,8 +78,7 @@ fn console<T: 'static>(
                 let (_, wasi) = get(caller.data_mut());
                 wasi.interrupted_by(interrupts.clone());
                 match console::read(wasi) {
-                    Err(error) if error.kind() == ErrorKind::Interrupted && interrupts.is_requested() => {
-                        interrupts.clear();
+                    Err(error) if error.kind() == ErrorKind::Interrupted && interrupts.answer() => {
                         Err(Trap::Interrupt.into())
                     }
                     read => Ok(read?.map_or(-1, |char| char as i32)),

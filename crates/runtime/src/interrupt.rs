@@ -50,6 +50,12 @@ impl InterruptHandle {
         self.state.is_requested()
     }
 
+    /// Answers an interruption that waits, for a host function that ends by it, with
+    /// [`Trap::Interrupt`](crate::Trap::Interrupt): the request is gone then. Returns whether there was one.
+    pub fn answer(&self) -> bool {
+        self.state.answer()
+    }
+
     /// Interrupts after `duration`, unless the result is dropped before; dropped later, it takes an interruption back
     /// that nothing has been stopped by. Each deadline that waits has a thread of its own.
     pub fn interrupt_after(&self, duration: Duration) -> Deadline {

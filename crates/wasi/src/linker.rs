@@ -28,17 +28,25 @@ fn with_memory<T: 'static>(
     let Some(Extern::Memory(memory)) = caller.get_export(MEMORY) else {
         bail!("a module that uses WASI must export its memory as `{MEMORY}`");
     };
-    let interrupts = caller.interrupt_handle();
     let (bytes, data) = memory.data_and_store_mut(caller);
     let ctx = get(data);
-    ctx.interrupted_by(interrupts.clone());
     match call(ctx, &mut GuestMemory::new(bytes)) {
         Err(Errno::Pipe) if ctx.pipe_ends_guest => Err(RaisedSignal::PIPE.into()),
-        Err(Errno::Intr) if interrupts.is_requested() => {
-            interrupts.clear();
-            Err(Trap::Interrupt.into())
-        }
         result => Ok(raw(result)),
+    }
+}
+
+/// The same, of a call that may wait, and ends the guest where that is to stop meanwhile.
+fn waiting<T: 'static>(
+    caller: &mut Caller<'_, T>,
+    get: impl Fn(&mut T) -> &mut WasiCtx,
+    call: impl FnOnce(&mut WasiCtx, &mut GuestMemory<'_>) -> Result<(), Errno>,
+) -> Result<i32> {
+    let interrupts = caller.interrupt_handle();
+    get(caller.data_mut()).interrupted_by(interrupts.clone());
+    match with_memory(caller, get, call)? {
+        errno if errno == i32::from(Errno::Intr.raw()) && interrupts.answer() => Err(Trap::Interrupt.into()),
+        errno => Ok(errno),
     }
 }
 
@@ -56,14 +64,14 @@ macro_rules! wasm {
 }
 
 macro_rules! define {
-    ($linker:ident, $get:ident, memory: $($name:ident($($arg:ident: $ty:ident),*);)*) => {$(
-        $linker.func_wrap(MODULE, stringify!($name), move |mut caller: Caller<'_, T>, $($arg: wasm!($ty)),*| -> Result<i32> {
-            with_memory(&mut caller, $get, |ctx, memory| ctx.$name(memory, $($arg as $ty),*))
-        })?;
-    )*};
     ($linker:ident, $get:ident, plain: $($name:ident($($arg:ident: $ty:ident),*);)*) => {$(
         $linker.func_wrap(MODULE, stringify!($name), move |mut caller: Caller<'_, T>, $($arg: wasm!($ty)),*| -> i32 {
             raw($get(caller.data_mut()).$name($($arg as $ty),*))
+        })?;
+    )*};
+    ($linker:ident, $get:ident, $with:ident: $($name:ident($($arg:ident: $ty:ident),*);)*) => {$(
+        $linker.func_wrap(MODULE, stringify!($name), move |mut caller: Caller<'_, T>, $($arg: wasm!($ty)),*| -> Result<i32> {
+            $with(&mut caller, $get, |ctx, memory| ctx.$name(memory, $($arg as $ty),*))
         })?;
     )*};
     ($linker:ident, unsupported: $($name:ident($($arg:ident: $ty:ident),*);)*) => {$(
@@ -110,7 +118,11 @@ pub fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     get: impl Fn(&mut T) -> &mut WasiCtx + Copy + Send + Sync + 'static,
 ) -> Result<()> {
-    define! { linker, get, memory:
+    define! { linker, get, waiting:
+        fd_read(fd: u32, pieces: u32, count: u32, result: u32);
+        poll_oneoff(input: u32, output: u32, count: u32, result: u32);
+    }
+    define! { linker, get, with_memory:
         args_get(pointers: u32, buffer: u32);
         args_sizes_get(count: u32, bytes: u32);
         environ_get(pointers: u32, buffer: u32);
@@ -123,7 +135,6 @@ pub fn add_to_linker<T: 'static>(
         fd_prestat_get(fd: u32, result: u32);
         fd_prestat_dir_name(fd: u32, buffer: u32, len: u32);
         fd_pwrite(fd: u32, pieces: u32, count: u32, offset: u64, result: u32);
-        fd_read(fd: u32, pieces: u32, count: u32, result: u32);
         fd_readdir(fd: u32, buffer: u32, len: u32, cookie: u64, result: u32);
         fd_seek(fd: u32, delta: i64, whence: u32, result: u32);
         fd_tell(fd: u32, result: u32);
@@ -138,7 +149,6 @@ pub fn add_to_linker<T: 'static>(
         path_rename(old_fd: u32, old: u32, old_len: u32, new_fd: u32, new: u32, new_len: u32);
         path_symlink(target: u32, target_len: u32, fd: u32, name: u32, len: u32);
         path_unlink_file(fd: u32, name: u32, len: u32);
-        poll_oneoff(input: u32, output: u32, count: u32, result: u32);
         random_get(buffer: u32, len: u32);
     }
     define! { linker, get, plain:

@@ -47,9 +47,8 @@ fn check_mirror(code: &Code, store: ir::Inst, mirror: ir::Inst) -> Result<(), St
     let block = layout.inst_block(store).expect("an instruction of the function");
     let healed = &code.notes.healed;
     let is_same = |inst: ir::Inst| {
-        let value = dfg.resolve_aliases(dfg.inst_args(inst)[0]);
-        let healed_from = healed.iter().find(|(healed, _)| dfg.resolve_aliases(**healed) == value);
-        let value = healed_from.map_or(value, |(_, &reference)| dfg.resolve_aliases(reference));
+        let value = dfg.inst_args(inst)[0];
+        let value = dfg.resolve_aliases(healed.get(&value).copied().unwrap_or(value));
         (dfg.insts[inst].opcode(), value, dfg.insts[inst].memflags_data(dfg).and_then(|flags| flags.alias_region()))
     };
     let branch = layout.last_inst(block).expect("a block with a store");
