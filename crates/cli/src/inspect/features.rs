@@ -121,16 +121,21 @@ fn remark(feature: &str) -> &'static str {
 /// An instruction's name in text form, from that of `wasmparser`'s visitor.
 fn instruction_name(visitor: &str) -> String {
     let name = visitor.strip_prefix("visit_").unwrap_or(visitor);
-    match name.split_once('_') {
-        Some((namespace, rest)) if NAMESPACES.contains(&namespace) => format!("{namespace}.{rest}"),
-        _ => name.to_string(),
+    let Some((namespace, rest)) = name.split_once('_').filter(|(first, _)| NAMESPACES.contains(first)) else {
+        return name.to_string();
+    };
+    // The only ones with more than one dot: `i32.atomic.load8_u`, `i64.atomic.rmw32.cmpxchg_u`.
+    let Some(atomic) = rest.strip_prefix("atomic_") else { return format!("{namespace}.{rest}") };
+    match atomic.split_once('_') {
+        Some((width, operation)) if width.starts_with("rmw") => format!("{namespace}.atomic.{width}.{operation}"),
+        _ => format!("{namespace}.atomic.{atomic}"),
     }
 }
 
 /// What stands before the dot in instructions' names.
 const NAMESPACES: &[&str] = &[
-    "any", "array", "data", "elem", "extern", "f32", "f32x4", "f64", "f64x2", "global", "i16x8", "i31", "i32", "i32x4",
-    "i64", "i64x2", "i8x16", "local", "memory", "ref", "struct", "table", "v128",
+    "any", "array", "atomic", "data", "elem", "extern", "f32", "f32x4", "f64", "f64x2", "global", "i16x8", "i31",
+    "i32", "i32x4", "i64", "i64x2", "i8x16", "local", "memory", "ref", "struct", "table", "v128",
 ];
 
 /// The proposal that an instruction came with, and the name of its visitor.
@@ -144,4 +149,27 @@ fn classify(operator: &Operator<'_>) -> (&'static str, &'static str) {
         };
     }
     wasmparser::for_each_operator!(arms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::instruction_name;
+
+    #[test]
+    fn names_of_instructions_are_those_of_the_text_format() {
+        for (visitor, name) in [
+            ("visit_i32_add", "i32.add"),
+            ("visit_unreachable", "unreachable"),
+            ("visit_return_call_ref", "return_call_ref"),
+            ("visit_array_new_fixed", "array.new_fixed"),
+            ("visit_i64_extend_i32_s", "i64.extend_i32_s"),
+            ("visit_atomic_fence", "atomic.fence"),
+            ("visit_memory_atomic_wait32", "memory.atomic.wait32"),
+            ("visit_i32_atomic_load8_u", "i32.atomic.load8_u"),
+            ("visit_i64_atomic_rmw32_cmpxchg_u", "i64.atomic.rmw32.cmpxchg_u"),
+            ("visit_struct_atomic_rmw_add", "struct.atomic.rmw.add"),
+        ] {
+            assert_eq!(instruction_name(visitor), name);
+        }
+    }
 }
