@@ -1,6 +1,7 @@
 //! The [`Engine`]: what modules and stores share.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::{Context, Result};
@@ -31,6 +32,11 @@ use crate::{Config, ProfilingStrategy};
 pub struct Engine {
     inner: Arc<EngineInner>,
 }
+
+// Locks are taken over where their holder panicked, and what they guard is never left half-changed; what a
+// configuration brings of the embedder's code is called by shared reference.
+impl UnwindSafe for Engine {}
+impl RefUnwindSafe for Engine {}
 
 struct EngineInner {
     config: Config,

@@ -1,6 +1,7 @@
 //! Compiled modules.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,6 +35,10 @@ pub struct Module {
     engine: Engine,
     inner: Arc<ModuleInner>,
 }
+
+// As for the engine: what threads share is never left half-changed.
+impl UnwindSafe for Module {}
+impl RefUnwindSafe for Module {}
 
 /// All of a module but its engine, so that an engine can keep it.
 pub(crate) struct ModuleInner {

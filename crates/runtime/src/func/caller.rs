@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use legato_heap::HeapStats;
+
 use crate::store::StoreOpaque;
 use crate::{Engine, Extern, Instance, InterruptHandle, StoreContextMut};
 
@@ -55,6 +57,11 @@ impl<'a, T: 'static> Caller<'a, T> {
     /// The engine.
     pub fn engine(&self) -> &Engine {
         self.store.engine()
+    }
+
+    /// As [`Store::heap_stats`](crate::Store::heap_stats).
+    pub fn heap_stats(&self) -> HeapStats {
+        self.store.heap_stats()
     }
 
     /// Collects garbage now.

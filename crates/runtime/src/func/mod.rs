@@ -24,7 +24,7 @@ use crate::trap::error_of;
 use crate::values::Cell;
 use crate::values::val::lower_all;
 use crate::vm::{ValueCell, activation, interrupt};
-use crate::{AsContext, AsContextMut, FuncType, Val};
+use crate::{AsContext, AsContextMut, FuncType, Trap, Val};
 
 /// Cells for a call.
 pub(crate) type Cells = SmallVec<[ValueCell; 8]>;
@@ -246,6 +246,10 @@ pub(crate) unsafe fn call_code(
             let mutator = (*store).heap.mutator_context();
             (*store).interrupt.set_stack_limit(mutator, limit);
             (*words).stack_floor = limit;
+            // Code without a loop or a large frame would not ask.
+            if (*store).interrupt.is_requested() && (*store).interrupt.answer() {
+                return Err(Trap::Interrupt.into());
+            }
         }
         let outer = (*store).set_address(store);
         let result = activation::enter(words, entry, context, code, cells.as_mut_ptr());

@@ -91,7 +91,7 @@ impl<T> Rooted<T> {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         let reference = self.reference(opaque)?;
-        let root = opaque.state.roots.own(reference);
+        let root = opaque.state.roots.own(reference, &mut opaque.heap);
         Ok(OwnedRooted { store: opaque.id, root, marker: PhantomData })
     }
 

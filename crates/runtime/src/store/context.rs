@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
+use legato_heap::HeapStats;
 
 use crate::store::{StoreInner, StoreOpaque};
 use crate::{Caller, Engine, ExnRef, InterruptHandle, Rooted, Store, ThrownException};
@@ -61,6 +62,11 @@ impl<'a, T: 'static> StoreContext<'a, T> {
     pub fn data(&self) -> &'a T {
         self.0.data()
     }
+
+    /// As [`Store::heap_stats`](crate::Store::heap_stats).
+    pub fn heap_stats(&self) -> HeapStats {
+        self.0.opaque.heap.stats()
+    }
 }
 
 impl<T: 'static> StoreContextMut<'_, T> {
@@ -77,6 +83,11 @@ impl<T: 'static> StoreContextMut<'_, T> {
     /// The embedder's data.
     pub fn data_mut(&mut self) -> &mut T {
         self.0.data_mut()
+    }
+
+    /// As [`Store::heap_stats`](crate::Store::heap_stats).
+    pub fn heap_stats(&self) -> HeapStats {
+        self.0.opaque.heap.stats()
     }
 
     /// Collects garbage now.

@@ -2,8 +2,8 @@
 //!
 //! Collectors that go on while the mutator runs visit them in steps, as they were when the collector began. Scoped
 //! roots are told to the heap's barrier before they are dropped. Owned ones are dropped where no store is at hand:
-//! their slots are let go later, those alone that had been dropped when a collector began, and others are visited once
-//! more.
+//! their slots are let go later. A collector lets go those alone that had been dropped when it began, and visits the
+//! others once more; a new owned root that finds no free slot lets go some, which the barrier is told.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -33,6 +33,8 @@ impl RootIndex {
 const LET_GO_AT_ONCE: usize = 64;
 /// Slots let go at a nursery collection, at most: the others live on.
 const LET_GO_YOUNG: usize = 4096;
+/// Slots let go for a new owned root, at most.
+const LET_GO_FOR_ONE: usize = 64;
 
 /// Slots of owned roots that have been dropped.
 #[derive(Clone, Default, Debug)]
@@ -127,7 +129,10 @@ impl HostRoots {
         self.generation += 1;
     }
 
-    pub(crate) fn own(&mut self, reference: Reference) -> Arc<OwnedRoot> {
+    pub(crate) fn own(&mut self, reference: Reference, barrier: &mut impl RootBarrier) -> Arc<OwnedRoot> {
+        if self.free.is_empty() {
+            self.reuse_dropped(barrier);
+        }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.owned.push(OwnedSlot::default());
             self.owned.len() - 1
@@ -138,6 +143,19 @@ impl HostRoots {
             self.young.push(slot);
         }
         Arc::new(OwnedRoot { slot, dropped: self.dropped.clone() })
+    }
+
+    /// Lets go some of the slots that have been dropped: a host that makes and drops roots between two collections
+    /// takes no more slots than it has at once.
+    #[cold]
+    fn reuse_dropped(&mut self, barrier: &mut impl RootBarrier) {
+        let dropped = self.dropped.clone();
+        let mut dropped = dropped.lock();
+        let rest = dropped.len().saturating_sub(LET_GO_FOR_ONE);
+        for slot in dropped.drain(rest..) {
+            barrier.before_store(self.owned[slot].reference.take().into_iter());
+            self.free.push(slot);
+        }
     }
 
     pub(crate) fn get_owned(&self, root: &OwnedRoot) -> Reference {
@@ -292,7 +310,7 @@ mod tests {
     #[test]
     fn owned_roots_dropped_behind_a_beginning_are_visited_once_more() {
         let mut roots = HostRoots::default();
-        let [first, second, third] = [8, 16, 24].map(|bits| roots.own(Reference(bits)));
+        let [first, second, third] = [8, 16, 24].map(|bits| roots.own(Reference(bits), &mut Seen::default()));
         drop((first.clone(), first));
         roots.begin_visit();
         drop(second);
@@ -306,21 +324,40 @@ mod tests {
         assert_eq!(roots.let_go(&mut Budget::unlimited()), Done::Yes);
         assert_eq!(owned(&mut roots, &mut RootCursor::default(), 1), [24]);
         // The slots are used again.
-        let _others = [32, 40, 48].map(|bits| roots.own(Reference(bits)));
+        let _others = [32, 40, 48].map(|bits| roots.own(Reference(bits), &mut Seen::default()));
         assert_eq!(roots.owned.len(), 4);
+    }
+
+    #[test]
+    fn roots_that_come_and_go_between_collections_take_few_slots() {
+        let mut roots = HostRoots::default();
+        let kept = roots.own(Reference(8), &mut Seen::default());
+        for is_under_way in [false, true] {
+            if is_under_way {
+                roots.begin_visit();
+            }
+            let mut told = Seen::default();
+            for bits in 2..1000 {
+                drop(roots.own(Reference(8 * bits), &mut told));
+            }
+            assert!(roots.owned.len() <= 3, "{} slots", roots.owned.len());
+            // But for the last, which nobody needed the slot of.
+            assert!((2..999).all(|bits| told.references.contains(&(8 * bits))), "the barrier is told of each");
+        }
+        assert_eq!(roots.get_owned(&kept), Reference(8));
     }
 
     #[test]
     fn a_nursery_collection_visits_what_is_new_or_young() {
         let mut roots = HostRoots::default();
-        let mut kept: Vec<_> = [8, 16, 24].map(|bits| roots.own(Reference(bits))).into();
+        let mut kept: Vec<_> = [8, 16, 24].map(|bits| roots.own(Reference(bits), &mut Seen::default())).into();
         [32, 40, 48].iter().for_each(|&bits| _ = roots.push(Reference(bits)));
         assert_eq!(young(&mut roots, 41), [8, 16, 24, 32, 40, 48]);
         assert_eq!(young(&mut roots, 17), [8, 16, 24, 32, 40, 48]);
         assert_eq!(young(&mut roots, 0), [8, 16]);
         assert_eq!(young(&mut roots, 0), []);
         kept.pop();
-        kept.push(roots.own(Reference(56)));
+        kept.push(roots.own(Reference(56), &mut Seen::default()));
         let mark = roots.enter();
         roots.push(Reference(64));
         assert_eq!(young(&mut roots, 100), [56, 64]);
@@ -333,7 +370,7 @@ mod tests {
     #[test]
     fn owned_roots_are_let_go_in_steps() {
         let mut roots = HostRoots::default();
-        let all: Vec<_> = (1..=100_000).map(|index| roots.own(Reference(8 * index))).collect();
+        let all: Vec<_> = (1..=100_000).map(|index| roots.own(Reference(8 * index), &mut Seen::default())).collect();
         drop(all);
         roots.begin_visit();
         let mut steps = 0;
@@ -347,7 +384,7 @@ mod tests {
             }
         }
         assert!(steps > 700 && roots.free.len() == 100_000);
-        let all: Vec<_> = (1..=100_000).map(|index| roots.own(Reference(8 * index))).collect();
+        let all: Vec<_> = (1..=100_000).map(|index| roots.own(Reference(8 * index), &mut Seen::default())).collect();
         drop(all);
         roots.end_visit();
         young(&mut roots, 0);

@@ -27,7 +27,7 @@ use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use anyhow::Result;
-use legato_heap::{GcObserver, HeapStats, PressureSource, VerifyError};
+use legato_heap::{GcObserver, HeapConfig, HeapStats, PressureSource, VerifyError};
 
 use crate::{Deadline, Engine, ExnRef, InterruptHandle, Rooted, ThrownException};
 
@@ -109,7 +109,33 @@ impl<T: 'static> Store<T> {
     /// # Errors
     /// If the heap's configuration does not fit the machine.
     pub fn try_new(engine: &Engine, data: T) -> Result<Store<T>> {
-        let opaque = StoreOpaque::new(engine)?;
+        Store::with_heap(engine, data, engine.heap_config())
+    }
+
+    /// As [`try_new`](Self::try_new), with a heap of at most `bytes` in place of the engine's `max`: stores of one
+    /// engine, and instances of one module, may have different limits.
+    ///
+    /// ```
+    /// use legato::{Engine, Store};
+    ///
+    /// let engine = Engine::default();
+    /// let small = Store::with_max_heap(&engine, (), 1 << 20)?;
+    /// let large = Store::with_max_heap(&engine, (), 512 << 20)?;
+    /// assert!(Store::with_max_heap(&engine, (), 100).is_err());
+    /// # Ok::<(), anyhow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the heap's configuration allows no such maximum (the sentence says why), or does not fit the machine.
+    pub fn with_max_heap(engine: &Engine, data: T, bytes: u64) -> Result<Store<T>> {
+        let mut heap = engine.heap_config().clone();
+        heap.max_bytes = Some(bytes);
+        heap.validate()?;
+        Store::with_heap(engine, data, &heap)
+    }
+
+    fn with_heap(engine: &Engine, data: T, heap: &HeapConfig) -> Result<Store<T>> {
+        let opaque = StoreOpaque::new(engine, heap)?;
         let inner = Box::into_raw(Box::new(StoreInner { opaque, data: ManuallyDrop::new(data) }));
         // SAFETY: just made, and nobody else knows it.
         unsafe { (*inner).opaque.set_address(inner.cast()) };

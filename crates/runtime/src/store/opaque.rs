@@ -10,7 +10,7 @@ use legato_compiler::abi::{COLD_CELLS, ContextHead, FuncRef, StoreContext as Sto
 use legato_compiler::artifact::TrapCode;
 use legato_compiler::module as wasm;
 use legato_heap::layout::StorageKind;
-use legato_heap::{AllocationError, Budget, Cause, Done, Heap, Reference, TypeId};
+use legato_heap::{AllocationError, Budget, Cause, Done, Heap, HeapConfig, Reference, TypeId};
 
 use crate::builtins::{self, Pieces};
 use crate::instance::segments::into_error;
@@ -56,8 +56,9 @@ pub struct StoreOpaque {
 }
 
 impl StoreOpaque {
-    pub(crate) fn new(engine: &Engine) -> Result<StoreOpaque> {
-        let heap = Heap::new_closed(engine.heap_config(), engine.types().table().clone())?;
+    /// With a heap of this configuration, which is the engine's but for its maximum.
+    pub(crate) fn new(engine: &Engine, heap: &HeapConfig) -> Result<StoreOpaque> {
+        let heap = Heap::new_closed(heap, engine.types().table().clone())?;
         let frames = StoreFrames::new(heap.cage_base(), visit_older_frames);
         let words = Box::into_raw(Box::new(Words { frames, store: std::ptr::null_mut() }));
         // SAFETY: the mutator context lives as long as the heap; the interruption is detached before that ends.

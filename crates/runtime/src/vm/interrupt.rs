@@ -200,12 +200,14 @@ impl InterruptState {
 }
 
 /// The limit for compiled code that starts on this thread now and may use `stack_bytes`: an address. Less is granted
-/// where the thread's stack ends earlier, [`HOST_STACK_RESERVE`] included.
+/// where the thread's stack ends earlier, [`HOST_STACK_RESERVE`] included. Of another stack that the thread runs on, a
+/// fibre's, nobody knows the end: its owner has to have made it large enough.
 pub fn stack_limit_here(stack_bytes: usize) -> usize {
-    let wanted = arch::stack_pointer().saturating_sub(stack_bytes);
+    let here = arch::stack_pointer();
+    let wanted = here.saturating_sub(stack_bytes);
     match signals::thread_stack() {
-        Some(stack) => wanted.max(stack.start + HOST_STACK_RESERVE),
-        None => wanted,
+        Some(stack) if stack.contains(&here) => wanted.max(stack.start + HOST_STACK_RESERVE),
+        _ => wanted,
     }
 }
 

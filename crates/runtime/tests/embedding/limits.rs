@@ -4,8 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use legato::{
     Config, Engine, Instance, Linker, Memory, MemoryType, Module, Ref, RefType, ResourceLimiter, Result, Store,
-    StoreLimits, StoreLimitsBuilder, Table, TableType,
+    StoreLimits, StoreLimitsBuilder, Table, TableType, Trap,
 };
+
+use crate::{engine as engine_of, heaps};
 
 const PAGE: usize = 1 << 16;
 const STACK: usize = 256 << 10;
@@ -155,5 +157,41 @@ fn the_stack_is_asked_for_once_and_may_be_refused() -> Result<()> {
 
     let mut store = limited(StoreLimitsBuilder::new().total_bytes(STACK - 1).build())?;
     assert_eq!(instantiate(&mut store, "(module)").unwrap_err().to_string(), expected);
+    Ok(())
+}
+
+/// Keeps objects of 24 bytes and more until no more fit; says how many did.
+const HOARD: &str = r#"(module
+    (type $list (struct (field (ref null $list)) (field i64)))
+    (global $kept (mut (ref null $list)) (ref.null $list))
+    (global $count (export "count") (mut i32) (i32.const 0))
+    (func (export "hoard")
+        (loop $again
+            (global.set $kept (struct.new $list (global.get $kept) (i64.const 1)))
+            (global.set $count (i32.add (global.get $count) (i32.const 1)))
+            (br $again))))"#;
+
+#[test]
+fn stores_of_one_engine_have_heaps_of_different_sizes() -> Result<()> {
+    for row in heaps() {
+        let engine = engine_of(&row, "max=64M");
+        let module = Module::new(&engine, HOARD)?;
+        let count = |mut store: Store<()>| -> Result<i32> {
+            let instance = Instance::new(&mut store, &module, &[])?;
+            let error = instance.get_typed_func::<(), ()>(&mut store, "hoard")?.call(&mut store, ()).unwrap_err();
+            assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::AllocationFailure), "{row}: {error:?}");
+            let message = format!("{error:?}");
+            assert!(
+                message.contains("heap of at most 2097152 bytes") || message.contains("at most 8388608"),
+                "{message}"
+            );
+            Ok(instance.get_global(&mut store, "count").unwrap().get(&mut store).unwrap_i32())
+        };
+        let small = count(Store::with_max_heap(&engine, (), 2 << 20)?)?;
+        let large = count(Store::with_max_heap(&engine, (), 8 << 20)?)?;
+        assert!(small > 10_000 && large > 3 * small, "{row}: {small} and {large}");
+        let error = Store::with_max_heap(&engine, (), 1000).unwrap_err();
+        assert!(error.to_string().contains("max"), "{error}");
+    }
     Ok(())
 }

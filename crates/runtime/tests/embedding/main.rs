@@ -8,6 +8,7 @@ mod copies;
 mod deep;
 mod entered;
 mod exceptions;
+mod fibers;
 mod functions;
 mod gc;
 mod host;

@@ -1,5 +1,6 @@
 //! Traps, interruption, deadlines, stack overflow.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
 use legato::{
@@ -156,6 +157,24 @@ fn another_thread_interrupts() -> Result<()> {
         let handle = store.interrupt_handle();
         drop(store);
         handle.interrupt();
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_interrupted_before_it_begins_does_not_run() -> Result<()> {
+    for engine in engines() {
+        let (mut store, instance) = instance(&engine, (), ENDLESS)?;
+        // Neither a loop nor a frame that would ask.
+        let fine = instance.get_typed_func::<(), i32>(&mut store, "fine")?;
+        let handle = store.interrupt_handle();
+        handle.interrupt();
+        assert_eq!(trap(&fine.call(&mut store, ()).unwrap_err()), Trap::Interrupt);
+        assert!(!handle.is_requested());
+        assert_eq!(fine.call(&mut store, ())?, 1, "the interruption is answered once");
+        handle.interrupt();
+        handle.clear();
+        assert_eq!(fine.call(&mut store, ())?, 1);
     }
     Ok(())
 }
@@ -375,4 +394,7 @@ fn what_threads_share_may_be_shared() {
     shared::<legato::OwnedRooted<legato::ExternRef>>();
     shared::<legato::TypedFunc<i32, i32>>();
     sent::<Store<std::cell::Cell<i32>>>();
+    fn unwound<T: UnwindSafe + RefUnwindSafe>() {}
+    unwound::<Engine>();
+    unwound::<Module>();
 }
