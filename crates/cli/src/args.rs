@@ -240,7 +240,7 @@ pub struct RunArgs {
     pub perf_map: bool,
 
     /// Stop the program after this time: 500ms, 10s, 2m, 1h
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     pub timeout: Option<Duration>,
 
     /// Stack for the program's calls

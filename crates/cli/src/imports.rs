@@ -1,6 +1,7 @@
 //! What a module imports, and who provides it: the hosts that it asks for, modules given with `--preload`, stubs.
 
 use std::fmt::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use legato::{Engine, ExternType, ImportType, Linker, Module, Store};
@@ -37,12 +38,12 @@ pub fn linker(args: &RunArgs, store: &mut Store<Host>, module: &Module) -> Resul
     }
     // A preloaded module may provide what a host provides too.
     linker.allow_shadowing(true);
-    for (name, file) in &args.preloads {
+    for (count, (name, file)) in args.preloads.iter().enumerate() {
         let preloaded = preload(store.engine(), file)?;
-        provide(args, &mut linker, &preloaded, &file.display().to_string())?;
+        provide(args, count, &mut linker, &preloaded, &file.display().to_string())?;
         linker.module(&mut *store, name, &preloaded).with_context(|| format!("cannot preload {}", file.display()))?;
     }
-    provide(args, &mut linker, module, &args.file().display().to_string())?;
+    provide(args, args.preloads.len(), &mut linker, module, &args.file().display().to_string())?;
     Ok(linker)
 }
 
@@ -54,8 +55,8 @@ fn preload(engine: &Engine, file: &std::path::Path) -> Result<Module> {
     }
 }
 
-/// Stubs what may be stubbed, and fails if anything has no provider then.
-fn provide(args: &RunArgs, linker: &mut Linker<Host>, module: &Module, file: &str) -> Result<()> {
+/// Stubs what may be stubbed, and fails if anything has no provider then. So many modules have been preloaded.
+fn provide(args: &RunArgs, preloaded: usize, linker: &mut Linker<Host>, module: &Module, file: &str) -> Result<()> {
     let mut missing = Vec::new();
     for import in module.imports() {
         let (from, name) = (import.module(), import.name());
@@ -70,11 +71,11 @@ fn provide(args: &RunArgs, linker: &mut Linker<Host>, module: &Module, file: &st
             _ => missing.push(import),
         }
     }
-    if missing.is_empty() { Ok(()) } else { bail!("{}", describe(&missing, file, args.stub_unknown_imports)) }
+    if missing.is_empty() { Ok(()) } else { bail!("{}", describe(&missing, file, args, preloaded)) }
 }
 
 /// All that is missing, grouped by where it is imported from, and what to do about it.
-fn describe(missing: &[ImportType<'_>], file: &str, stubbed: bool) -> String {
+fn describe(missing: &[ImportType<'_>], file: &str, args: &RunArgs, preloaded: usize) -> String {
     let mut modules: Vec<&str> = missing.iter().map(ImportType::module).collect();
     modules.sort_unstable();
     modules.dedup();
@@ -83,10 +84,19 @@ fn describe(missing: &[ImportType<'_>], file: &str, stubbed: bool) -> String {
         for import in missing.iter().filter(|import| import.module() == module) {
             let _ = write!(text, "\n  {module}.{}  {}", import.name(), import.ty());
         }
-        let _ = write!(text, "\n    {}", advice(module));
+        let (before, behind) = args.preloads.split_at(preloaded);
+        let of_name = |(name, _): &&(String, PathBuf)| name == module;
+        let advice = match (before.iter().rfind(of_name), behind.iter().find(of_name)) {
+            (Some((_, provider)), _) => format!("{} does not export it", provider.display()),
+            (None, Some((_, provider))) => {
+                format!("{file} comes too early: give --preload {module}={} before it", provider.display())
+            }
+            (None, None) => advice(module),
+        };
+        let _ = write!(text, "\n    {advice}");
     }
     let functions_only = missing.iter().all(|import| matches!(import.ty(), ExternType::Func(_)));
-    if functions_only && !stubbed {
+    if functions_only && !args.stub_unknown_imports {
         text.push_str("\nWith --stub-unknown-imports it runs until it calls one of them");
     }
     text

@@ -43,6 +43,7 @@ fn wrong_arguments() {
         (&["walk"], "walk"),
         (&["run"], "FILE"),
         (&["run", "--timeout", "10", "ok.wat"], "such as 500ms"),
+        (&["run", "--timeout", "-1s", "ok.wat"], "such as 500ms"),
         (&["run", "--stack", "much", "ok.wat"], "such as 65536"),
         (&["run", "--heap", "max", "ok.wat"], "KEY=VALUE"),
         (&["run", "--heap", "colour=red", "ok.wat"], "unknown key 'colour'"),

@@ -56,7 +56,13 @@ fn a_preloaded_module_provides_imports() {
     lab.run(&turned, text, &[]).expect(
         1,
         "",
-        &["env.wat imports what nobody provides", "base.one", "--preload base=FILE"],
+        &["env.wat imports what nobody provides", "base.one", "too early: give --preload base=base.wat before it"],
+    );
+    let other = ["--preload", "base=base.wat", "--preload", "env=base.wat"];
+    lab.run(&other, text, &[]).expect(
+        1,
+        "",
+        &["imports what nobody provides", "env.next", "base.wat does not export it"],
     );
     lab.run(&["--preload", "env=absent.wat"], text, &[]).expect(1, "", &["cannot read absent.wat"]);
     lab.run(&["--preload", "env.wat"], text, &[]).expect(2, "", &["expected NAME=FILE"]);

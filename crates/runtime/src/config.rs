@@ -163,8 +163,8 @@ impl Config {
     }
 
     /// Stack that compiled code may take, in bytes, measured from the outermost call into a store. Passing it is the
-    /// trap [`StackOverflow`](crate::Trap::StackOverflow). The thread's own stack, less a reserve for host functions,
-    /// limits it too.
+    /// trap [`StackOverflow`](crate::Trap::StackOverflow). The thread's own stack, less a reserve of 256 KiB for host
+    /// functions, limits it too. Another stack, a fiber's, has to have room for both.
     pub fn max_wasm_stack(&mut self, bytes: usize) -> &mut Config {
         self.max_wasm_stack = bytes;
         self

@@ -91,6 +91,9 @@ impl Memory {
     ///
     /// # Errors
     /// If the range from `offset` (in bytes) as long as `buffer` is not within the memory.
+    ///
+    /// # Panics
+    /// If the memory belongs to another store.
     pub fn read(&self, store: impl AsContext, offset: usize, buffer: &mut [u8]) -> Result<(), MemoryAccessError> {
         let store = store.as_context();
         let data = self.storage(&store.0.opaque).data();
@@ -103,6 +106,9 @@ impl Memory {
     ///
     /// # Errors
     /// If the range from `offset` (in bytes) as long as `buffer` is not within the memory.
+    ///
+    /// # Panics
+    /// If the memory belongs to another store.
     pub fn write(&self, mut store: impl AsContextMut, offset: usize, buffer: &[u8]) -> Result<(), MemoryAccessError> {
         let store = store.as_context_mut();
         let data = self.storage_mut(&mut store.0.opaque).data_mut();

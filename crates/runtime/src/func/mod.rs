@@ -66,7 +66,7 @@ impl Func {
         func: impl Fn(Caller<'_, T>, &[Val], &mut [Val]) -> Result<()> + Send + Sync + 'static,
     ) -> Func {
         let function = HostFunction::untyped(ty, func);
-        Func::host(&mut store.as_context_mut().0.opaque, function).expect("room for a host function")
+        Func::host(&mut store.as_context_mut().0.opaque, function).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     /// A host function whose type follows from a closure's. Parameters and results are those of [`WasmTy`]; the first
@@ -80,7 +80,7 @@ impl Func {
     ) -> Func {
         let store = store.as_context_mut();
         let function = func.into_host_function(&store.0.opaque.engine);
-        Func::host(&mut store.0.opaque, function).expect("room for a host function")
+        Func::host(&mut store.0.opaque, function).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     pub(crate) fn from_offset(store: &StoreOpaque, offset: u32) -> Func {
@@ -120,7 +120,7 @@ impl Func {
     /// # Panics
     /// If the store is another.
     pub(crate) fn record(&self, store: &StoreOpaque) -> FuncRef {
-        *store.func_ref(self.offset(store).expect("the function's own store"))
+        *store.func_ref(self.offset(store).unwrap_or_else(|error| panic!("{error:#}")))
     }
 
     /// Its type.

@@ -101,7 +101,7 @@ impl<T: 'static> Store<T> {
     /// # Panics
     /// If the heap's configuration does not fit the machine. See [`try_new`](Self::try_new).
     pub fn new(engine: &Engine, data: T) -> Store<T> {
-        Store::try_new(engine, data).expect("a heap that fits the machine")
+        Store::try_new(engine, data).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     /// As [`new`](Self::new).

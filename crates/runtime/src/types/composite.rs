@@ -241,7 +241,7 @@ impl FuncType {
         results: impl IntoIterator<Item = ValType>,
     ) -> FuncType {
         let ty = FuncType::with_finality_and_supertype(engine, Finality::Final, None, params, results);
-        ty.expect("types of this engine, and room for a function type")
+        ty.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     /// The function type below `supertype` with these parameters and results.
@@ -396,7 +396,7 @@ impl ArrayType {
     /// If the engine's type table is full, or a type belongs to another engine.
     pub fn new(engine: &Engine, element: FieldType) -> ArrayType {
         let ty = ArrayType::with_finality_and_supertype(engine, Finality::Final, None, element);
-        ty.expect("a type of this engine, and room for an array type")
+        ty.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     /// The array type below `supertype` with these elements.

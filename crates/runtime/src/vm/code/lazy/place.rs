@@ -72,7 +72,7 @@ impl Lazy {
         self.parts.add(Part { start: begin as u32, end: end as u32 - 1, functions, tables });
         state.end = end;
         for ((symbol, found), &start) in found.iter().zip(&starts) {
-            self.map(*symbol, start, found.code.length());
+            self.map(*symbol, Finish::of(found), start, found.code.length());
             match *symbol {
                 Symbol::Function(index) => {
                     self.go_to(&mut state, (index - imported) as usize, start, Finish::of(found));

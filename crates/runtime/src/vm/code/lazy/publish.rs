@@ -22,12 +22,14 @@ impl Lazy {
         observer(&Compiled { function, name, start, time, bytes, quickly, cause, kept: found.kept });
     }
 
-    /// Names the code for a profiler, where that is asked for.
-    pub(super) fn map(&self, symbol: Symbol, offset: u32, bytes: usize) {
+    /// Names the code for a profiler, where that is asked for: a function may have several pieces.
+    pub(super) fn map(&self, symbol: Symbol, finish: Finish, offset: u32, bytes: usize) {
         if let Some(map) = self.observers.perf_map {
+            let function = |index| function_name(self.compiler.info(), index);
             let name = match symbol {
-                Symbol::Function(index) => function_name(self.compiler.info(), index),
-                Symbol::Loop(index, _) => function_name(self.compiler.info(), index),
+                Symbol::Function(index) if finish == Finish::Quick => format!("{} (quick)", function(index)),
+                Symbol::Function(index) => function(index),
+                Symbol::Loop(index, _) => format!("{} (in a loop)", function(index)),
                 Symbol::Builtin(number) | Symbol::Cold(number) => builtin_name(number),
             };
             map.note([(self.address(offset), bytes as u32, name)]);
@@ -65,7 +67,7 @@ impl Lazy {
         })?;
         self.memory.write(start, &bytes)?;
         arch::synchronize_code(self.code().wrapping_add(start), bytes.len());
-        self.map(symbol, start as u32, bytes.len());
+        self.map(symbol, finish, start as u32, bytes.len());
         let functions = match symbol {
             Symbol::Function(index) | Symbol::Loop(index, _) => {
                 let range = CodeRange { start: start as u32, length: bytes.len() as u32 };
