@@ -31,6 +31,7 @@ mod values;
 
 use child::{Calls, Examiner, Question, Verdict};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What to run.
@@ -108,10 +109,10 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
         ::legato::Engine::new(&crate::engines::legato_config(&heap)?)?;
     }
     let start = Instant::now();
-    let jobs =
-        options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1) as u64;
+    let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let next = AtomicU64::new(0);
     let summaries: Vec<anyhow::Result<Summary>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs).map(|job| scope.spawn(move || drive(options, job, jobs))).collect();
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(|| drive(options, &next))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a driver does not panic")).collect()
     });
     let mut total = Summary::default();
@@ -138,13 +139,17 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     Ok(total.failures == 0)
 }
 
-/// Runs every `jobs`-th program in child processes: one as long as it lives, another after it.
-fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
+/// Runs programs that no other thread runs in child processes: one as long as it lives, another after it.
+fn drive(options: &Options, next: &AtomicU64) -> anyhow::Result<Summary> {
     let limit = Duration::from_secs(options.timeout);
     let mut summary = Summary::default();
     let mut examiner = Examiner::default();
     let count = if options.module.is_some() { 1 } else { options.count };
-    for index in (job..count).step_by(jobs as usize) {
+    loop {
+        let index = next.fetch_add(1, Relaxed);
+        if index >= count {
+            return Ok(summary);
+        }
         let seed = options.seed.wrapping_add(index);
         let rows = match options.rows {
             _ if !options.heap.is_empty() => options.heap.clone(),
@@ -168,7 +173,6 @@ fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
             }
         }
     }
-    Ok(summary)
 }
 
 /// Prints a failure, and saves the program; a smaller one, too, if that is asked for.

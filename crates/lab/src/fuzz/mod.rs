@@ -19,6 +19,7 @@ mod wasmtime;
 use child::Message;
 use compare::Calls;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What to run.
@@ -75,10 +76,10 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     // A wrong option is one error here, not one of each child.
     legato::check(&options.heap)?;
     let start = Instant::now();
-    let jobs =
-        options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1) as u64;
+    let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let next = AtomicU64::new(0);
     let summaries: Vec<anyhow::Result<Summary>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs).map(|job| scope.spawn(move || drive(options, job, jobs))).collect();
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(|| drive(options, &next))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a driver does not panic")).collect()
     });
     let mut total = Summary::default();
@@ -103,11 +104,15 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     Ok(total.differences == 0)
 }
 
-/// Runs every `jobs`-th module in child processes: one as long as it lives, another after it.
-fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
+/// Runs modules that no other thread runs in child processes: one as long as it lives, another after it.
+fn drive(options: &Options, next: &AtomicU64) -> anyhow::Result<Summary> {
     let mut summary = Summary::default();
     let mut child = None;
-    for index in (job..options.count).step_by(jobs as usize) {
+    loop {
+        let index = next.fetch_add(1, Relaxed);
+        if index >= options.count {
+            return Ok(summary);
+        }
         let seed = options.seed.wrapping_add(index);
         let running = match &mut child {
             Some(child) => child,
@@ -147,7 +152,6 @@ fn drive(options: &Options, job: u64, jobs: u64) -> anyhow::Result<Summary> {
             legato::heap(&options.heap, seed).join(",")
         );
     }
-    Ok(summary)
 }
 
 /// Writes the module of a seed.
