@@ -12,6 +12,9 @@ use legato_heap::TypeId;
 use crate::Engine;
 use crate::types::{HeapType, Mutability, TypeEntry, ValType};
 
+/// How many fields of a struct type are shown.
+const SHOWN_FIELDS: usize = 8;
+
 /// Whether a type may have subtypes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finality {
@@ -66,6 +69,16 @@ impl StorageType {
     }
 }
 
+impl fmt::Display for StorageType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StorageType::I8 => f.write_str("i8"),
+            StorageType::I16 => f.write_str("i16"),
+            StorageType::ValType(ty) => fmt::Display::fmt(ty, f),
+        }
+    }
+}
+
 impl From<ValType> for StorageType {
     fn from(ty: ValType) -> StorageType {
         StorageType::ValType(ty)
@@ -86,6 +99,15 @@ impl From<ValType> for StorageType {
 pub struct FieldType {
     mutability: Mutability,
     element_type: StorageType,
+}
+
+impl fmt::Display for FieldType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mutability {
+            Mutability::Const => write!(f, "{:#}", self.element_type),
+            Mutability::Var => write!(f, "(mut {:#})", self.element_type),
+        }
+    }
 }
 
 impl FieldType {
@@ -310,20 +332,31 @@ impl FuncType {
     }
 }
 
-impl fmt::Display for FuncType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl FuncType {
+    /// In text form; `is_inner` where it is part of another type, so that its own parts are numbers alone.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, is_inner: bool) -> fmt::Result {
         f.write_str("(func")?;
+        if is_inner {
+            write!(f, " #{}", self.id().0)?;
+        }
         for (word, types) in [("param", &self.raw().params), ("result", &self.raw().results)] {
             if types.is_empty() {
                 continue;
             }
             write!(f, " ({word}")?;
             for &ty in types {
-                write!(f, " {}", ValType::from_engine(&self.engine, ty))?;
+                let ty = ValType::from_engine(&self.engine, ty);
+                if is_inner { write!(f, " {ty:#}") } else { write!(f, " {ty}") }?;
             }
             f.write_str(")")?;
         }
         f.write_str(")")
+    }
+}
+
+impl fmt::Display for FuncType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, false)
     }
 }
 
@@ -385,7 +418,11 @@ impl StructType {
 
 impl fmt::Display for StructType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "(struct #{} of {} fields)", self.id().0, self.raw().len())
+        write!(f, "(struct #{}", self.id().0)?;
+        for field in self.fields().take(SHOWN_FIELDS) {
+            write!(f, " (field {field})")?;
+        }
+        f.write_str(if self.raw().len() > SHOWN_FIELDS { " ...)" } else { ")" })
     }
 }
 
@@ -444,7 +481,7 @@ impl ArrayType {
 
 impl fmt::Display for ArrayType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "(array #{} of {:?})", self.id().0, self.element_type())
+        write!(f, "(array #{} {})", self.id().0, self.field_type())
     }
 }
 

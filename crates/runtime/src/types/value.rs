@@ -208,7 +208,8 @@ impl RefType {
 impl fmt::Display for RefType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.nullable { "(ref null " } else { "(ref " })?;
-        write!(f, "{})", self.heap_type)
+        fmt::Display::fmt(&self.heap_type, f)?;
+        f.write_str(")")
     }
 }
 
@@ -399,15 +400,18 @@ impl fmt::Display for HeapType {
             HeapType::NoExtern => "noextern",
             HeapType::Func => "func",
             // Types may contain themselves: only the outermost is spelled out.
-            HeapType::ConcreteFunc(ty) => return write!(f, "(func #{})", ty.id().0),
+            HeapType::ConcreteFunc(ty) if f.alternate() => return write!(f, "(func #{})", ty.id().0),
+            HeapType::ConcreteArray(ty) if f.alternate() => return write!(f, "(array #{})", ty.id().0),
+            HeapType::ConcreteStruct(ty) if f.alternate() => return write!(f, "(struct #{})", ty.id().0),
+            HeapType::ConcreteFunc(ty) => return ty.write(f, true),
+            HeapType::ConcreteArray(ty) => return fmt::Display::fmt(ty, f),
+            HeapType::ConcreteStruct(ty) => return fmt::Display::fmt(ty, f),
             HeapType::NoFunc => "nofunc",
             HeapType::Any => "any",
             HeapType::Eq => "eq",
             HeapType::I31 => "i31",
             HeapType::Array => "array",
-            HeapType::ConcreteArray(ty) => return write!(f, "(array #{})", ty.id().0),
             HeapType::Struct => "struct",
-            HeapType::ConcreteStruct(ty) => return write!(f, "(struct #{})", ty.id().0),
             HeapType::None => "none",
             HeapType::Exn => "exn",
             HeapType::NoExn => "noexn",

@@ -92,3 +92,28 @@ fn engines_of_contradictory_configuration_are_refused() {
     assert!(Engine::new(&config).is_err());
     assert_eq!(engine(&crate::heaps()[0], "").config().heap_config().references, legato::References::Direct);
 }
+
+#[test]
+fn types_are_told_by_their_shapes() -> Result<()> {
+    let text = r#"(module
+        (rec (type $node (struct (field i32) (field (mut i16)) (field (mut (ref null $node)))))
+            (type $visit (func (param (ref $node)) (result i64))))
+        (type $nodes (array (mut (ref $node))))
+        (type $wide (struct (field i8 i8 i8 i8 i8 i8 i8 i8 i8)))
+        (import "m" "a" (func (param (ref $node) (ref null $nodes) (ref $visit) (ref $wide)) (result f64))))"#;
+    let module = Module::new(&Engine::default(), text)?;
+    let shown = module.imports().next().unwrap().ty().to_string();
+    // Numbers depend on what else an engine knows.
+    let mut parts = shown.split('#');
+    let first = parts.next().unwrap().to_string();
+    let told = parts.fold(first, |told, part| told + "#" + part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    assert_eq!(
+        told,
+        "(func (param (ref (struct # (field i32) (field (mut i16)) (field (mut (ref null (struct #)))))) \
+         (ref null (array # (mut (ref (struct #))))) \
+         (ref (func # (param (ref (struct #))) (result i64))) \
+         (ref (struct # (field i8) (field i8) (field i8) (field i8) (field i8) (field i8) (field i8) (field i8) ...))) \
+         (result f64))"
+    );
+    Ok(())
+}
