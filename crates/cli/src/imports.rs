@@ -86,10 +86,11 @@ fn describe(missing: &[ImportType<'_>], file: &str, args: &RunArgs, preloaded: u
         }
         let (before, behind) = args.preloads.split_at(preloaded);
         let of_name = |(name, _): &&(String, PathBuf)| name == module;
-        let advice = match (before.iter().rfind(of_name), behind.iter().find(of_name)) {
+        // The first behind is the one that imports.
+        let advice = match (before.iter().rfind(of_name), behind.iter().skip(1).find(of_name)) {
             (Some((_, provider)), _) => format!("{} does not export it", provider.display()),
             (None, Some((_, provider))) => {
-                format!("{file} comes too early: give --preload {module}={} before it", provider.display())
+                format!("--preload {module}={} has to come before {file}, if it is to provide this", provider.display())
             }
             (None, None) => advice(module),
         };

@@ -56,13 +56,20 @@ fn a_preloaded_module_provides_imports() {
     lab.run(&turned, text, &[]).expect(
         1,
         "",
-        &["env.wat imports what nobody provides", "base.one", "too early: give --preload base=base.wat before it"],
+        &["env.wat imports what nobody provides", "base.one", "--preload base=base.wat has to come before env.wat"],
     );
     let other = ["--preload", "base=base.wat", "--preload", "env=base.wat"];
     lab.run(&other, text, &[]).expect(
         1,
         "",
         &["imports what nobody provides", "env.next", "base.wat does not export it"],
+    );
+    // Nobody is told to load a module before itself.
+    let itself = ["--preload", "base=env.wat"];
+    lab.run(&itself, text, &[]).expect(
+        1,
+        "",
+        &["env.wat imports what nobody provides", "base.one", "--preload base=FILE"],
     );
     lab.run(&["--preload", "env=absent.wat"], text, &[]).expect(1, "", &["cannot read absent.wat"]);
     lab.run(&["--preload", "env.wat"], text, &[]).expect(2, "", &["expected NAME=FILE"]);

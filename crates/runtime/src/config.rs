@@ -35,8 +35,9 @@ pub enum ProfilingStrategy {
     /// Nobody.
     #[default]
     None,
-    /// The file `/tmp/perf-PID.map`, in which Linux's `perf` looks for names. It has a line for each function once that
-    /// is compiled, and stays when the process has ended.
+    /// The file `/tmp/perf-PID.map`, in which Linux's `perf` looks for names. It has a line for each piece of code once
+    /// that is compiled, and stays when the process has ended. Names of code that was made quickly end in `(quick)`,
+    /// those of loops that are replaced while they run in `(in a loop)`.
     PerfMap,
 }
 
@@ -164,7 +165,8 @@ impl Config {
 
     /// Stack that compiled code may take, in bytes, measured from the outermost call into a store. Passing it is the
     /// trap [`StackOverflow`](crate::Trap::StackOverflow). The thread's own stack, less a reserve of 256 KiB for host
-    /// functions, limits it too. Another stack, a fiber's, has to have room for both.
+    /// functions, limits it too. Another stack, a fiber's, has to have room for both:
+    /// see `docs/guides/limits.md`.
     pub fn max_wasm_stack(&mut self, bytes: usize) -> &mut Config {
         self.max_wasm_stack = bytes;
         self

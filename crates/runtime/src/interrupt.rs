@@ -35,7 +35,7 @@ impl InterruptHandle {
 
     /// Lets the store's compiled code stop with [`Trap::Interrupt`](crate::Trap::Interrupt) at its next loop or
     /// function entry, or within a bulk instruction on a large range, a part of which is written then. If none is
-    /// running, the next call of it by the host stops before it begins.
+    /// running, the host's next call of it stops before it begins.
     pub fn interrupt(&self) {
         self.state.interrupt();
     }

@@ -241,7 +241,12 @@ pub(crate) unsafe fn call_code(
     unsafe {
         (*store).state.begin_call();
         let words = (*store).words();
-        if !activation::is_active(words) {
+        if let Some(outer) = activation::innermost_of(words, activation::current()) {
+            ensure!(
+                interrupt::is_same_stack(outer.entry_fp()),
+                "a call of this store is under way on another stack: all of its calls have to lie on one"
+            );
+        } else {
             let limit = interrupt::stack_limit_here((*store).engine.config().max_wasm_stack);
             let mutator = (*store).heap.mutator_context();
             (*store).interrupt.set_stack_limit(mutator, limit);

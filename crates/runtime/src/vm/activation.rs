@@ -111,7 +111,7 @@ fn current_or_abort() -> *const Activation {
 }
 
 /// Ends the process: an invariant of this layer is broken, where a panic would have to cross compiled code. No guest
-/// and no embedder can bring that about.
+/// can bring that about, nor an embedder but one that switches stacks.
 fn abort(what: &str) -> ! {
     eprintln!("legato: internal error: {what}");
     std::process::abort()
@@ -221,7 +221,9 @@ pub unsafe fn enter(
     CURRENT.set(&activation);
     // SAFETY: by the caller's promise. The trampoline returns here in every case, as its landing belongs to this call.
     let unwound = unsafe { entry(context, code, values, activation.record.get()) };
-    CURRENT.set(activation.outer);
+    if !ptr::eq(CURRENT.replace(activation.outer), &activation) {
+        abort("calls on several stacks of a thread did not end in the reverse order of their beginnings");
+    }
     // SAFETY: the store's context is the caller's again: compiled code has returned.
     unsafe { ((*store).last_exit_pc, (*store).last_exit_fp) = outer_exit };
     // SAFETY: the activation is in the list of the caller's store, and its code does not run any more.
@@ -286,12 +288,6 @@ pub unsafe fn throw(exception: u32) -> ! {
     set_pending(Unwind::Exception { reference: exception, frames: Vec::new() });
     // SAFETY: passed on to the caller.
     unsafe { raise() }
-}
-
-/// Whether compiled code of `store` is active on this thread.
-pub fn is_active(store: *const StoreContext) -> bool {
-    // SAFETY: the list begins with the innermost activation.
-    unsafe { innermost_of(store, current()) }.is_some()
 }
 
 /// Visits the references that activations of `store` hold themselves: exceptions in flight. They may be changed.

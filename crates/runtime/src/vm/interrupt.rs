@@ -94,7 +94,7 @@ impl InterruptState {
     }
 
     /// Asks the store's compiled code to stop with [`PollOutcome::Interrupted`] at its next poll; if none is running,
-    /// the next that does. From any thread.
+    /// the next call of it by the host [answers](Self::answer). From any thread.
     pub fn interrupt(&self) {
         self.with_mutator(|mutator, requests| {
             requests.others = true;
@@ -201,14 +201,24 @@ impl InterruptState {
 
 /// The limit for compiled code that starts on this thread now and may use `stack_bytes`: an address. Less is granted
 /// where the thread's stack ends earlier, [`HOST_STACK_RESERVE`] included. Of another stack that the thread runs on, a
-/// fibre's, nobody knows the end: its owner has to have made it large enough.
+/// fiber's, nobody knows the end: its owner has to have made it large enough.
 pub fn stack_limit_here(stack_bytes: usize) -> usize {
     let here = arch::stack_pointer();
-    let wanted = here.saturating_sub(stack_bytes);
-    match signals::thread_stack() {
-        Some(stack) if stack.contains(&here) => wanted.max(stack.start + HOST_STACK_RESERVE),
-        _ => wanted,
-    }
+    let least = stack_left().map_or(0, |left| here - left + HOST_STACK_RESERVE);
+    here.saturating_sub(stack_bytes).max(least)
+}
+
+/// Bytes of the thread's stack from here to its end. `None` on another stack, or where nobody knows.
+pub(crate) fn stack_left() -> Option<usize> {
+    let here = arch::stack_pointer();
+    signals::thread_stack().filter(|stack| stack.contains(&here)).map(|stack| here - stack.start)
+}
+
+/// Whether the stack that this thread runs on now may be the one that `address` lies on, further up.
+pub(crate) fn is_same_stack(address: usize) -> bool {
+    let is_threads = |address| signals::thread_stack().is_some_and(|stack| stack.contains(&address));
+    let here = arch::stack_pointer();
+    here < address && is_threads(here) == is_threads(address)
 }
 
 #[cfg(test)]

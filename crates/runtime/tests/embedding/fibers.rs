@@ -4,9 +4,12 @@
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 
-use legato::{Caller, Func, Instance, Module, Result, Store, Trap};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 
-use crate::engines;
+use legato::{Caller, Compilation, Config, Engine, Func, Instance, Module, Result, Store, Trap};
+
+use crate::{engines, instance};
 
 const STACK: usize = 4 << 20;
 
@@ -21,16 +24,15 @@ extern "C" fn begin() {
     task.expect("a task")();
 }
 
-/// Runs `task` on a stack of its own, to its end. It must not panic.
-fn on_fiber(task: impl FnOnce() + 'static) {
+/// Runs `task` on this stack, to its end. It must not panic.
+fn on_fiber(stack: &mut [u8], task: impl FnOnce() + 'static) {
     TASK.with(|place| *place.borrow_mut() = Some(Box::new(task)));
-    let mut stack = vec![0_u8; STACK];
     let (mut here, mut there) = (MaybeUninit::<libc::ucontext_t>::zeroed(), MaybeUninit::zeroed());
     // SAFETY: both contexts and the stack live until `begin` has returned, which leads back here.
     unsafe {
         assert_eq!(libc::getcontext(there.as_mut_ptr()), 0);
         let there: &mut libc::ucontext_t = there.assume_init_mut();
-        (there.uc_stack.ss_sp, there.uc_stack.ss_size) = (stack.as_mut_ptr().cast(), STACK);
+        (there.uc_stack.ss_sp, there.uc_stack.ss_size) = (stack.as_mut_ptr().cast(), stack.len());
         there.uc_link = here.as_mut_ptr();
         libc::makecontext(there, begin, 0);
         assert_eq!(libc::swapcontext(here.as_mut_ptr(), there), 0);
@@ -97,8 +99,8 @@ fn guests_run_on_other_stacks_than_the_threads() -> Result<()> {
             deep_again: Some(125_250),
         };
         assert_eq!(run(&mut store, instance), expected);
-        let (sender, receiver) = std::sync::mpsc::channel();
-        on_fiber(move || {
+        let (sender, receiver) = mpsc::channel();
+        on_fiber(&mut vec![0; STACK], move || {
             let seen = run(&mut store, instance);
             // The fiber must not panic, and the receiver is there.
             let _ = sender.send((seen, store));
@@ -108,5 +110,76 @@ fn guests_run_on_other_stacks_than_the_threads() -> Result<()> {
         // And back on the thread's own.
         assert_eq!(run(&mut store, instance), expected);
     }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_compiled_on_a_stack_of_unknown_length() -> Result<()> {
+    let engine_of = |observed: Arc<dyn Fn() + Send + Sync>| {
+        let mut config = Config::new();
+        config.compilation(Compilation::Lazy).parallel_compilation(false);
+        config.compile_observer(Arc::new(move |_: &legato::Compiled<'_>| observed()));
+        Engine::new(&config)
+    };
+    // Above the stack of a thread that is made later.
+    let mut stack = vec![0; STACK];
+    let range = stack.as_ptr_range();
+    let range = range.start as usize..range.end as usize;
+    let (all, on_stack) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let observed = {
+        let (all, on_stack) = (all.clone(), on_stack.clone());
+        move || {
+            let here = 0;
+            all.fetch_add(1, Relaxed);
+            on_stack.fetch_add(range.contains(&(&raw const here as usize)).into(), Relaxed);
+        }
+    };
+    let engine = engine_of(Arc::new(observed))?;
+    let text = r#"(module (func $one (result i32) (i32.const 1))
+        (func (export "two") (result i32) (i32.add (call $one) (i32.const 1))))"#;
+    let (mut store, instance) = instance(&engine, (), text)?;
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        on_fiber(&mut stack, move || {
+            let two = instance.get_typed_func::<(), i32>(&mut store, "two");
+            let _ = sender.send(two.and_then(|two| two.call(&mut store, ())));
+        });
+    });
+    assert_eq!(receiver.recv()??, 2);
+    thread.join().unwrap();
+    assert!(all.load(Relaxed) >= 2);
+    assert_eq!(on_stack.load(Relaxed), 0);
+    Ok(())
+}
+
+#[test]
+fn calls_of_one_store_lie_on_one_stack() -> Result<()> {
+    let engine = &engines()[0];
+    let mut store = Store::new(engine, None::<Instance>);
+    let switch = Func::wrap(&mut store, |mut caller: Caller<'_, Option<Instance>>| -> Result<i32> {
+        let instance = caller.data().unwrap();
+        let one = instance.get_typed_func::<(), i32>(&mut caller, "one")?;
+        let result = Arc::new(std::sync::Mutex::new(None));
+        let (caller, told) = (&raw mut caller as usize, result.clone());
+        on_fiber(&mut vec![0; STACK], move || {
+            // SAFETY: whoever runs this waits for its end meanwhile.
+            let caller = unsafe { &mut *(caller as *mut Caller<'_, Option<Instance>>) };
+            *told.lock().unwrap() = Some(one.call(caller, ()));
+        });
+        let result = result.lock().unwrap().take();
+        result.unwrap()
+    });
+    let text = r#"(module (import "host" "switch" (func $switch (result i32)))
+        (func (export "one") (result i32) (i32.const 1))
+        (func (export "run") (result i32) (call $switch)))"#;
+    let module = Module::new(engine, text)?;
+    let instance = Instance::new(&mut store, &module, &[switch.into()])?;
+    *store.data_mut() = Some(instance);
+    let run = instance.get_typed_func::<(), i32>(&mut store, "run")?;
+    for _ in 0..2 {
+        let error = run.call(&mut store, ()).unwrap_err();
+        assert!(format!("{error:#}").contains("under way on another stack"), "{error:#}");
+    }
+    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "one")?.call(&mut store, ())?, 1);
     Ok(())
 }

@@ -41,7 +41,7 @@ use super::parts::Parts;
 use super::room::code_bytes;
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
-use crate::vm::{Error, Unwind, activation, arch, signals};
+use crate::vm::{Error, Unwind, activation, arch, interrupt};
 
 /// So many exported functions are compiled ahead.
 const MOST_EXPORTS: usize = 8;
@@ -415,8 +415,7 @@ impl Lazy {
 
 /// Runs `compile` where there is stack enough for it.
 fn with_stack<T: Send>(compile: impl FnOnce() -> Result<T, Arc<str>> + Send) -> Result<T, Arc<str>> {
-    let room = signals::thread_stack().map_or(0, |stack| arch::stack_pointer().saturating_sub(stack.start));
-    if room >= COMPILER_STACK {
+    if interrupt::stack_left().is_some_and(|left| left >= COMPILER_STACK) {
         return compile();
     }
     std::thread::scope(|scope| {
