@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 
-use legato::{Caller, Compilation, Config, Engine, Func, Instance, Module, Result, Store, Trap};
+use legato::{Caller, Compilation, Compiled, Config, Engine, Func, Instance, Module, Result, Store, Trap};
 
 use crate::{engines, instance};
 
@@ -113,40 +113,52 @@ fn guests_run_on_other_stacks_than_the_threads() -> Result<()> {
     Ok(())
 }
 
+/// A new stack at higher addresses than the caller's.
+fn stack_above() -> &'static mut [u8] {
+    let frame = 0;
+    let frame = (&raw const frame) as usize;
+    for distance in (1..4096).map(|step| step * STACK) {
+        let hint = (frame + distance) & !(STACK - 1);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, where nothing is.
+        let mapped = unsafe { libc::mmap(hint as *mut _, STACK, protection, flags, -1, 0) };
+        assert_ne!(mapped, libc::MAP_FAILED);
+        if mapped as usize > frame {
+            // SAFETY: just mapped, for good.
+            return unsafe { std::slice::from_raw_parts_mut(mapped.cast(), STACK) };
+        }
+        // SAFETY: just mapped, and nobody knows it.
+        assert_eq!(unsafe { libc::munmap(mapped, STACK) }, 0);
+    }
+    panic!("no addresses are free above this stack");
+}
+
 #[test]
 fn nothing_is_compiled_on_a_stack_of_unknown_length() -> Result<()> {
-    let engine_of = |observed: Arc<dyn Fn() + Send + Sync>| {
-        let mut config = Config::new();
-        config.compilation(Compilation::Lazy).parallel_compilation(false);
-        config.compile_observer(Arc::new(move |_: &legato::Compiled<'_>| observed()));
-        Engine::new(&config)
-    };
-    // Above the stack of a thread that is made later.
-    let mut stack = vec![0; STACK];
+    // By its distance from the thread's, such a stack seems to be as long as one likes.
+    let stack = stack_above();
     let range = stack.as_ptr_range();
     let range = range.start as usize..range.end as usize;
     let (all, on_stack) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let observed = {
+    let observer = {
         let (all, on_stack) = (all.clone(), on_stack.clone());
-        move || {
+        move |_: &Compiled<'_>| {
             let here = 0;
             all.fetch_add(1, Relaxed);
             on_stack.fetch_add(range.contains(&(&raw const here as usize)).into(), Relaxed);
         }
     };
-    let engine = engine_of(Arc::new(observed))?;
+    let mut config = Config::new();
+    config.compilation(Compilation::Lazy).parallel_compilation(false).compile_observer(Arc::new(observer));
     let text = r#"(module (func $one (result i32) (i32.const 1))
         (func (export "two") (result i32) (i32.add (call $one) (i32.const 1))))"#;
-    let (mut store, instance) = instance(&engine, (), text)?;
+    let (mut store, instance) = instance(&Engine::new(&config)?, (), text)?;
     let (sender, receiver) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        on_fiber(&mut stack, move || {
-            let two = instance.get_typed_func::<(), i32>(&mut store, "two");
-            let _ = sender.send(two.and_then(|two| two.call(&mut store, ())));
-        });
+    on_fiber(stack, move || {
+        let two = instance.get_typed_func::<(), i32>(&mut store, "two");
+        let _ = sender.send(two.and_then(|two| two.call(&mut store, ())));
     });
     assert_eq!(receiver.recv()??, 2);
-    thread.join().unwrap();
     assert!(all.load(Relaxed) >= 2);
     assert_eq!(on_stack.load(Relaxed), 0);
     Ok(())
