@@ -55,7 +55,8 @@ fn preload(engine: &Engine, file: &std::path::Path) -> Result<Module> {
     }
 }
 
-/// Stubs what may be stubbed, and fails if anything has no provider then. So many modules have been preloaded.
+/// Stubs what may be stubbed, and fails if anything has no provider then. Of the modules that are to be preloaded, the
+/// linker has the first `preloaded`.
 fn provide(args: &RunArgs, preloaded: usize, linker: &mut Linker<Host>, module: &Module, file: &str) -> Result<()> {
     let mut missing = Vec::new();
     for import in module.imports() {

@@ -149,11 +149,11 @@ impl HostRoots {
     /// takes no more slots than it has at once.
     #[cold]
     fn reuse_dropped(&mut self, barrier: &mut impl RootBarrier) {
-        let dropped = self.dropped.clone();
-        let mut dropped = dropped.lock();
+        let mut dropped = self.dropped.lock();
         let rest = dropped.len().saturating_sub(LET_GO_FOR_ONE);
+        barrier.before_store(dropped[rest..].iter().filter_map(|&slot| self.owned[slot].reference));
         for slot in dropped.drain(rest..) {
-            barrier.before_store(self.owned[slot].reference.take().into_iter());
+            self.owned[slot].reference = None;
             self.free.push(slot);
         }
     }

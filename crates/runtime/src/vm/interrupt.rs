@@ -216,7 +216,8 @@ pub(crate) fn stack_left() -> Option<usize> {
 
 /// Whether the stack that this thread runs on now may be the one that `address` lies on, further up.
 pub(crate) fn is_same_stack(address: usize) -> bool {
-    let is_threads = |address| signals::thread_stack().is_some_and(|stack| stack.contains(&address));
+    let stack = signals::thread_stack().unwrap_or_default();
+    let is_threads = |address| stack.contains(&address);
     let here = arch::stack_pointer();
     here < address && is_threads(here) == is_threads(address)
 }

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 
