@@ -192,6 +192,12 @@ impl Cage {
         split
     }
 
+    /// Bytes from an offset to the end of the huge page that holds it; without one, as many as one likes.
+    pub(crate) fn left_of_huge_page(&self, start: u32) -> u64 {
+        let end = self.huge_pages.as_ref().and_then(|huge| huge.end_of_page(start.into()));
+        end.map_or(u64::MAX, |end| end - u64::from(start))
+    }
+
     /// Gives memory back to the system; it reads as zero if this returns true.
     pub(crate) fn decommit(&mut self, start: u32, bytes: usize) -> bool {
         self.split_huge_pages(start, bytes);

@@ -39,7 +39,12 @@ impl BlockPool {
             if budget.is_exhausted() {
                 return Done::No;
             }
-            let Some((first, end)) = self.next_dirty(release, most, budget) else { continue };
+            let Some((first, mut end)) = self.next_dirty(release, most, budget) else { continue };
+            if budget.is_limited() {
+                // A step splits one huge page at most.
+                let left = self.cage.left_of_huge_page(block_start(first)) / u64::from(BLOCK_BYTES);
+                end = end.min(first.saturating_add(left.min(u64::from(u32::MAX)) as u32));
+            }
             let bytes = (end - first) as usize * BLOCK_BYTES as usize;
             budget.spend(SPLIT_UNITS * self.cage.split_huge_pages(block_start(first), bytes));
             if self.cage.decommit(block_start(first), bytes) {

@@ -106,6 +106,12 @@ impl HugePages {
         self.last.filter(|_| self.in_work().is_none()).map(|last| last + HUGE_PAGE_BYTES)
     }
 
+    /// Where the huge page ends that holds this offset, if one does.
+    pub(super) fn end_of_page(&self, offset: u64) -> Option<u64> {
+        let place = || ((offset - self.part.start) / HUGE_PAGE_BYTES) as usize;
+        self.part.contains(&offset).then(|| self.page(place()).end)
+    }
+
     /// Notes that a range is given back; calls `split` for each piece of it that lies in a huge page with others.
     pub(super) fn give_back(&mut self, range: &Range<u64>, mut split: impl FnMut(Range<u64>)) {
         let place = |offset: u64| (offset.saturating_sub(self.part.start) / HUGE_PAGE_BYTES) as usize;
@@ -138,6 +144,9 @@ mod tests {
             assert_eq!((&*split, &*huge.whole), (pieces, &left[..]), "{start} to {end}");
             huge.give_back(&(start..end), |piece| panic!("{piece:?} is split already"));
         };
+        let huge = HugePages::between(HUGE / 2, 3 * HUGE, 8 * HUGE).unwrap();
+        let ends = [at(3) - 1, at(3), at(4) - 1, at(4), at(7)].map(|offset| huge.end_of_page(offset));
+        assert_eq!(ends, [None, Some(at(4)), Some(at(4)), Some(at(5)), None]);
         check(0, at(3), &[], [true; 4]);
         check(0, at(3) + 9, &[(at(3), at(3) + 9)], [false, true, true, true]);
         check(at(4) + 1, at(4) + 2, &[(at(4) + 1, at(4) + 2)], [true, false, true, true]);
