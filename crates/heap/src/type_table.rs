@@ -1,15 +1,16 @@
-//! The table that types are registered in: append-only memory shared by any number of heaps.
+//! The table that types are registered in, shared by any number of heaps.
 //!
 //! Records lie in a reservation that is committed as it grows, so that its base address never changes and compiled code
 //! may hold it. Registration takes a lock; every look-up is free of locks: a [`TypeId`] is known only to those who
-//! learnt it after its record was written.
+//! learnt it after its record was written. Records of released types are used again for types of the same depth.
 
 use crate::error::HeapError;
 use crate::layout::{HEADER_BYTES, StorageKind, StructLayout};
 use crate::os::Reservation;
 use crate::os::limits::AddressSpace;
 use crate::types::{MIN_DISPLAY, TypeId, TypeInfo, TypeKind, TypeRecord, TypeShape};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Address space for records: some 3.5 million types of ordinary depth.
@@ -37,14 +38,25 @@ struct Entry {
     references: Box<[u32]>,
 }
 
-type Chunk = OnceLock<Box<[OnceLock<Entry>]>>;
+/// Descriptions, each a box or null.
+type Chunk = OnceLock<Box<[AtomicPtr<Entry>]>>;
 
 /// Where the next record goes.
 #[derive(Debug)]
 struct End {
     offset: u32,
     committed: u32,
+    /// Records up to `offset`.
     count: usize,
+    /// Records of released types, by their bytes.
+    released: BTreeMap<u32, Vec<TypeId>>,
+}
+
+impl End {
+    /// Takes a released record of this many bytes.
+    fn reuse(&mut self, bytes: u32) -> Option<TypeId> {
+        self.released.get_mut(&bytes)?.pop()
+    }
 }
 
 /// The registered types.
@@ -76,7 +88,7 @@ impl TypeTable {
         let table = TypeTable {
             memory: Reservation::new(reserved(AddressSpace::of_process()), "address space for the type table")?,
             chunks: [const { OnceLock::new() }; 16],
-            end: Mutex::new(End { offset: FIRST, committed: 0, count: 0 }),
+            end: Mutex::new(End { offset: FIRST, committed: 0, count: 0, released: BTreeMap::new() }),
             published: AtomicU32::new(FIRST),
         };
         let external = table.register(TypeInfo { shape: TypeShape::External, supertype: None })?;
@@ -106,13 +118,43 @@ impl TypeTable {
         if let Some(supertype) = info.supertype {
             self.check_supertype(&info, supertype)?;
         }
-        // A panic while the lock is held leaves at worst an unused gap: the state is good.
+        // A panic while the lock is held leaves at worst an unused record: the state is good.
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = TypeId(end.offset);
         let depth = info.supertype.map_or(0, |supertype| self.record(supertype).display_length);
         let display_length = depth + 1;
-        let bytes = TypeRecord::DISPLAY_OFFSET + 4 * display_length.max(MIN_DISPLAY).next_multiple_of(2);
-        let (chunk, index) = chunk_of(end.count);
+        let bytes = record_bytes(display_length);
+        let (id, index) = match end.reuse(bytes) {
+            // SAFETY: the record was written when its first type was registered.
+            Some(id) => (id, unsafe { self.record_unchecked(id) }.info),
+            None => self.append(&mut end, bytes)?,
+        };
+        let record = TypeRecord { display_length, info: index, ..described.record };
+        let address = self.memory.base().wrapping_add(id.0 as usize);
+        // SAFETY: the record's range is committed, nobody knows its id, or knows it any more, and the lock is held. A
+        // supertype's display is complete. Casts read the first entries of any display: those that it has not are 0.
+        unsafe {
+            address.write_bytes(0, bytes as usize);
+            address.cast::<TypeRecord>().write(record);
+            let display = address.add(TypeRecord::DISPLAY_OFFSET as usize).cast::<u32>();
+            if let Some(supertype) = info.supertype {
+                std::ptr::copy_nonoverlapping(self.display(supertype), display, depth as usize);
+            }
+            display.add(depth as usize).write(id.0);
+        }
+        let entry = Entry { id, info, layout: described.layout, references: described.references };
+        let (chunk, index) = chunk_of(index as usize);
+        let chunk =
+            self.chunks[chunk].get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| AtomicPtr::default()).collect());
+        let before = chunk[index].swap(Box::into_raw(Box::new(entry)), Ordering::Release);
+        assert!(before.is_null(), "a record describes one type at a time");
+        self.published.fetch_max(end.offset, Ordering::Release);
+        Ok(id)
+    }
+
+    /// Makes room for one more record; the result has its id, and the index of its description.
+    fn append(&self, end: &mut End, bytes: u32) -> Result<(TypeId, u32), HeapError> {
+        let id = TypeId(end.offset);
+        let (chunk, _) = chunk_of(end.count);
         if chunk >= self.chunks.len() || end.offset as usize + bytes as usize > self.memory.bytes() {
             return Err(HeapError::TypeTableFull(end.count));
         }
@@ -122,25 +164,31 @@ impl TypeTable {
             self.memory.commit(end.committed as usize, step as usize)?;
             end.committed += step;
         }
-        let record = TypeRecord { display_length, info: end.count as u32, ..described.record };
-        let address = self.memory.base().wrapping_add(end.offset as usize);
-        // SAFETY: the record's range has just been committed, nobody knows its id yet, and the lock is held. A
-        // supertype's display is complete, and fresh memory is zero beyond the entries written.
-        unsafe {
-            address.cast::<TypeRecord>().write(record);
-            let display = address.add(TypeRecord::DISPLAY_OFFSET as usize).cast::<u32>();
-            if let Some(supertype) = info.supertype {
-                std::ptr::copy_nonoverlapping(self.display(supertype), display, depth as usize);
-            }
-            display.add(depth as usize).write(id.0);
-        }
-        let entry = Entry { id, info, layout: described.layout, references: described.references };
-        let chunk = self.chunks[chunk].get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| OnceLock::new()).collect());
-        chunk[index].set(entry).expect("a description is written once");
+        let index = end.count as u32;
         end.count += 1;
         end.offset += bytes;
-        self.published.store(end.offset, Ordering::Release);
-        Ok(id)
+        Ok((id, index))
+    }
+
+    /// Forgets a type. Its id, and the memory of its record and description, may become another type's.
+    ///
+    /// # Safety
+    /// Nobody uses `id` any more, nor what this table has lent of it: no heap has objects of the type, no registered
+    /// type is below it, and no compiled code, nor any other thread, asks for it. It is not
+    /// [`EXTERNAL`](Self::EXTERNAL).
+    ///
+    /// # Panics
+    /// If `id` is not of this table.
+    pub unsafe fn release(&self, id: TypeId) {
+        let record = *self.record(id);
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let (chunk, index) = chunk_of(record.info as usize);
+        let chunk = self.chunks[chunk].get().expect("a registered type has a description");
+        let entry = chunk[index].swap(std::ptr::null_mut(), Ordering::Relaxed);
+        assert!(!entry.is_null(), "{id:?} is released once");
+        // SAFETY: the table's own box, which nobody else frees; by the caller's promise nobody borrows it.
+        drop(unsafe { Box::from_raw(entry) });
+        end.released.entry(record_bytes(record.display_length)).or_default().push(id);
     }
 
     /// The address of record 0: a record lies at `base + id`. Constant for the table's life.
@@ -218,8 +266,9 @@ impl TypeTable {
         // disagrees. SAFETY: the range lies below the published end, so it is committed and constant.
         let index = unsafe { self.record_unchecked(id) }.info;
         let (chunk, index) = chunk_of(index as usize);
-        let entry = self.chunks.get(chunk)?.get()?.get(index)?.get()?;
-        (entry.id == id).then_some(entry)
+        let entry = self.chunks.get(chunk)?.get()?.get(index)?.load(Ordering::Acquire);
+        // SAFETY: null, or a box that lives until its type is released, which waits until nobody asks for it.
+        unsafe { entry.as_ref() }.filter(|entry| entry.id == id)
     }
 
     fn check_supertype(&self, info: &TypeInfo, supertype: TypeId) -> Result<(), HeapError> {
@@ -238,6 +287,23 @@ impl TypeTable {
         }
         Err(HeapError::InvalidType(format!("{:?} does not extend its supertype {:?}", info.shape, above.info.shape)))
     }
+}
+
+impl Drop for TypeTable {
+    fn drop(&mut self) {
+        for entry in self.chunks.iter_mut().filter_map(OnceLock::take).flatten() {
+            let entry = entry.into_inner();
+            if !entry.is_null() {
+                // SAFETY: the table's own box, and nobody borrows from the table any more.
+                drop(unsafe { Box::from_raw(entry) });
+            }
+        }
+    }
+}
+
+/// Bytes of a record whose display has this many entries.
+fn record_bytes(display_length: u32) -> u32 {
+    TypeRecord::DISPLAY_OFFSET + 4 * display_length.max(MIN_DISPLAY).next_multiple_of(2)
 }
 
 /// The chunk and the index in it of description `index`.
@@ -315,118 +381,4 @@ fn describe(info: &TypeInfo) -> Result<Described, HeapError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn structure(fields: &[StorageKind], supertype: Option<TypeId>) -> TypeInfo {
-        TypeInfo { shape: TypeShape::Struct(fields.to_vec()), supertype }
-    }
-
-    #[test]
-    fn displays_answer_subtyping_at_any_depth() {
-        let table = TypeTable::new().unwrap();
-        let mut chain = vec![table.register(structure(&[], None)).unwrap()];
-        for _ in 0..20 {
-            chain.push(table.register(structure(&[StorageKind::Ref], chain.last().copied())).unwrap());
-        }
-        let stranger = table.register(structure(&[StorageKind::Ref], Some(chain[0]))).unwrap();
-        for (i, &a) in chain.iter().enumerate() {
-            for (j, &b) in chain.iter().enumerate() {
-                assert_eq!(table.is_subtype(a, b), i >= j);
-            }
-            assert_eq!(table.is_subtype(stranger, a), i == 0);
-            assert!(!table.is_subtype(a, stranger));
-        }
-    }
-
-    #[test]
-    fn records_tell_where_the_references_are() {
-        use StorageKind::{I8, I32, I64, Ref};
-        let table = TypeTable::new().unwrap();
-        let id = table.register(structure(&[I8, Ref, I64, Ref], None)).unwrap();
-        assert_eq!(table.record(id).reference_map, 0b1_0010);
-        assert_eq!(table.reference_offsets(id), [12, 24]);
-        let exception = TypeInfo { shape: TypeShape::Exception(vec![Ref]), supertype: None };
-        let exception = table.register(exception).unwrap();
-        assert_eq!(table.layout(exception).unwrap().offsets, [8, 12]);
-        assert_eq!(table.record(exception).reference_map, 0b10);
-        let many = table.register(structure(&[[I32; 70].as_slice(), &[Ref]].concat(), None)).unwrap();
-        assert_eq!((table.record(many).many_references, table.reference_offsets(many)), (1, [288].as_slice()));
-    }
-
-    #[test]
-    fn records_tell_what_need_not_be_looked_at() {
-        use StorageKind::{I32, I64, Ref};
-        let table = TypeTable::new().unwrap();
-        let reference_free = |shape, fields: &[usize]| {
-            let id = table.register_with_reference_free(TypeInfo { shape, supertype: None }, fields).unwrap();
-            table.record(id).reference_free
-        };
-        let fields = vec![Ref, I64, Ref, Ref];
-        assert_eq!(reference_free(TypeShape::Struct(fields.clone()), &[]), 0);
-        assert_eq!(reference_free(TypeShape::Struct(fields.clone()), &[0, 1, 3, 7]), 0b10_0001);
-        assert_eq!(reference_free(TypeShape::Array(Ref), &[0]), 1);
-        assert_eq!(reference_free(TypeShape::Array(I32), &[0]), 0);
-        let far = [[I32; 31].as_slice(), &[Ref, Ref]].concat();
-        assert_eq!(reference_free(TypeShape::Struct(far), &[31, 32]), 1 << 31);
-        let many = [[I32; 70].as_slice(), &[Ref]].concat();
-        assert_eq!(reference_free(TypeShape::Struct(many), &[70]), 0);
-        assert_eq!(reference_free(TypeShape::Exception(fields), &[0]), 0);
-    }
-
-    #[test]
-    fn wrong_descriptions_are_refused() {
-        let table = TypeTable::new().unwrap();
-        let base = table.register(structure(&[StorageKind::I32], None)).unwrap();
-        assert!(table.register(structure(&[StorageKind::Ref], Some(base))).is_err());
-        assert!(table.register(structure(&[], Some(TypeId(base.0 + 8)))).is_err());
-        assert!(table.register(structure(&[], Some(TypeId(1 << 20)))).is_err());
-        let array = TypeInfo { shape: TypeShape::Array(StorageKind::I32), supertype: Some(base) };
-        assert!(table.register(array).is_err());
-        assert!(!table.contains(TypeId(0)) && table.contains(TypeTable::EXTERNAL));
-    }
-
-    #[test]
-    fn a_table_takes_a_small_part_of_a_limited_address_space() {
-        let left = |left: u64| reserved(Some(AddressSpace { limit_bytes: left + 7, used_bytes: 7 }));
-        assert_eq!(
-            (reserved(None), left(u64::MAX - 7), left(4 << 30)),
-            (RESERVED_BYTES, RESERVED_BYTES, RESERVED_BYTES)
-        );
-        assert_eq!((left((1 << 30) - 1), left(0)), (63 << 20, 1 << 20));
-    }
-
-    #[test]
-    fn only_the_ids_of_records_are_known() {
-        let table = TypeTable::new().unwrap();
-        let mut known: Vec<TypeId> = (0..50).map(|_| table.register(structure(&[], None)).unwrap()).collect();
-        known.push(TypeTable::EXTERNAL);
-        let end = known.iter().map(|id| id.0).max().unwrap() + 4096;
-        let tops = (0..4096).map(|below| u32::MAX - below);
-        for id in (0..end).chain(tops).map(TypeId) {
-            assert_eq!(table.contains(id), known.contains(&id), "{id:?}");
-        }
-        proptest!(|(id: u32)| prop_assert_eq!(table.contains(TypeId(id)), known.contains(&TypeId(id))));
-    }
-
-    #[test]
-    fn threads_register_and_read_at_once() {
-        let table = TypeTable::new().unwrap();
-        let threads = (0..4).map(|_| {
-            let table = table.clone();
-            std::thread::spawn(move || {
-                let mut last = None;
-                for _ in 0..3000 {
-                    let supertype =
-                        if last.is_some_and(|id| table.record(id).display_length < 10) { last } else { None };
-                    let id = table.register(structure(&[], supertype)).unwrap();
-                    assert!(supertype.is_none_or(|above| table.is_subtype(id, above)));
-                    assert_eq!(table.info(id).supertype, supertype);
-                    last = Some(id);
-                }
-            })
-        });
-        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
-    }
-}
+mod tests;

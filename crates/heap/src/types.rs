@@ -1,7 +1,7 @@
 //! The type table: what the collector and inline casts know of each type.
 //!
 //! A [`TypeId`] is the byte offset of the type's [`TypeRecord`] in the table's memory, so that compiled code reaches a
-//! record with one addition. Records never move and are never removed while the table lives.
+//! record with one addition. Records never move, and stay until their types are [released](crate::TypeTable::release).
 //!
 //! A record ends in its *display*: the type ids of its supertypes from the root (depth 0) down to itself. A cast to
 //! type `T` of depth `d` succeeds where `display[d] == T`. Every display has at least [`MIN_DISPLAY`] entries (the

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cache::{Cache, Key};
 use crate::instance::MemoryImages;
+use crate::types::ModuleTypes;
 use crate::vm::{CodeImage, Compiled, KeptCode, Observers};
 use crate::{Compilation, Engine, ExportType, ExternType, HeapType, ImportType, serialize};
 
@@ -43,7 +44,7 @@ impl RefUnwindSafe for Module {}
 /// All of a module but its engine, so that an engine can keep it.
 pub(crate) struct ModuleInner {
     image: Arc<CodeImage>,
-    type_ids: Vec<TypeId>,
+    types: ModuleTypes,
     exports: FxHashMap<String, ExportKind>,
     memory_images: MemoryImages,
     /// Where functions are kept that are compiled when they are called, and under which key.
@@ -214,11 +215,11 @@ impl Module {
 
     fn of_image(engine: &Engine, image: Arc<CodeImage>, keeper: Option<(Cache, Key)>) -> Result<Module> {
         let info = &image.module().info;
-        let type_ids = engine.types().register_module(info)?;
+        let types = engine.types().register_module(info)?;
         let exports = info.exports.iter().cloned().collect();
         engine.note_trampolines(&image);
         let memory_images = MemoryImages::default();
-        let inner = Arc::new(ModuleInner { image, type_ids, exports, memory_images, keeper });
+        let inner = Arc::new(ModuleInner { image, types, exports, memory_images, keeper });
         Ok(Module { engine: engine.clone(), inner })
     }
 
@@ -245,18 +246,18 @@ impl Module {
 
     /// Its imports, in order.
     pub fn imports(&self) -> impl ExactSizeIterator<Item = ImportType<'_>> + '_ {
-        ExternType::imports(&self.engine, &self.inner.type_ids, self.info())
+        ExternType::imports(&self.engine, self.type_ids(), self.info())
     }
 
     /// Its exports, in order.
     pub fn exports(&self) -> impl ExactSizeIterator<Item = ExportType<'_>> + '_ {
-        ExternType::exports(&self.engine, &self.inner.type_ids, self.info())
+        ExternType::exports(&self.engine, self.type_ids(), self.info())
     }
 
     /// The type of an export.
     pub fn get_export(&self, name: &str) -> Option<ExternType> {
         let kind = self.export(name)?;
-        Some(ExternType::of_export(&self.engine, &self.inner.type_ids, self.info(), kind))
+        Some(ExternType::of_export(&self.engine, self.type_ids(), self.info(), kind))
     }
 
     /// The contents of the custom section of this name, the first where there are several. The name section is not kept
@@ -298,8 +299,12 @@ impl Module {
         &self.inner.image
     }
 
+    pub(crate) fn types(&self) -> &ModuleTypes {
+        &self.inner.types
+    }
+
     pub(crate) fn type_ids(&self) -> &[TypeId] {
-        &self.inner.type_ids
+        self.inner.types.ids()
     }
 
     pub(crate) fn context_layout(&self) -> &ContextLayout {

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use legato_compiler::module::ModuleInfo;
-use legato_heap::TypeId;
 
+use crate::types::ModuleTypes;
 use crate::{Engine, ExportType, ExternType, ImportType, serialize};
 
 /// The declarations in a precompiled file. Only data is read: nothing of the file is ever executed, so the file need
@@ -24,7 +24,7 @@ use crate::{Engine, ExportType, ExternType, ImportType, serialize};
 pub struct Precompiled {
     engine: Engine,
     info: ModuleInfo,
-    type_ids: Vec<TypeId>,
+    types: ModuleTypes,
     code_size: usize,
 }
 
@@ -35,18 +35,18 @@ impl Precompiled {
     /// If the bytes are something else, damaged, or of another version of this library.
     pub fn read(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Precompiled> {
         let module = serialize::decode(bytes.as_ref())?;
-        let type_ids = engine.types().register_module(&module.info)?;
-        Ok(Precompiled { engine: engine.clone(), type_ids, code_size: module.code.len(), info: module.info })
+        let types = engine.types().register_module(&module.info)?;
+        Ok(Precompiled { engine: engine.clone(), types, code_size: module.code.len(), info: module.info })
     }
 
     /// The module's imports, in order.
     pub fn imports(&self) -> impl ExactSizeIterator<Item = ImportType<'_>> + '_ {
-        ExternType::imports(&self.engine, &self.type_ids, &self.info)
+        ExternType::imports(&self.engine, self.types.ids(), &self.info)
     }
 
     /// The module's exports, in order.
     pub fn exports(&self) -> impl ExactSizeIterator<Item = ExportType<'_>> + '_ {
-        ExternType::exports(&self.engine, &self.type_ids, &self.info)
+        ExternType::exports(&self.engine, self.types.ids(), &self.info)
     }
 
     /// Bytes of machine code.

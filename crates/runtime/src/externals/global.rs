@@ -6,7 +6,7 @@ use legato_heap::Reference;
 
 use crate::externals::handle;
 use crate::store::{GlobalCell, StoreOpaque, StoredGlobal};
-use crate::{AsContext, AsContextMut, GlobalType, Val};
+use crate::{AsContext, AsContextMut, GlobalType, Val, ValType};
 
 handle! {
     /// A global of a store.
@@ -34,6 +34,9 @@ impl Global {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         ty.content().check_engine(&opaque.engine)?;
+        if let ValType::Ref(ty) = ty.content() {
+            ty.heap_type().registered().into_iter().for_each(|ty| opaque.state.keep_type(ty));
+        }
         let ty = ty.to_engine();
         let bits = value.to_bits(opaque, ty.value)?;
         opaque.state.global_cells.push(Box::new(GlobalCell(bits.to_le_bytes())));

@@ -34,6 +34,7 @@ impl Tag {
         let opaque = &mut store.0.opaque;
         ty.ty().check_engine(&opaque.engine)?;
         ensure!(ty.ty().results().len() == 0, "a tag has no results");
+        opaque.state.keep_type(ty.ty().registered());
         let index = opaque.add_tag(ty.ty().id())?;
         Ok(Tag::from_index(opaque, index))
     }

@@ -117,6 +117,7 @@ fn allocate(
     for (index, value) in values.iter().enumerate() {
         fields::to_bits(store, *value, storage).with_context(|| format!("element {index}"))?;
     }
+    store.state.keep_type(ty.registered());
     let array = store.allocate_array(ty.id(), length)?;
     // SAFETY: the array has just been allocated.
     Ok((unsafe { store.array_reserve_leaves(array, 0, length)? }, storage))

@@ -80,6 +80,7 @@ impl StructRef {
         for (index, (value, field)) in values.iter().zip(ty.raw()).enumerate() {
             fields::to_bits(opaque, *value, field.storage).with_context(|| format!("field {index}"))?;
         }
+        opaque.state.keep_type(ty.registered());
         let object = opaque.allocate_struct(ty.id())?;
         for ((value, field), &offset) in values.iter().zip(ty.raw()).zip(ty.offsets()) {
             // Only now, since the allocation may have moved what the values refer to.

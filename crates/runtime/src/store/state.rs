@@ -13,6 +13,7 @@ use crate::Module;
 use crate::func::{HostCallee, HostFunction};
 use crate::module::ModuleInner;
 use crate::store::{HostRoots, RootIndex, RootScopeMark};
+use crate::types::{RegisteredType, TypeGroup};
 use crate::vm::table::RootBarrier;
 use crate::vm::{CodeImage, LinearMemory, TableStorage};
 
@@ -161,6 +162,8 @@ pub(crate) struct StoreState {
     pub(crate) linked_modules: FxHashMap<*const ModuleInner, u32>,
     /// Trampolines into compiled code, by function type.
     pub(crate) entries: FxHashMap<TypeId, *const u8>,
+    /// Groups of the types whose objects and items the host has made here. Those of modules are the modules'.
+    pub(crate) types: FxHashMap<*const TypeGroup, Arc<TypeGroup>>,
     /// Images whose trampolines the store uses.
     pub(crate) images: Vec<Arc<CodeImage>>,
     pub(crate) roots: HostRoots,
@@ -197,6 +200,7 @@ impl StoreState {
             host_functions: FxHashMap::default(),
             linked_modules: FxHashMap::default(),
             entries: FxHashMap::default(),
+            types: FxHashMap::default(),
             images: Vec::new(),
             roots: HostRoots::default(),
             scratch: Vec::new(),
@@ -238,6 +242,20 @@ impl StoreState {
     pub(crate) fn begin_call(&mut self) {
         if self.host_calls == 0 {
             self.pending_exception = None;
+        }
+    }
+
+    /// Keeps a type registered as long as the store.
+    #[inline]
+    pub(crate) fn keep_type(&mut self, ty: &RegisteredType) {
+        self.keep_types(std::slice::from_ref(ty.group()));
+    }
+
+    /// Keeps the types of groups registered as long as the store.
+    #[inline]
+    pub(crate) fn keep_types(&mut self, groups: &[Arc<TypeGroup>]) {
+        for group in groups {
+            self.types.entry(Arc::as_ptr(group)).or_insert_with(|| group.clone());
         }
     }
 

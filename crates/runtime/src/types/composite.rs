@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use legato_compiler::artifact::MachineSignature;
@@ -10,7 +9,7 @@ use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
 use crate::Engine;
-use crate::types::{HeapType, Mutability, TypeEntry, ValType};
+use crate::types::{HeapType, Mutability, RegisteredType, ValType};
 
 /// How many fields of a struct type are shown.
 const SHOWN_FIELDS: usize = 8;
@@ -146,11 +145,11 @@ macro_rules! registered {
         #[derive(Clone)]
         pub struct $name {
             engine: Engine,
-            entry: Arc<TypeEntry>,
+            entry: RegisteredType,
         }
 
         impl $name {
-            pub(crate) fn from_entry(engine: &Engine, entry: Arc<TypeEntry>) -> $name {
+            pub(crate) fn from_entry(engine: &Engine, entry: RegisteredType) -> $name {
                 $name { engine: engine.clone(), entry }
             }
 
@@ -160,6 +159,10 @@ macro_rules! registered {
 
             pub(crate) fn id(&self) -> TypeId {
                 self.entry.id
+            }
+
+            pub(crate) fn registered(&self) -> &RegisteredType {
+                &self.entry
             }
 
             /// The engine it belongs to.
@@ -295,12 +298,9 @@ impl FuncType {
             params: params.iter().map(ValType::to_engine).collect(),
             results: results.iter().map(ValType::to_engine).collect(),
         };
-        let is_final = finality == Finality::Final;
-        let supertype = supertype.map(FuncType::id);
-        Ok(FuncType::from_entry(
-            engine,
-            engine.types().register_one(is_final, supertype, wasm::CompositeType::Func(ty))?,
-        ))
+        let (is_final, supertype) = (finality == Finality::Final, supertype.map(FuncType::id));
+        let entry = engine.types().register_one(is_final, supertype, wasm::CompositeType::Func(ty))?;
+        Ok(FuncType::from_entry(engine, entry))
     }
 
     pub(crate) fn raw(&self) -> &wasm::FuncType {

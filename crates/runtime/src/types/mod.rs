@@ -2,6 +2,7 @@
 
 mod composite;
 mod entity;
+mod groups;
 mod matching;
 mod registry;
 mod value;
@@ -10,8 +11,9 @@ pub use composite::{ArrayType, FieldType, Finality, FuncType, StorageType, Struc
 pub use entity::{ExportType, ExternType, GlobalType, ImportType, MemoryType, Mutability, TableType, TagType};
 pub use value::{HeapType, RefType, ValType};
 
+pub(crate) use groups::{ModuleTypes, RegisteredType, TypeGroup};
 pub(crate) use matching::{Actual, check_import};
-pub(crate) use registry::{TypeEntry, TypeRegistry, map_ref_type, map_value_type};
+pub(crate) use registry::{TypeRegistry, map_ref_type, map_value_type};
 
 use legato_compiler::module::TypeIndex;
 use legato_heap::TypeId;

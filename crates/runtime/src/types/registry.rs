@@ -1,68 +1,79 @@
 //! The engine's types: structurally equal recursion groups of all modules are one.
 //!
+//! Modules, stores and the embedder's types hold the [groups](TypeGroup) they use. Groups that nobody holds are released
+//! when the number of types has doubled.
+//!
 //! Within this crate the compiler's type descriptions ([`legato_compiler::module`]) serve two spaces. As a module
 //! declares them, `HeapType::Concrete` holds the module's index. In *engine space*, which everything outside
 //! instantiation uses, it holds the number of the engine's [`TypeId`].
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use anyhow::{Result, bail};
 use legato_compiler::artifact::MachineSignature;
 use legato_compiler::module::{
     CompositeType, FieldType, FuncType, HeapType, ModuleInfo, RefType, StorageType, SubType, TypeIndex, ValueType,
 };
-use legato_heap::layout::{StorageKind, StructLayout};
-use legato_heap::{TypeId, TypeInfo, TypeKind, TypeShape, TypeTable};
-use rustc_hash::FxHashMap;
+use legato_heap::layout::StorageKind;
+use legato_heap::{HeapError, TypeId, TypeInfo, TypeKind, TypeShape, TypeTable};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::groups::{ByDeclaration, ModuleTypes, RegisteredType, TypeEntry, TypeGroup};
 
 /// In the key of a recursion group, marks an index relative to the group's start.
 const WITHIN_GROUP: u32 = 1 << 31;
 
-/// A type of the engine.
-#[derive(Debug)]
-pub(crate) struct TypeEntry {
-    pub(crate) id: TypeId,
-    /// In engine space.
-    pub(crate) sub: SubType,
-    /// Structs: where the fields lie.
-    pub(crate) layout: Option<StructLayout>,
-    /// Functions: the signature of the machine code.
-    pub(crate) signature: Option<MachineSignature>,
-}
-
-impl TypeEntry {
-    pub(crate) fn func(&self) -> Option<&FuncType> {
-        match &self.sub.composite {
-            CompositeType::Func(ty) => Some(ty),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn fields(&self) -> Option<&[FieldType]> {
-        match &self.sub.composite {
-            CompositeType::Struct(fields) => Some(fields),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn element(&self) -> Option<FieldType> {
-        match &self.sub.composite {
-            CompositeType::Array(element) => Some(*element),
-            _ => None,
-        }
-    }
-}
+/// So many types are registered before any is released.
+const MIN_TYPES_BEFORE_RELEASE: usize = 1024;
 
 #[derive(Default)]
 struct State {
-    /// Keys have inner references relative, outer ones in engine space.
-    groups: FxHashMap<Vec<SubType>, Vec<TypeId>>,
-    types: FxHashMap<TypeId, Arc<TypeEntry>>,
-    /// The exception type for each function type that a tag has.
-    exceptions: FxHashMap<TypeId, TypeId>,
+    groups: FxHashSet<ByDeclaration>,
+    /// The group of each type, and the type's index in it.
+    types: FxHashMap<TypeId, (Arc<TypeGroup>, usize)>,
+    /// Groups that were ever registered.
+    registered: u64,
+    /// How many types stayed when the last ones were released.
+    stayed: usize,
 }
 
-/// All types of an engine. They live as long as it.
+impl State {
+    fn find(&self, id: TypeId) -> Option<RegisteredType> {
+        let (group, index) = self.types.get(&id)?;
+        Some(RegisteredType { group: group.clone(), index: *index })
+    }
+
+    /// Releases the groups that nobody has. What it costs is in proportion to the types that are registered, so it is
+    /// done when these have doubled.
+    fn release_unused(&mut self, table: &TypeTable) {
+        let mut groups: Vec<Arc<TypeGroup>> = self.groups.drain().map(|group| group.0).collect();
+        groups.sort_unstable_by_key(|group| group.number);
+        // The newest first: a group refers to older ones, which are unused where it was the last to have them.
+        while let Some(group) = groups.pop() {
+            // One is in hand, and one for each type; more come by way of this state alone, which is locked.
+            if Arc::strong_count(&group) > 1 + group.entries.len() {
+                self.groups.insert(ByDeclaration(group));
+                continue;
+            }
+            // What others did with the types before they let go of them has been done.
+            fence(Ordering::Acquire);
+            for entry in group.entries.iter().rev() {
+                self.types.remove(&entry.id);
+                for &id in entry.exception.get().into_iter().chain([&entry.id]) {
+                    // SAFETY: whoever uses an id has its group, or a group that refers to it, or that of an exception's
+                    // tag: there are none. Types below it are in newer groups, or later in this one.
+                    unsafe { table.release(id) };
+                }
+            }
+        }
+        self.stayed = self.types.len();
+    }
+}
+
+/// The types of an engine, as long as somebody has their groups.
 pub(crate) struct TypeRegistry {
     table: Arc<TypeTable>,
     state: RwLock<State>,
@@ -79,17 +90,24 @@ impl TypeRegistry {
     }
 
     /// The entry of a registered type.
-    pub(crate) fn get(&self, id: TypeId) -> Arc<TypeEntry> {
+    pub(crate) fn get(&self, id: TypeId) -> RegisteredType {
         self.find(id).unwrap_or_else(|| panic!("{id:?} is no type of this engine"))
     }
 
     /// The entry of a type, or `None` where `id` is an exception's or the host values' type.
-    pub(crate) fn find(&self, id: TypeId) -> Option<Arc<TypeEntry>> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).types.get(&id).cloned()
+    pub(crate) fn find(&self, id: TypeId) -> Option<RegisteredType> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).find(id)
     }
 
-    /// Registers a module's types; the result has one id for each.
-    pub(crate) fn register_module(&self, info: &ModuleInfo) -> Result<Vec<TypeId>> {
+    /// How many types are registered, those among them that nobody has, and that have not been released yet.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.state.read().unwrap().types.len()
+    }
+
+    /// Registers a module's types.
+    pub(crate) fn register_module(&self, info: &ModuleInfo) -> Result<ModuleTypes> {
+        let mut groups: Vec<Arc<TypeGroup>> = Vec::new();
         let mut ids: Vec<TypeId> = Vec::with_capacity(info.types.len());
         while ids.len() < info.types.len() {
             let start = ids.len();
@@ -114,9 +132,11 @@ impl TypeRegistry {
             };
             let group: Vec<SubType> =
                 info.types[start..start + count as usize].iter().map(|ty| map_sub_type(ty, &relate)).collect();
-            ids.extend(self.register_group(group)?);
+            let group = self.register_group(group)?;
+            ids.extend(group.entries.iter().map(|entry| entry.id));
+            groups.push(group);
         }
-        Ok(ids)
+        Ok(ModuleTypes { ids, groups })
     }
 
     /// Registers one type that refers to registered types only.
@@ -125,7 +145,7 @@ impl TypeRegistry {
         is_final: bool,
         supertype: Option<TypeId>,
         composite: CompositeType,
-    ) -> Result<Arc<TypeEntry>> {
+    ) -> Result<RegisteredType> {
         let sub = SubType {
             is_final,
             supertype: supertype.map(|id| TypeIndex(id.0)),
@@ -133,20 +153,65 @@ impl TypeRegistry {
             depth: 0,
             rec_group: (TypeIndex(0), 1),
         };
-        Ok(self.get(self.register_group(vec![sub])?[0]))
+        Ok(RegisteredType { group: self.register_group(vec![sub])?, index: 0 })
     }
 
-    fn register_group(&self, mut group: Vec<SubType>) -> Result<Vec<TypeId>> {
+    /// The caller has the groups that this one refers to.
+    fn register_group(&self, mut group: Vec<SubType>) -> Result<Arc<TypeGroup>> {
         for ty in &mut group {
             (ty.depth, ty.rec_group) = (0, (TypeIndex(0), 0));
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ids) = state.groups.get(&group) {
-            return Ok(ids.clone());
+        if let Some(found) = state.groups.get(group.as_slice()) {
+            return Ok(found.0.clone());
         }
+        if state.types.len() + group.len() > (2 * state.stayed).max(MIN_TYPES_BEFORE_RELEASE) {
+            state.release_unused(&self.table);
+        }
+        let ids = match self.add_to_table(&state, &group) {
+            Err(HeapError::TypeTableFull(_)) => {
+                state.release_unused(&self.table);
+                self.add_to_table(&state, &group)?
+            }
+            other => other?,
+        };
+        let outer = RefCell::new(BTreeSet::new());
+        let resolve = |index: TypeIndex| match index.0 & WITHIN_GROUP {
+            0 => {
+                outer.borrow_mut().insert(TypeId(index.0));
+                index
+            }
+            _ => TypeIndex(ids[(index.0 ^ WITHIN_GROUP) as usize].0),
+        };
+        let entry = |(&id, ty): (&TypeId, &SubType)| {
+            let sub = map_sub_type(ty, &resolve);
+            let signature = match &sub.composite {
+                CompositeType::Func(ty) => Some(MachineSignature::of(ty)),
+                _ => None,
+            };
+            let layout = match &sub.composite {
+                CompositeType::Struct(_) => self.table.layout(id).cloned(),
+                _ => None,
+            };
+            TypeEntry { id, sub, layout, signature, exception: OnceLock::new() }
+        };
+        let entries: Vec<TypeEntry> = ids.iter().zip(&group).map(entry).collect();
+        let mut outer: Vec<_> = outer.into_inner().iter().map(|id| state.types[id].0.clone()).collect();
+        outer.sort_unstable_by_key(|group| group.number);
+        outer.dedup_by_key(|group| group.number);
+        let number = state.registered;
+        let group = Arc::new(TypeGroup { declaration: group, entries, outer, number });
+        state.registered += 1;
+        state.types.extend(ids.iter().enumerate().map(|(index, &id)| (id, (group.clone(), index))));
+        state.groups.insert(ByDeclaration(group.clone()));
+        Ok(group)
+    }
+
+    /// Registers the types of a new group with the heap: all of them, or none.
+    fn add_to_table(&self, state: &State, group: &[SubType]) -> Result<Vec<TypeId>, HeapError> {
         let mut ids: Vec<TypeId> = Vec::with_capacity(group.len());
-        for ty in &group {
-            let kind = |storage: StorageType| storage.kind(|heap| is_function(&state, &group, heap));
+        for ty in group {
+            let kind = |storage: StorageType| storage.kind(|heap| is_function(state, group, heap));
             let shape = match &ty.composite {
                 CompositeType::Func(_) => TypeShape::Function,
                 CompositeType::Struct(fields) => {
@@ -159,7 +224,7 @@ impl TypeRegistry {
                 _ => ids[(index.0 ^ WITHIN_GROUP) as usize],
             });
             let leads_nowhere = |storage: StorageType| match storage {
-                StorageType::Value(ValueType::Ref(ty)) => is_reference_free(&state, &group, ty.heap),
+                StorageType::Value(ValueType::Ref(ty)) => is_reference_free(state, group, ty.heap),
                 _ => false,
             };
             let fields: &[FieldType] = match &ty.composite {
@@ -169,40 +234,30 @@ impl TypeRegistry {
             };
             let reference_free = fields.iter().enumerate().filter(|(_, field)| leads_nowhere(field.storage));
             let reference_free: Vec<usize> = reference_free.map(|(index, _)| index).collect();
-            ids.push(self.table.register_with_reference_free(TypeInfo { shape, supertype }, &reference_free)?);
+            match self.table.register_with_reference_free(TypeInfo { shape, supertype }, &reference_free) {
+                Ok(id) => ids.push(id),
+                Err(error) => {
+                    // SAFETY: nobody has learnt them; those below others come first.
+                    ids.iter().rev().for_each(|&id| unsafe { self.table.release(id) });
+                    return Err(error);
+                }
+            }
         }
-        let resolve = |index: TypeIndex| match index.0 & WITHIN_GROUP {
-            0 => index,
-            _ => TypeIndex(ids[(index.0 ^ WITHIN_GROUP) as usize].0),
-        };
-        for (&id, ty) in ids.iter().zip(&group) {
-            let sub = map_sub_type(ty, &resolve);
-            let signature = match &sub.composite {
-                CompositeType::Func(ty) => Some(MachineSignature::of(ty)),
-                _ => None,
-            };
-            let layout = match &sub.composite {
-                CompositeType::Struct(_) => self.table.layout(id).cloned(),
-                _ => None,
-            };
-            state.types.insert(id, Arc::new(TypeEntry { id, sub, layout, signature }));
-        }
-        state.groups.insert(group, ids.clone());
         Ok(ids)
     }
 
-    /// The type of the exceptions that tags of function type `func` throw.
+    /// The type of the exceptions that tags of function type `func` throw. It stays registered as long as that.
     pub(crate) fn exception_type(&self, func: TypeId) -> Result<TypeId> {
         let entry = self.get(func);
         let payload = entry.func().expect("a tag has a function type");
         let kinds = payload.params.iter().map(|&ty| self.storage_kind(StorageType::Value(ty))).collect();
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&id) = state.exceptions.get(&func) {
+        // So that it is registered once.
+        let _state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&id) = entry.exception.get() {
             return Ok(id);
         }
         let id = self.table.register(TypeInfo { shape: TypeShape::Exception(kinds), supertype: None })?;
-        state.exceptions.insert(func, id);
-        Ok(id)
+        Ok(*entry.exception.get_or_init(|| id))
     }
 
     /// How a value of this type (engine space) lies in an object.
@@ -294,7 +349,10 @@ fn is_reference_free(state: &State, group: &[SubType], heap: HeapType) -> bool {
 /// space.
 fn declared<'a>(state: &'a State, group: &'a [SubType], index: TypeIndex) -> &'a SubType {
     match index.0 & WITHIN_GROUP {
-        0 => &state.types[&TypeId(index.0)].sub,
+        0 => {
+            let (group, index) = &state.types[&TypeId(index.0)];
+            &group.entries[*index].sub
+        }
         _ => &group[(index.0 ^ WITHIN_GROUP) as usize],
     }
 }
@@ -344,49 +402,4 @@ fn map_sub_type(ty: &SubType, map: &impl Fn(TypeIndex) -> TypeIndex) -> SubType 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn field(storage: StorageType) -> FieldType {
-        FieldType { storage, mutable: true }
-    }
-
-    fn reference(heap: HeapType) -> FieldType {
-        field(StorageType::Value(ValueType::Ref(RefType { heap, nullable: true })))
-    }
-
-    #[test]
-    fn what_leads_to_numbers_alone_is_known() {
-        let registry = TypeRegistry::new().unwrap();
-        let number = field(StorageType::Value(ValueType::I64));
-        let one = |is_final, composite| registry.register_one(is_final, None, composite).unwrap().id;
-        let to = |id: TypeId| reference(HeapType::Concrete(TypeIndex(id.0)));
-        let characters = one(true, CompositeType::Array(number));
-        let point = one(true, CompositeType::Struct(vec![number, number]));
-        let open = one(false, CompositeType::Struct(vec![number]));
-        let function = one(true, CompositeType::Func(FuncType { params: vec![], results: vec![] }));
-        let caller = one(true, CompositeType::Struct(vec![to(function)]));
-        let string = one(true, CompositeType::Struct(vec![to(characters)]));
-        let abstract_types = [HeapType::Any, HeapType::Eq, HeapType::Struct, HeapType::Array, HeapType::Extern];
-        let mut fields: Vec<FieldType> = [characters, open, point, string, caller, function].map(to).to_vec();
-        fields.extend(abstract_types.map(reference));
-        let all = one(true, CompositeType::Struct(fields));
-        // Characters, points, callers: function references are not traced.
-        assert_eq!(registry.table().record(all).reference_free, 0b1_0101);
-        let lines = one(false, CompositeType::Array(to(characters)));
-        assert_eq!(registry.table().record(lines).reference_free, 1);
-        assert_eq!(registry.table().record(one(false, CompositeType::Array(to(open)))).reference_free, 0);
-    }
-
-    #[test]
-    fn types_of_one_group_lead_to_each_other() {
-        let registry = TypeRegistry::new().unwrap();
-        let within = |index: u32| reference(HeapType::Concrete(TypeIndex(WITHIN_GROUP | index)));
-        let sub =
-            |composite| SubType { is_final: true, supertype: None, composite, depth: 0, rec_group: (TypeIndex(0), 2) };
-        let number = field(StorageType::Value(ValueType::I32));
-        let node = CompositeType::Struct(vec![within(0), within(1)]);
-        let ids = registry.register_group(vec![sub(node), sub(CompositeType::Array(number))]).unwrap();
-        assert_eq!(registry.table().record(ids[0]).reference_free, 0b10);
-    }
-}
+mod tests;

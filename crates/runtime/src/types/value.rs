@@ -7,7 +7,7 @@ use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
 use crate::Engine;
-use crate::types::{ArrayType, FuncType, StructType};
+use crate::types::{ArrayType, FuncType, RegisteredType, StructType};
 
 /// The type of a value.
 ///
@@ -353,6 +353,16 @@ impl HeapType {
                     wasm::CompositeType::Array(_) => HeapType::ConcreteArray(ArrayType::from_entry(engine, entry)),
                 }
             }
+        }
+    }
+
+    /// The registered type that it names, if any.
+    pub(crate) fn registered(&self) -> Option<&RegisteredType> {
+        match self {
+            HeapType::ConcreteFunc(ty) => Some(ty.registered()),
+            HeapType::ConcreteArray(ty) => Some(ty.registered()),
+            HeapType::ConcreteStruct(ty) => Some(ty.registered()),
+            _ => None,
         }
     }
 

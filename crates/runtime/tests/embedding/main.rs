@@ -28,6 +28,7 @@ mod slices;
 mod snapshots;
 mod stops;
 mod targets;
+mod types;
 mod vectors;
 mod views;
 mod weak;
