@@ -299,10 +299,6 @@ impl Module {
         &self.inner.image
     }
 
-    pub(crate) fn types(&self) -> &ModuleTypes {
-        &self.inner.types
-    }
-
     pub(crate) fn type_ids(&self) -> &[TypeId] {
         self.inner.types.ids()
     }

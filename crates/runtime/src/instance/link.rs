@@ -106,7 +106,6 @@ fn make(store: &mut StoreOpaque, module: &Module, imports: &[Extern]) -> Result<
         Err(error) => {
             // What was made so far is known to the store, and has its heads and cells in this context.
             store.state.abandoned.push(context);
-            store.state.keep_types(module.types().groups());
             Err(error)
         }
     }

@@ -248,15 +248,8 @@ impl StoreState {
     /// Keeps a type registered as long as the store.
     #[inline]
     pub(crate) fn keep_type(&mut self, ty: &RegisteredType) {
-        self.keep_types(std::slice::from_ref(ty.group()));
-    }
-
-    /// Keeps the types of groups registered as long as the store.
-    #[inline]
-    pub(crate) fn keep_types(&mut self, groups: &[Arc<TypeGroup>]) {
-        for group in groups {
-            self.types.entry(Arc::as_ptr(group)).or_insert_with(|| group.clone());
-        }
+        let group = ty.group();
+        self.types.entry(Arc::as_ptr(group)).or_insert_with(|| group.clone());
     }
 
     /// Keeps an image alive as long as the store.

@@ -121,6 +121,8 @@ impl Deref for RegisteredType {
 #[derive(Debug, Default)]
 pub(crate) struct ModuleTypes {
     pub(super) ids: Vec<TypeId>,
+    /// What keeps them registered.
+    #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) groups: Vec<Arc<TypeGroup>>,
 }
 
@@ -128,10 +130,5 @@ impl ModuleTypes {
     /// By the module's type index.
     pub(crate) fn ids(&self) -> &[TypeId] {
         &self.ids
-    }
-
-    /// What keeps them registered.
-    pub(crate) fn groups(&self) -> &[Arc<TypeGroup>] {
-        &self.groups
     }
 }

@@ -1,6 +1,6 @@
 //! The engine's types: structurally equal recursion groups of all modules are one.
 //!
-//! Modules, stores and the embedder's types hold the [groups](TypeGroup) they use. Groups that nobody holds are released
+//! Modules, stores and the embedder's types have the [groups](TypeGroup) they use. Groups that nobody has are released
 //! when the number of types has doubled.
 //!
 //! Within this crate the compiler's type descriptions ([`legato_compiler::module`]) serve two spaces. As a module
