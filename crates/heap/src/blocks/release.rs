@@ -120,7 +120,8 @@ impl BlockPool {
 mod tests {
     use super::*;
     use crate::blocks::BlockKind;
-    use crate::cage::Extent;
+    use crate::cage::{Extent, HUGE_PAGE_BYTES};
+    use crate::os::page_bytes;
 
     #[test]
     fn memory_is_looked_for_in_steps() {
@@ -158,6 +159,38 @@ mod tests {
             assert!(pool.committed_bytes() + needed > pool.used_bytes() + left, "no more than that is returned");
         }
         assert_eq!(pool.available(), 0);
+    }
+
+    #[test]
+    fn a_step_splits_one_huge_page_at_most() {
+        const BLOCKS: u32 = 1200;
+        let mut pool = BlockPool::new(u64::from(BLOCKS) * u64::from(BLOCK_BYTES), Extent::WHOLE).unwrap();
+        pool.allow_huge_pages();
+        // Slowly, so that every huge page is touched in one piece; on one processor none is.
+        for _ in 0..BLOCKS {
+            pool.take(1, BlockKind::LargeHead, BlockKind::LargeTail).unwrap();
+            while pool.cage.page_in_work().is_some() {
+                std::thread::yield_now();
+            }
+        }
+        // Runs of as many blocks as a step gives back, each half in one huge page and half in the next.
+        let ends = |block: &u32| pool.cage.left_of_huge_page(block_start(*block)) == HUGE_PAGE_BYTES;
+        let first: Vec<u32> = (0..pool.frontier()).filter(ends).collect();
+        assert!(first.len() > 10 || page_bytes() != 4 << 10);
+        for &block in &first[1..] {
+            pool.give_back(block - MOST_RELEASED / 2, MOST_RELEASED);
+        }
+        let mut release = Release::new(0);
+        loop {
+            let mut budget = Budget::units(1);
+            let done = pool.release_to_system(&mut release, &mut budget);
+            let most = SPLIT_UNITS + u64::from(MOST_RELEASED) * RELEASED_UNITS + 64;
+            assert!(budget.spent <= most, "{} units, {most} are the most", budget.spent);
+            if done == Done::Yes {
+                break;
+            }
+        }
+        pool.check().unwrap();
     }
 
     #[test]
