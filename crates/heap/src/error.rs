@@ -40,8 +40,9 @@ pub enum HeapError {
     InvalidType(String),
     /// The type table's reservation is used up.
     #[error(
-        "the type table is full: {0} types are registered, and stay as long as it lives; register equal types once, or \
-         make another table for other heaps (under a limit on address space, ulimit -v, it has a sixteenth of that)"
+        "the type table is full: {0} types are registered, and stay until they are released; register equal types \
+         once, or make another table for other heaps (under a limit on address space, ulimit -v, it has a sixteenth of \
+         that)"
     )]
     TypeTableFull(usize),
 }

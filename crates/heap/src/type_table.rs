@@ -2,14 +2,18 @@
 //!
 //! Records lie in a reservation that is committed as it grows, so that its base address never changes and compiled code
 //! may hold it. Registration takes a lock; every look-up is free of locks: a [`TypeId`] is known only to those who
-//! learnt it after its record was written. Records of released types are used again for types of the same depth.
+//! learnt it after its record was written. The room of released types is used again.
 
+mod room;
+#[cfg(test)]
+mod tests;
+
+use self::room::Room;
 use crate::error::HeapError;
 use crate::layout::{HEADER_BYTES, StorageKind, StructLayout};
 use crate::os::Reservation;
 use crate::os::limits::AddressSpace;
 use crate::types::{MIN_DISPLAY, TypeId, TypeInfo, TypeKind, TypeRecord, TypeShape};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -41,22 +45,12 @@ struct Entry {
 /// Descriptions, each a box or null.
 type Chunk = OnceLock<Box<[AtomicPtr<Entry>]>>;
 
-/// Where the next record goes.
+/// What a lock guards.
 #[derive(Debug)]
-struct End {
-    offset: u32,
+struct State {
+    room: Room,
+    /// Bytes that are accessible.
     committed: u32,
-    /// Records up to `offset`.
-    count: usize,
-    /// Records of released types, by their bytes.
-    released: BTreeMap<u32, Vec<TypeId>>,
-}
-
-impl End {
-    /// Takes a released record of this many bytes.
-    fn reuse(&mut self, bytes: u32) -> Option<TypeId> {
-        self.released.get_mut(&bytes)?.pop()
-    }
 }
 
 /// The registered types.
@@ -64,8 +58,8 @@ impl End {
 pub struct TypeTable {
     memory: Reservation,
     chunks: [Chunk; 16],
-    end: Mutex<End>,
-    /// `End::offset`, to be read without the lock.
+    state: Mutex<State>,
+    /// The end of the room, to be read without the lock.
     published: AtomicU32,
 }
 
@@ -88,7 +82,7 @@ impl TypeTable {
         let table = TypeTable {
             memory: Reservation::new(reserved(AddressSpace::of_process()), "address space for the type table")?,
             chunks: [const { OnceLock::new() }; 16],
-            end: Mutex::new(End { offset: FIRST, committed: 0, count: 0, released: BTreeMap::new() }),
+            state: Mutex::new(State { room: Room::new(FIRST), committed: 0 }),
             published: AtomicU32::new(FIRST),
         };
         let external = table.register(TypeInfo { shape: TypeShape::External, supertype: None })?;
@@ -118,16 +112,12 @@ impl TypeTable {
         if let Some(supertype) = info.supertype {
             self.check_supertype(&info, supertype)?;
         }
-        // A panic while the lock is held leaves at worst an unused record: the state is good.
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        // A panic while the lock is held leaves at worst unused room: the state is good.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let depth = info.supertype.map_or(0, |supertype| self.record(supertype).display_length);
         let display_length = depth + 1;
         let bytes = record_bytes(display_length);
-        let (id, index) = match end.reuse(bytes) {
-            // SAFETY: the record was written when its first type was registered.
-            Some(id) => (id, unsafe { self.record_unchecked(id) }.info),
-            None => self.append(&mut end, bytes)?,
-        };
+        let (id, index) = self.take(&mut state, bytes)?;
         let record = TypeRecord { display_length, info: index, ..described.record };
         let address = self.memory.base().wrapping_add(id.0 as usize);
         // SAFETY: the record's range is committed, nobody knows its id, or knows it any more, and the lock is held. A
@@ -147,48 +137,52 @@ impl TypeTable {
             self.chunks[chunk].get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| AtomicPtr::default()).collect());
         let before = chunk[index].swap(Box::into_raw(Box::new(entry)), Ordering::Release);
         assert!(before.is_null(), "a record describes one type at a time");
-        self.published.fetch_max(end.offset, Ordering::Release);
+        self.published.store(state.room.end, Ordering::Release);
         Ok(id)
     }
 
-    /// Makes room for one more record; the result has its id, and the index of its description.
-    fn append(&self, end: &mut End, bytes: u32) -> Result<(TypeId, u32), HeapError> {
-        let id = TypeId(end.offset);
-        let (chunk, _) = chunk_of(end.count);
-        if chunk >= self.chunks.len() || end.offset as usize + bytes as usize > self.memory.bytes() {
-            return Err(HeapError::TypeTableFull(end.count));
+    /// Takes room for one more record: the result has its id, and the index of its description.
+    fn take(&self, state: &mut State, bytes: u32) -> Result<(TypeId, u32), HeapError> {
+        let (start, index) = (state.room.take(bytes), state.room.take_index());
+        let end = start + bytes;
+        let made = if end as usize > self.memory.bytes() || chunk_of(index as usize).0 >= self.chunks.len() {
+            Err(HeapError::TypeTableFull(state.room.in_use() - 1))
+        } else if end > state.committed {
+            let step = (end - state.committed).next_multiple_of(COMMIT_STEP);
+            let step = step.min(self.memory.bytes() as u32 - state.committed);
+            self.memory.commit(state.committed as usize, step as usize).map(|()| state.committed += step)
+        } else {
+            Ok(())
+        };
+        if let Err(error) = made {
+            state.room.give_back(start, bytes);
+            state.room.give_back_index(index);
+            return Err(error);
         }
-        if end.offset + bytes > end.committed {
-            let step = (end.offset + bytes - end.committed).next_multiple_of(COMMIT_STEP);
-            let step = step.min(self.memory.bytes() as u32 - end.committed);
-            self.memory.commit(end.committed as usize, step as usize)?;
-            end.committed += step;
-        }
-        let index = end.count as u32;
-        end.count += 1;
-        end.offset += bytes;
-        Ok((id, index))
+        Ok((TypeId(start), index))
     }
 
     /// Forgets a type. Its id, and the memory of its record and description, may become another type's.
     ///
     /// # Safety
     /// Nobody uses `id` any more, nor what this table has lent of it: no heap has objects of the type, no registered
-    /// type is below it, and no compiled code, nor any other thread, asks for it. It is not
-    /// [`EXTERNAL`](Self::EXTERNAL).
+    /// type is below it, and no compiled code, nor any other thread, asks for it. Nor does another thread ask meanwhile
+    /// for an id that this table has not given to it. It is not [`EXTERNAL`](Self::EXTERNAL).
     ///
     /// # Panics
     /// If `id` is not of this table.
     pub unsafe fn release(&self, id: TypeId) {
         let record = *self.record(id);
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (chunk, index) = chunk_of(record.info as usize);
         let chunk = self.chunks[chunk].get().expect("a registered type has a description");
         let entry = chunk[index].swap(std::ptr::null_mut(), Ordering::Relaxed);
         assert!(!entry.is_null(), "{id:?} is released once");
         // SAFETY: the table's own box, which nobody else frees; by the caller's promise nobody borrows it.
         drop(unsafe { Box::from_raw(entry) });
-        end.released.entry(record_bytes(record.display_length)).or_default().push(id);
+        state.room.give_back(id.0, record_bytes(record.display_length));
+        state.room.give_back_index(record.info);
+        self.published.store(state.room.end, Ordering::Release);
     }
 
     /// The address of record 0: a record lies at `base + id`. Constant for the table's life.
@@ -234,7 +228,7 @@ impl TypeTable {
     /// Whether `a` is `b` or a subtype of it. Panics where either is not of this table.
     pub fn is_subtype(&self, a: TypeId, b: TypeId) -> bool {
         let depth = self.record(b).display_length - 1;
-        // SAFETY: the display has `display_length` entries at least, and none changes after registration.
+        // SAFETY: the display has `display_length` entries at least, and none changes while the type is registered.
         self.record(a).display_length > depth && unsafe { *self.display(a).add(depth as usize) } == b.0
     }
 
@@ -244,7 +238,7 @@ impl TypeTable {
     /// `id` is registered in this table.
     #[inline(always)]
     pub(crate) unsafe fn record_unchecked(&self, id: TypeId) -> &TypeRecord {
-        // SAFETY: records are committed, initialised and never written again once their id is known.
+        // SAFETY: the record is committed and initialised, and nobody writes to it while its type is registered.
         unsafe { &*self.memory.base().add(id.0 as usize).cast::<TypeRecord>() }
     }
 
@@ -262,8 +256,9 @@ impl TypeTable {
         if id.0 < FIRST || !id.0.is_multiple_of(8) || record_end > end {
             return None;
         }
-        // An id that names the middle of a record reads some other word as the index; the entry's own id then
-        // disagrees. SAFETY: the range lies below the published end, so it is committed and constant.
+        // An id that names no record reads some other word as the index; the entry's own id then disagrees.
+        // SAFETY: the range lies below a published end, so it is committed, and is written to by those alone who
+        // register or release the type, if there is one, that another id names: whoever asks for this one has it.
         let index = unsafe { self.record_unchecked(id) }.info;
         let (chunk, index) = chunk_of(index as usize);
         let entry = self.chunks.get(chunk)?.get()?.get(index)?.load(Ordering::Acquire);
@@ -379,6 +374,3 @@ fn describe(info: &TypeInfo) -> Result<Described, HeapError> {
     }
     Ok(Described { record, layout: Some(layout), references })
 }
-
-#[cfg(test)]
-mod tests;

@@ -45,10 +45,34 @@ struct EngineInner {
     memory_reservation: MemoryReservation,
     types: TypeRegistry,
     perf_map: Option<&'static PerfMap>,
-    /// Images that carry trampolines for a signature. They live as long as their modules and stores.
-    trampolines: Mutex<FxHashMap<MachineSignature, Weak<CodeImage>>>,
+    trampolines: Mutex<Trampolines>,
     /// Modules that stay as long as the engine, by their binary or text format.
     shared_modules: Mutex<FxHashMap<Box<[u8]>, Arc<ModuleInner>>>,
+}
+
+/// Images that carry trampolines for a signature. They live as long as their modules and stores.
+#[derive(Default)]
+struct Trampolines {
+    images: FxHashMap<MachineSignature, Weak<CodeImage>>,
+    /// How many there were when those that are gone were last forgotten.
+    stayed: usize,
+}
+
+impl Trampolines {
+    /// So many are noted before any is forgotten.
+    const MIN_BEFORE_FORGETTING: usize = 256;
+
+    fn find(&self, signature: &MachineSignature) -> Option<Arc<CodeImage>> {
+        self.images.get(signature)?.upgrade()
+    }
+
+    fn note(&mut self, signature: &MachineSignature, image: &Arc<CodeImage>) {
+        if self.images.len() >= (2 * self.stayed).max(Self::MIN_BEFORE_FORGETTING) {
+            self.images.retain(|_, image| image.strong_count() > 0);
+            self.stayed = self.images.len();
+        }
+        self.images.insert(signature.clone(), Arc::downgrade(image));
+    }
 }
 
 impl Engine {
@@ -143,9 +167,8 @@ impl Engine {
     pub(crate) fn note_trampolines(&self, image: &Arc<CodeImage>) {
         let mut known = self.inner.trampolines.lock().unwrap_or_else(PoisonError::into_inner);
         for trampolines in &image.module().trampolines {
-            let entry = known.entry(trampolines.signature.clone()).or_default();
-            if entry.strong_count() == 0 {
-                *entry = Arc::downgrade(image);
+            if known.find(&trampolines.signature).is_none() {
+                known.note(&trampolines.signature, image);
             }
         }
     }
@@ -153,7 +176,7 @@ impl Engine {
     /// An image that carries the trampolines for `signature`; compiled now where no living module has them.
     pub(crate) fn trampolines(&self, signature: &MachineSignature) -> Result<Arc<CodeImage>> {
         let mut known = self.inner.trampolines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(image) = known.get(signature).and_then(Weak::upgrade) {
+        if let Some(image) = known.find(signature) {
             return Ok(image);
         }
         let module = legato_compiler::compile_trampolines(std::slice::from_ref(signature), self.options())
@@ -162,7 +185,7 @@ impl Engine {
         if let Some(map) = self.perf_map() {
             map.note_image(&image);
         }
-        known.insert(signature.clone(), Arc::downgrade(&image));
+        known.note(signature, &image);
         Ok(image)
     }
 }
@@ -180,5 +203,29 @@ impl Default for Engine {
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("config", &self.inner.config).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use legato_compiler::module::{FuncType, ValueType};
+
+    use super::*;
+
+    #[test]
+    fn trampolines_that_are_gone_are_forgotten() {
+        let engine = Engine::default();
+        let signature = |number: usize| {
+            let ty = |bit: usize| if number >> bit & 1 == 1 { ValueType::I64 } else { ValueType::F64 };
+            MachineSignature::of(&FuncType { params: (0..10).map(ty).collect(), results: vec![] })
+        };
+        let kept = engine.trampolines(&signature(0)).unwrap();
+        for number in 1..600 {
+            engine.trampolines(&signature(number)).unwrap();
+        }
+        let known = engine.inner.trampolines.lock().unwrap();
+        assert!(known.images.len() <= Trampolines::MIN_BEFORE_FORGETTING, "{} are known", known.images.len());
+        assert!(Arc::ptr_eq(&known.find(&signature(0)).unwrap(), &kept));
+        assert!(known.find(&signature(1)).is_none());
     }
 }

@@ -105,7 +105,7 @@ fn make(store: &mut StoreOpaque, module: &Module, imports: &[Extern]) -> Result<
         }
         Err(error) => {
             // What was made so far is known to the store, and has its heads and cells in this context.
-            store.state.abandoned.push(context);
+            store.state.abandoned.push((context, module.clone()));
             Err(error)
         }
     }

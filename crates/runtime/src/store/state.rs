@@ -144,8 +144,8 @@ impl Drop for ContextMemory {
 pub(crate) struct StoreState {
     words: *mut StoreWords,
     pub(crate) instances: Vec<InstanceData>,
-    /// Contexts of instances that could not be made.
-    pub(crate) abandoned: Vec<ContextMemory>,
+    /// Contexts of instances that could not be made, and their modules.
+    pub(crate) abandoned: Vec<(ContextMemory, Module)>,
     pub(crate) memories: Vec<StoredMemory>,
     pub(crate) tables: Vec<StoredTable>,
     pub(crate) globals: Vec<StoredGlobal>,
@@ -217,7 +217,7 @@ impl StoreState {
     /// The addresses of all contexts of instances.
     pub(crate) fn contexts(&self) -> impl Iterator<Item = *mut u8> {
         let made = self.instances.iter().map(|instance| &instance.context);
-        made.chain(&self.abandoned).map(ContextMemory::address)
+        made.chain(self.abandoned.iter().map(|(context, _)| context)).map(ContextMemory::address)
     }
 
     /// Enters a host function: a scope of roots, in which no exception is pending at first.

@@ -1,5 +1,6 @@
 //! Recursion groups of the engine's types, and what holds them.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -48,7 +49,6 @@ impl TypeEntry {
 
 /// A recursion group. Its types, and those they refer to, are registered as long as somebody has it: what uses a
 /// [`TypeId`] of the engine has the group, or borrows from what has.
-#[derive(Debug)]
 pub(crate) struct TypeGroup {
     /// What it is found by: inner references are relative, outer ones in engine space.
     pub(super) declaration: Vec<SubType>,
@@ -57,6 +57,16 @@ pub(crate) struct TypeGroup {
     pub(super) outer: Vec<Arc<TypeGroup>>,
     /// Counts up in the order of registration.
     pub(super) number: u64,
+}
+
+impl fmt::Debug for TypeGroup {
+    /// Without the groups that it refers to: there may be thousands, one below the other.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypeGroup")
+            .field("number", &self.number)
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for TypeGroup {

@@ -26,6 +26,9 @@ use super::groups::{ByDeclaration, ModuleTypes, RegisteredType, TypeEntry, TypeG
 /// In the key of a recursion group, marks an index relative to the group's start.
 const WITHIN_GROUP: u32 = 1 << 31;
 
+/// A type lies below so many others at most, as validation has it.
+const MAX_DEPTH: u32 = 63;
+
 /// So many types are registered before any is released.
 const MIN_TYPES_BEFORE_RELEASE: usize = 1024;
 
@@ -70,6 +73,8 @@ impl State {
             }
         }
         self.stayed = self.types.len();
+        self.types.shrink_to_fit();
+        self.groups.shrink_to_fit();
     }
 }
 
@@ -168,13 +173,7 @@ impl TypeRegistry {
         if state.types.len() + group.len() > (2 * state.stayed).max(MIN_TYPES_BEFORE_RELEASE) {
             state.release_unused(&self.table);
         }
-        let ids = match self.add_to_table(&state, &group) {
-            Err(HeapError::TypeTableFull(_)) => {
-                state.release_unused(&self.table);
-                self.add_to_table(&state, &group)?
-            }
-            other => other?,
-        };
+        let ids = self.with_room(&mut state, |state| self.add_to_table(state, &group))?;
         let outer = RefCell::new(BTreeSet::new());
         let resolve = |index: TypeIndex| match index.0 & WITHIN_GROUP {
             0 => {
@@ -207,6 +206,21 @@ impl TypeRegistry {
         Ok(group)
     }
 
+    /// Registers something with the heap; where its table is full, once more without the types that nobody has.
+    fn with_room<T>(
+        &self,
+        state: &mut State,
+        register: impl Fn(&State) -> Result<T, HeapError>,
+    ) -> Result<T, HeapError> {
+        match register(state) {
+            Err(HeapError::TypeTableFull(_)) => {
+                state.release_unused(&self.table);
+                register(state)
+            }
+            other => other,
+        }
+    }
+
     /// Registers the types of a new group with the heap: all of them, or none.
     fn add_to_table(&self, state: &State, group: &[SubType]) -> Result<Vec<TypeId>, HeapError> {
         let mut ids: Vec<TypeId> = Vec::with_capacity(group.len());
@@ -234,7 +248,12 @@ impl TypeRegistry {
             };
             let reference_free = fields.iter().enumerate().filter(|(_, field)| leads_nowhere(field.storage));
             let reference_free: Vec<usize> = reference_free.map(|(index, _)| index).collect();
-            match self.table.register_with_reference_free(TypeInfo { shape, supertype }, &reference_free) {
+            let is_too_deep = supertype.is_some_and(|id| self.table.record(id).display_length > MAX_DEPTH);
+            let made = match is_too_deep {
+                true => Err(HeapError::InvalidType(format!("it lies below more than {MAX_DEPTH} others"))),
+                false => self.table.register_with_reference_free(TypeInfo { shape, supertype }, &reference_free),
+            };
+            match made {
                 Ok(id) => ids.push(id),
                 Err(error) => {
                     // SAFETY: nobody has learnt them; those below others come first.
@@ -252,11 +271,12 @@ impl TypeRegistry {
         let payload = entry.func().expect("a tag has a function type");
         let kinds = payload.params.iter().map(|&ty| self.storage_kind(StorageType::Value(ty))).collect();
         // So that it is registered once.
-        let _state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(&id) = entry.exception.get() {
             return Ok(id);
         }
-        let id = self.table.register(TypeInfo { shape: TypeShape::Exception(kinds), supertype: None })?;
+        let exception = TypeInfo { shape: TypeShape::Exception(kinds), supertype: None };
+        let id = self.with_room(&mut state, |_| self.table.register(exception.clone()))?;
         Ok(*entry.exception.get_or_init(|| id))
     }
 

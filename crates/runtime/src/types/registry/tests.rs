@@ -115,6 +115,65 @@ fn types_stay_as_long_as_others_refer_to_them() {
     drop(last);
 }
 
+/// Leaves no room in the heap's table, by types that are in no registry.
+fn fill(table: &TypeTable) {
+    let function = |supertype| table.register(TypeInfo { shape: TypeShape::Function, supertype });
+    // Each takes 4 bytes more than the one before.
+    let mut last = function(None).unwrap();
+    while let Ok(below) = function(Some(last)) {
+        last = below;
+    }
+    while function(None).is_ok() {}
+}
+
+#[test]
+fn a_full_table_is_emptied_of_what_nobody_has() {
+    let registry = TypeRegistry::new().unwrap();
+    let func = FuncType { params: vec![ValueType::I32], results: vec![] };
+    let func = registry.register_one(true, None, CompositeType::Func(func)).unwrap();
+    let held: Vec<RegisteredType> = (0..100).map(|number| numbered(&registry, number, None)).collect();
+    fill(registry.table());
+    let array = || registry.register_one(true, None, CompositeType::Array(field(StorageType::I8)));
+    let error = array().unwrap_err().to_string();
+    assert!(error.contains("the type table is full") && registry.exception_type(func.id).is_err(), "{error}");
+    drop(held);
+    let array = array().unwrap();
+    fill(registry.table());
+    drop(array);
+    registry.exception_type(func.id).unwrap();
+    assert_eq!(registry.count(), 1);
+}
+
+#[test]
+fn no_type_lies_below_more_than_63_others() {
+    let registry = TypeRegistry::new().unwrap();
+    let mut last = numbered(&registry, 0, None);
+    for depth in 1.. {
+        let ty = registry.register_one(false, Some(last.id), last.sub.composite.clone());
+        match ty {
+            Ok(ty) => last = ty,
+            Err(error) => {
+                assert_eq!(
+                    (depth, error.to_string().as_str()),
+                    (64, "invalid type: it lies below more than 63 others")
+                );
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_chain_of_types_is_soon_told() {
+    let registry = TypeRegistry::new().unwrap();
+    let mut last = numbered(&registry, 0, None);
+    for _ in 0..100 {
+        let fields = vec![reference(HeapType::Concrete(TypeIndex(last.id.0))); 3];
+        last = registry.register_one(true, None, structure(fields)).unwrap();
+    }
+    assert!(format!("{last:?}").len() < 5000);
+}
+
 #[test]
 fn a_group_is_released_as_a_whole() {
     let registry = TypeRegistry::new().unwrap();
