@@ -3,7 +3,7 @@
 
 use crate::config::HeapConfig;
 use crate::machine::{MachineNotes, PressureReading};
-use crate::observer::{CollectionKind, HeapStats};
+use crate::observer::{Cause, CollectionKind, HeapStats};
 use crate::os::limits::MachineLimit;
 use crate::pressure::PressureSource;
 use crate::sizing::{Collected, Gauge, HeapSize};
@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 /// spend its time in collections.
 const MOST_FUTILE: u32 = 16;
 const LEAST_HANDED_OUT: u64 = 256;
+
+/// So long after a full collection, memory is still kept that the heap held before it and does not need now: a program
+/// that has let go of much often takes as much again soon, and each page that is given back costs a fault then.
+const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Bytes handed out, and when that is enough. What is handed out counts at once, whether the mutator has used it or
 /// not.
@@ -35,6 +39,10 @@ pub(crate) struct Pacer {
     pauses: Duration,
     /// When it ended.
     since: Instant,
+    /// How large the heap was before it, in bytes.
+    before: u64,
+    /// Whether more free memory is kept since then than is left up to the limit.
+    has_surplus: bool,
 }
 
 impl Pacer {
@@ -50,6 +58,8 @@ impl Pacer {
             futile: 0,
             pauses: Duration::ZERO,
             since: Instant::now(),
+            before: 0,
+            has_surplus: false,
         }
     }
 
@@ -85,6 +95,27 @@ impl Pacer {
         self.limit().saturating_sub(self.size())
     }
 
+    /// How much free memory is to be kept after a full collection, in bytes: what is left up to the limit, and `more`.
+    /// Where the heap was collected because it had reached its limit, and the rule does not ask whether memory is
+    /// short, at least as much as it held before, until the next one or for a [while](Self::has_old_surplus).
+    pub(crate) fn memory_to_keep(&mut self, cause: Cause, more: u64) -> u64 {
+        let needed = self.headroom() + more;
+        let lag = cause == Cause::Limit && self.sizing.gauge.is_none();
+        let before = if lag { self.before.saturating_sub(self.size()) } else { 0 };
+        self.has_surplus = before > needed;
+        needed.max(before)
+    }
+
+    /// Whether memory is kept that the heap held before the last full collection, and that has been a while.
+    pub(crate) fn has_old_surplus(&self, now: Instant) -> bool {
+        self.has_surplus && now.saturating_duration_since(self.since) > KEPT_FOR
+    }
+
+    /// That has been given back.
+    pub(crate) fn surplus_is_gone(&mut self) {
+        self.has_surplus = false;
+    }
+
     /// Whether handing out `bytes` more calls for a collection first. Never right after one, so that allocation makes
     /// progress.
     pub(crate) fn is_due(&self, bytes: u64) -> bool {
@@ -117,6 +148,7 @@ impl Pacer {
     /// while it was being found out.
     pub(crate) fn collected(&mut self, live: u64, allocated: u64, born: u64, pause: Duration) {
         let size = self.size();
+        self.before = size;
         self.live = live;
         self.allocated_before += allocated;
         self.allocated -= allocated;

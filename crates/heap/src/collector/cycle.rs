@@ -404,7 +404,7 @@ impl Cycle {
                 let done = core.defragment(state, budget);
                 self.moved = (state.moved_objects, state.moved_bytes);
                 core.has_stale |= M::FORWARDS && state.moved_objects > 0;
-                (done, State::Release(Release::new(core.memory_to_keep(self.handed_out(core)))))
+                (done, State::Release(Release::new(core.memory_to_keep(self.cause, self.handed_out(core)))))
             }
             State::Release(release) => (core.pool.release_to_system(release, budget), State::Values),
             State::Values => (core.externals.drop_dead(budget), State::Clear(0)),

@@ -5,6 +5,7 @@
 use crate::blocks::BlockPool;
 use crate::budget::{Budget, Done};
 use crate::core::Core;
+use crate::observer::Cause;
 use crate::references::ReferenceModel;
 use crate::spaces::mapped::MappedSweep;
 use crate::spaces::{Survivors, Sweep, large};
@@ -96,11 +97,11 @@ impl<M: ReferenceModel> Core<M> {
     }
 
     /// How much free memory is to be kept for the next cycle, in bytes: what is left up to the limit, and as much as
-    /// the mutator has been `handed_out` beside this cycle, since it goes beyond the limit then; and the blocks of
-    /// handles.
-    pub(crate) fn memory_to_keep(&mut self, handed_out: u64) -> u64 {
+    /// the mutator has been `handed_out` beside this cycle, since it goes beyond the limit then; the blocks of handles;
+    /// and [what it held before](crate::pacing::Pacer::memory_to_keep).
+    pub(crate) fn memory_to_keep(&mut self, cause: Cause, handed_out: u64) -> u64 {
         let handles = self.model.take_given_back_bytes();
-        self.pacer.headroom() + if handed_out > 0 { handed_out + handles } else { 0 }
+        self.pacer.memory_to_keep(cause, if handed_out > 0 { handed_out + handles } else { 0 })
     }
 
     fn sweep_part(&mut self, part: Part, sweeping: &mut Sweeping, budget: &mut Budget) -> Done {

@@ -4,7 +4,7 @@ use super::scavenge::{FORWARDED, Scavenger, Tally};
 use super::{Barrier, Count, Generational, Nursery};
 use crate::ages::Age;
 use crate::blocks::{BLOCK_BYTES, Release};
-use crate::budget::finish;
+use crate::budget::{Budget, Done, finish};
 use crate::collector::Collect;
 use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
@@ -125,6 +125,9 @@ impl Generational {
         self.allocated += self.core.leaves.allocated_bytes();
         let mut progress = Progress::default();
         let begins = wanted == CollectionKind::Nursery && self.is_cycle_due(cause);
+        if begins {
+            self.surplus = None;
+        }
         let promotes_all = wanted != CollectionKind::Nursery || begins || self.in_cycle();
         self.before_nursery_collection();
         let young = self.young_bytes() + self.nursery.kept_bytes();
@@ -157,15 +160,22 @@ impl Generational {
         }
         self.start_cycle();
         if kind == CollectionKind::Full || is_short {
-            let slice = self.core.start_slice(Phase::Release);
-            let room = self.core.pacer.headroom();
+            self.surplus = None;
+            let room = match is_short {
+                true => self.core.pacer.headroom(),
+                false => self.core.pacer.memory_to_keep(cause, 0),
+            };
             let mut release = Release::new(room.saturating_sub(self.nursery.held_bytes()));
-            match self.quantum().filter(|_| is_short) {
-                // The next cycle gives the rest back.
-                Some(mut budget) => _ = self.core.pool.release_to_system(&mut release, &mut budget),
-                None => finish(|budget| self.core.pool.release_to_system(&mut release, budget)),
+            // Where there is a quantum, the next cycle gives the rest back.
+            let budget = self.quantum().filter(|_| is_short);
+            _ = self.give_back(&mut release, budget, &mut progress);
+        } else if self.core.pacer.has_old_surplus(start) && !self.in_cycle() {
+            let room = self.core.pacer.headroom().saturating_sub(self.nursery.held_bytes());
+            let mut release = self.surplus.take().unwrap_or_else(|| Release::new(room));
+            match self.give_back(&mut release, self.quantum(), &mut progress) {
+                Done::Yes => self.core.pacer.surplus_is_gone(),
+                Done::No => self.surplus = Some(release),
             }
-            progress.phases.release = self.core.end_slice(slice);
         }
         let is_full = kind == CollectionKind::Full;
         let pause = self.core.end_stop(
@@ -219,6 +229,15 @@ impl Generational {
         cycle.into_iter().chain([event]).for_each(|event| self.core.report(event));
         finish(|budget| self.core.externals.drop_dead(budget));
         kind
+    }
+
+    /// Gives free memory back to the system, as far as the budget goes: all of it without one.
+    fn give_back(&mut self, release: &mut Release, budget: Option<Budget>, progress: &mut Progress) -> Done {
+        let slice = self.core.start_slice(Phase::Release);
+        let mut budget = budget.unwrap_or_else(Budget::unlimited);
+        let done = self.core.pool.release_to_system(release, &mut budget);
+        progress.phases.release = self.core.end_slice(slice);
+        done
     }
 
     /// Evacuates the nursery: afterwards every survivor is old, or lies in a kept block.

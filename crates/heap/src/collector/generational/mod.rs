@@ -35,6 +35,7 @@ mod verify;
 pub use params::{Barrier, Full, GenerationalParams, Nursery};
 
 use crate::ages::Age;
+use crate::blocks::Release;
 use crate::budget::{Budget, Done};
 use crate::collector::{Collect, Collector};
 use crate::config::HeapConfig;
@@ -81,6 +82,8 @@ pub(crate) struct Generational {
     runs: [BumpRun; MAX_SIZE_CLASSES],
     /// Slots that compiled code has stored young references in (store buffer).
     store_buffer: StoreBuffer,
+    /// How far memory has been given back that was kept for a while.
+    surplus: Option<Release>,
     /// Objects of the mature space and old large ones, dead ones included since the last full collection.
     old_objects: u64,
     /// Young objects that the last collection has left, with their bytes.
@@ -120,6 +123,7 @@ impl Generational {
             incremental,
             work: Work::default(),
             runs: [BumpRun::default(); MAX_SIZE_CLASSES],
+            surplus: None,
             old_objects: 0,
             kept: Count::default(),
             allocated: 0,

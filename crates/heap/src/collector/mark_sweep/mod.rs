@@ -235,7 +235,7 @@ impl<M: ReferenceModel> Collect for MarkSweep<M> {
         core.leaf_budget = core.pacer.headroom();
         phases.sweep = core.end_slice(slice);
         let slice = core.start_slice(Phase::Release);
-        let mut release = Release::new(core.pacer.headroom());
+        let mut release = Release::new(core.memory_to_keep(cause, 0));
         finish(|budget| core.pool.release_to_system(&mut release, budget));
         phases.release = core.end_slice(slice);
         let pause = core.end_stop(stop, StopKind::Full);
