@@ -111,6 +111,12 @@ impl Pacer {
         self.has_surplus && now.saturating_duration_since(self.since) > KEPT_FOR
     }
 
+    /// As if the last full collection were so much longer ago.
+    #[cfg(test)]
+    pub(crate) fn grow_old(&mut self, by: Duration) {
+        self.since = self.since.checked_sub(by).expect("the machine has run for longer");
+    }
+
     /// That has been given back.
     pub(crate) fn surplus_is_gone(&mut self) {
         self.has_surplus = false;
@@ -217,6 +223,28 @@ mod tests {
         assert_eq!((pacer.size(), pacer.allocated_total()), (800, 900));
         pacer.collected(1 << 20, 0, 0, Duration::ZERO);
         assert_eq!(pacer.limit(), 1 << 20);
+    }
+
+    #[test]
+    fn what_the_heap_held_before_is_kept_for_a_while() {
+        let collected = |sizing| {
+            let config = HeapConfig { sizing, ..HeapConfig::default() };
+            let mut pacer = Pacer::new(&config);
+            pacer.charge(64 << 20);
+            pacer.collected(1 << 20, 64 << 20, 0, Duration::ZERO);
+            pacer
+        };
+        let mut pacer = collected(HeapConfig::default().sizing);
+        assert!(pacer.headroom() < 62 << 20);
+        assert_eq!(pacer.memory_to_keep(Cause::Limit, 5), 63 << 20);
+        let now = Instant::now();
+        assert!(!pacer.has_old_surplus(now) && pacer.has_old_surplus(now + 2 * KEPT_FOR));
+        assert_eq!(pacer.memory_to_keep(Cause::Requested, 5), pacer.headroom() + 5);
+        assert!(!pacer.has_old_surplus(now + 2 * KEPT_FOR), "nothing more is kept where it was asked for");
+        pacer.collected(1 << 20, 0, 0, Duration::ZERO);
+        assert_eq!(pacer.memory_to_keep(Cause::Limit, 5), pacer.headroom() + 5, "it held no more before the next one");
+        let mut pacer = collected(Sizing::IslaVista(Default::default()));
+        assert_eq!(pacer.memory_to_keep(Cause::Limit, 0), pacer.headroom(), "others may need it");
     }
 
     #[test]

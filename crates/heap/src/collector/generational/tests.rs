@@ -1,12 +1,15 @@
-//! Memory that the system refuses at every possible point: in the nursery, while copying, for large objects. And a
-//! nursery beside a helper that is late.
+//! Memory that the system refuses at every possible point: in the nursery, while copying, for large objects. A nursery
+//! beside a helper that is late. And what a heap keeps that it does not need any more.
 
 use super::{Barrier, Generational, GenerationalParams, Nursery};
 use crate::collector::Collect;
 use crate::collector::exhaustion::Model;
+use crate::layout::StorageKind;
 use crate::observer::CollectionKind;
 use crate::references::direct::Direct;
-use crate::{Cause, Collector, HeapConfig, NoRoots, TypeInfo, TypeShape, TypeTable, Zeroing};
+use crate::spaces::Contents;
+use crate::{Cause, Collector, HeapConfig, NoRoots, RootStack, TypeInfo, TypeShape, TypeTable, Zeroing};
+use std::time::Duration;
 
 /// Runs one program in which the pool's take of number `takes` and all later ones fail, for a while; returns whether it
 /// came to that.
@@ -111,4 +114,50 @@ fn no_nursery_collection_waits_for_a_late_helper() {
     }
     assert!(heap.young_bytes() < most);
     heap.check(Some(&mut NoRoots)).unwrap();
+}
+
+#[test]
+fn what_a_heap_has_let_go_of_is_kept_for_a_while() {
+    const ARRAYS: usize = 600;
+    for full in ["stop", "incremental"] {
+        let mut config = HeapConfig::default();
+        let settings = [("full", full), ("min", "1M"), ("helpers", "0")];
+        settings.iter().for_each(|(key, value)| config.set(key, value).unwrap());
+        let types = TypeTable::new().unwrap();
+        let id = types.register(TypeInfo { shape: TypeShape::Array(StorageKind::I8), supertype: None }).unwrap();
+        let mut heap = Generational::new(&config, types).unwrap();
+        let held = (ARRAYS * 60_000) as u64;
+        let fill = |heap: &mut Generational| {
+            let mut roots = RootStack::new();
+            for _ in 0..ARRAYS {
+                let array = heap.allocate_array(id, 60_000, Contents::Zeroed, &mut roots).unwrap();
+                // SAFETY: the array is live.
+                unsafe { roots.push(array) };
+            }
+            heap.run(Cause::Requested, CollectionKind::Full, 0, &mut roots);
+            assert!(heap.core.pool.committed_bytes() >= held);
+        };
+        let collect = |heap: &mut Generational, cause| {
+            heap.run(cause, CollectionKind::Full, 0, &mut NoRoots);
+            heap.core.pool.committed_bytes()
+        };
+        fill(&mut heap);
+        assert!(collect(&mut heap, Cause::Requested) < held / 2, "what is asked for is done at once");
+        fill(&mut heap);
+        assert!(collect(&mut heap, Cause::Limit) >= held, "as much may be needed again");
+        assert!(collect(&mut heap, Cause::Limit) < held / 2, "it was not needed again");
+        fill(&mut heap);
+        collect(&mut heap, Cause::Limit);
+        heap.run(Cause::Nursery, CollectionKind::Nursery, 0, &mut NoRoots);
+        assert!(heap.core.pool.committed_bytes() >= held, "it has not been long");
+        heap.core.pacer.grow_old(Duration::from_secs(10));
+        for _ in 0..10_000 {
+            if heap.core.pool.committed_bytes() < held / 2 {
+                break;
+            }
+            heap.run(Cause::Nursery, CollectionKind::Nursery, 0, &mut NoRoots);
+        }
+        assert!(heap.core.pool.committed_bytes() < held / 2, "nobody has needed it for long");
+        heap.check(Some(&mut NoRoots)).unwrap();
+    }
 }
