@@ -97,9 +97,14 @@ const FIRST_COST: f64 = 1.0;
 const MARGIN: f64 = 1.25;
 /// The least part of the room between what is live and the limit that is used between two cycles.
 const LEAST_GAP: u64 = 4;
-/// `work`: units of a slice, and bytes of heap that are expected to cost one.
+/// `work`: the fewest units of a slice, and bytes of heap that are expected to cost one.
 const SLICE_UNITS: u64 = 2048;
 const BYTES_PER_UNIT: u64 = 64;
+/// `work`: the part of what is due that a slice does. What is handed out at once, as by a nursery collection, is paid
+/// for little by little.
+const DUE_PART: u64 = 16;
+/// `work`: how much more is due for each byte in a heap that is as much above its limit as that is large.
+const EXCESS: f64 = 16.0;
 
 /// What the heap holds, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -148,7 +153,7 @@ pub(crate) struct Scheduler {
     expected: Duration,
     /// The program's allocation, in bytes for each nanosecond, as it was when the cycle began.
     rate: f64,
-    /// `work`: what had been allocated at the last slice, and the units due for each byte.
+    /// `work`: up to which allocation has been paid for, and the units due for each byte.
     taxed: u64,
     tax: f64,
 }
@@ -226,7 +231,8 @@ impl Scheduler {
         // Beyond the limit, the heap grows by a part of its size at most.
         let room = fill.limit.saturating_sub(fill.size).max(fill.size / LEAST_GAP);
         let room = room.min(fill.room()).max(1);
-        self.tax = MARGIN * (fill.size / BYTES_PER_UNIT) as f64 / room as f64;
+        // Once that is used up, what has been handed out is to be looked at, too.
+        self.tax = MARGIN / BYTES_PER_UNIT as f64 * (1.0 + fill.size as f64 / room as f64);
     }
 
     /// Notes that a cycle has ended, which found so many bytes in the heap, and in which a helper has marked for
@@ -255,9 +261,13 @@ impl Scheduler {
                 Some((Budget::until(now + time.quantum()), is_early))
             }
             Schedule::Work => {
-                let units = (fill.allocated.saturating_sub(self.taxed) as f64 * self.tax) as u64;
-                (units >= SLICE_UNITS).then(|| {
-                    self.taxed = fill.allocated;
+                // Objects may be smaller, so that more is due than was expected: the heap grows beyond its limit.
+                let excess = fill.size.saturating_sub(fill.limit) as f64 / fill.limit.max(1) as f64;
+                let tax = self.tax * (1.0 + EXCESS * excess);
+                let due = (fill.allocated.saturating_sub(self.taxed) as f64 * tax) as u64;
+                (due >= SLICE_UNITS).then(|| {
+                    let units = SLICE_UNITS.max(due / DUE_PART);
+                    self.taxed += (units as f64 / tax).ceil() as u64;
                     (Budget::units(units), false)
                 })
             }
