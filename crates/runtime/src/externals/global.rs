@@ -35,7 +35,7 @@ impl Global {
         let opaque = &mut store.0.opaque;
         ty.content().check_engine(&opaque.engine)?;
         if let ValType::Ref(ty) = ty.content() {
-            ty.heap_type().registered().into_iter().for_each(|ty| opaque.state.keep_type(ty));
+            opaque.state.keep_heap_type(ty.heap_type());
         }
         let ty = ty.to_engine();
         let bits = value.to_bits(opaque, ty.value)?;

@@ -42,7 +42,7 @@ impl Table {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         ty.element().heap_type().check_engine(&opaque.engine)?;
-        ty.element().heap_type().registered().into_iter().for_each(|ty| opaque.state.keep_type(ty));
+        opaque.state.keep_heap_type(ty.element().heap_type());
         let ty = ty.to_engine();
         let init = init.to_bits(opaque, ty.element, "the element")?;
         opaque.state.table_heads.push(Box::new(TableHead {

@@ -9,13 +9,13 @@ use legato_compiler::module as wasm;
 use legato_heap::{Reference, TypeId};
 use rustc_hash::FxHashMap;
 
-use crate::Module;
 use crate::func::{HostCallee, HostFunction};
 use crate::module::ModuleInner;
 use crate::store::{HostRoots, RootIndex, RootScopeMark};
 use crate::types::{RegisteredType, TypeGroup};
 use crate::vm::table::RootBarrier;
 use crate::vm::{CodeImage, LinearMemory, TableStorage};
+use crate::{HeapType, Module};
 
 /// A memory, with the head that compiled code reads.
 #[derive(Debug)]
@@ -250,6 +250,13 @@ impl StoreState {
     pub(crate) fn keep_type(&mut self, ty: &RegisteredType) {
         let group = ty.group();
         self.types.entry(Arc::as_ptr(group)).or_insert_with(|| group.clone());
+    }
+
+    /// Keeps the type that a heap type names, if it names one, registered as long as the store.
+    pub(crate) fn keep_heap_type(&mut self, ty: &HeapType) {
+        if let Some(ty) = ty.registered() {
+            self.keep_type(ty);
+        }
     }
 
     /// Keeps an image alive as long as the store.

@@ -128,7 +128,7 @@ impl Deref for RegisteredType {
 }
 
 /// The types of a module, which stay registered as long as somebody has this.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ModuleTypes {
     pub(super) ids: Vec<TypeId>,
     /// What keeps them registered.
