@@ -59,9 +59,10 @@ pub struct ContextHead {
     /// Address of the store's table of [`FuncRef`] records. It changes when the table grows, which it may while the
     /// host or the runtime is called. The first record stands for null: its type is [`NO_FUNC_TYPE`].
     pub func_table: *const FuncRef,
-    /// Where quickly compiled code notes which functions calls by reference have led to: [`TARGETS`] words for each
-    /// such call of the module; then, a word for each loop, which have run. Null where no code does.
-    pub call_targets: *const AtomicU32,
+    /// The profile that quickly compiled code makes: which functions calls by reference have led to, [`TARGETS`] words
+    /// for each such call of the module; then a word for each loop and each call that is counted, how often it has run.
+    /// Null where no code makes one.
+    pub profile: *const AtomicU32,
 }
 
 /// How many functions are noted for a call by reference: each in the word that the low bits of its index say. A power
@@ -88,7 +89,7 @@ pub const HOST_MAGIC: u32 = 0x4c45_484f;
 #[repr(C)]
 #[derive(Debug)]
 pub struct HostContext {
-    /// The common head (`func_refs`, `func_table` and `call_targets` unused).
+    /// The common head (`func_refs`, `func_table` and `profile` unused).
     pub head: ContextHead,
     /// Called by the exit trampoline with this context and the value cells. Returns 0, or 1 to unwind.
     pub call: unsafe extern "C" fn(*mut HostContext, *mut u8) -> u32,

@@ -138,10 +138,10 @@ fn with_functions<T: Send>(
     let fields = Fields::new(&functions, info);
     let functions = propagate(functions, &fields, info, options)?;
     let (functions, changed): (Vec<_>, Vec<_>) = functions.into_iter().unzip();
-    let inliner = Inliner::new(&functions, info);
+    let inliner = Inliner::new(&functions, &fields, info);
     let functions = functions.into_iter().zip(changed).collect();
     let inlined = each(functions, options, |(mut function, has_changed): (mir::Function, bool), (): &mut ()| {
-        let has_grown = inliner.inline(&mut function, &|function, call, _| fields.targets(info, function, call));
+        let has_grown = passes::inline(&mut function, &inliner);
         Ok((function, has_changed || has_grown))
     })?;
     drop(inliner);

@@ -251,17 +251,19 @@ const CALLS: &str = r#"(module
     (func (export "run") (param (ref $of) i32) (result i32)
         (call_ref $of (call_ref $of (local.get 1) (local.get 0)) (local.get 0))))"#;
 
+/// How often the numbers of the two functions stand in the optimised code of one.
+fn marks(compiler: &OnDemand, function: u32) -> [usize; 2] {
+    let code = bytes(compiler, function, Tier::Optimized);
+    [0x5a5a_0001_u32, 0x5a5a_0002].map(|mark| code.windows(4).filter(|bytes| *bytes == mark.to_le_bytes()).count())
+}
+
 /// Quick code notes what calls lead to; optimised code has inlined it, if these are few.
 #[test]
 fn noted_targets_are_inlined() {
     let compiler = OnDemand::new(&wat::parse_str(CALLS).unwrap(), &options(plan(References::Direct))).unwrap();
-    let inlined = || {
-        let code = bytes(&compiler, 2, Tier::Optimized);
-        [0x5a5a_0001_u32, 0x5a5a_0002]
-            .map(|number| code.windows(4).filter(|bytes| *bytes == number.to_le_bytes()).count())
-    };
-    let noted = compiler.call_targets();
-    assert_eq!(noted.len(), 2 * TARGETS, "there are no loops");
+    let inlined = || marks(&compiler, 2);
+    let noted = compiler.profile();
+    assert_eq!(noted.len(), 2 * TARGETS + 2, "there are no loops, and a word counts each call");
     assert_eq!(inlined(), [0, 0], "nothing has been noted");
     // One more than the function's index.
     noted[1].store(1, Ordering::Relaxed);
@@ -275,4 +277,27 @@ fn noted_targets_are_inlined() {
     assert_eq!(inlined(), [1, 2]);
     (0..TARGETS).for_each(|word| noted[word].store(1 + word as u32 % 3, Ordering::Relaxed));
     assert_eq!(inlined(), [0, 1]);
+}
+
+/// A larger body is inlined at calls that are made often.
+#[test]
+fn hot_calls_take_larger_bodies() {
+    let step = "(local.set 0 (i32.rotl (i32.xor (local.get 0) (local.get 1)) (local.get 0)))".repeat(30);
+    let module = format!(
+        r#"(module
+            (func $large (param i32 i32) (result i32)
+                {step}
+                (i32.add (local.get 0) (i32.const 0x5a5a0001)))
+            (func (export "run") (param i32) (result i32)
+                (i32.add (call $large (local.get 0) (i32.const 1)) (call $large (local.get 0) (i32.const 2)))))"#
+    );
+    let compiler = OnDemand::new(&wat::parse_str(module).unwrap(), &options(plan(References::Direct))).unwrap();
+    let [first, second] = compiler.profile() else { panic!("a word counts each call") };
+    assert_eq!(marks(&compiler, 1), [0, 0]);
+    first.store(1499, Ordering::Relaxed);
+    assert_eq!(marks(&compiler, 1), [0, 0]);
+    first.store(1500, Ordering::Relaxed);
+    assert_eq!(marks(&compiler, 1), [1, 0]);
+    second.store(u32::MAX, Ordering::Relaxed);
+    assert_eq!(marks(&compiler, 1), [2, 0]);
 }

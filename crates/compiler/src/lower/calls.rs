@@ -170,18 +170,20 @@ impl Lowering<'_, '_> {
         let slot = self.b.ins().band_imm_u(number, TARGETS as i64 - 1);
         let slot = self.widen(slot);
         let slot = self.b.ins().ishl_imm_u(slot, 2);
-        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, call_targets) as u32);
+        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, profile) as u32);
         let slot = self.b.ins().iadd(table, slot);
         let flags = self.flags(Region::Loops).with_aligned();
         self.b.ins().store(flags, number, slot, (call as usize * TARGETS * size_of::<u32>()) as i32);
     }
 
-    /// Sets a word of the notes to 1.
+    /// Adds 1 to a word of the profile.
     pub(super) fn note_run(&mut self, word: u32) {
-        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, call_targets) as u32);
+        let table = self.context_constant(POINTER, std::mem::offset_of!(ContextHead, profile) as u32);
         let flags = self.flags(Region::Loops).with_aligned();
-        let one = self.b.ins().iconst(types::I32, 1);
-        self.b.ins().store(flags, one, table, (word as usize * size_of::<u32>()) as i32);
+        let offset = (word as usize * size_of::<u32>()) as i32;
+        let runs = self.b.ins().load(types::I32, flags, table, offset);
+        let runs = self.b.ins().iadd_imm_s(runs, 1);
+        self.b.ins().store(flags, runs, table, offset);
     }
 
     pub(super) fn ref_func(&mut self, function: FuncIndex) -> ir::Value {

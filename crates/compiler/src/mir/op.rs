@@ -393,7 +393,7 @@ pub enum Op {
     /// Notes which function a call by reference leads to, in code that was compiled quickly. The call is known by its
     /// number among the module's. (function reference)
     NoteTarget(u32),
-    /// Notes that a loop runs, in the same code: sets this word of those for such notes to 1. ()
+    /// Notes that a loop or a call runs, in the same code: adds 1 to this word of the profile. ()
     NoteRun(u32),
 }
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::profile::{Profile, Sites};
 use super::scan::Loops;
-use super::targets::Targets;
 use super::{Function, OnDemand};
 use crate::emit::CodeGenerator;
 use crate::module::{ModuleInfo, ParsedModule};
@@ -20,7 +20,7 @@ struct Borrowed<'a> {
     fields: &'a Fields,
     settled: &'a Settled,
     never: Vec<u32>,
-    sites: [&'a [u32]; 2],
+    sites: &'a Sites,
 }
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ struct Owned {
     fields: Fields,
     settled: Settled,
     never: Vec<u32>,
-    sites: [Vec<u32>; 2],
+    sites: Sites,
 }
 
 impl OnDemand {
@@ -40,7 +40,7 @@ impl OnDemand {
             (function.range.start, function.range.end, function.inlined.is_some(), function.loops)
         };
         let functions = self.functions.iter().map(kept).collect();
-        let (fields, settled, sites) = (&self.fields, &self.settled, self.targets.sites());
+        let (fields, settled, sites) = (&self.fields, &self.settled, self.profile.sites());
         let never = self.never.list();
         postcard::to_stdvec(&Borrowed { info: self.info(), functions, fields, settled, never, sites }).ok()
     }
@@ -65,8 +65,7 @@ impl OnDemand {
         let features = ParsedModule::accepted(options.features);
         let defined_and_imported = info.functions.len();
         let generator = CodeGenerator::new(info, options)?;
-        let [calls, loops] = sites;
-        let (targets, never) = (Targets::new(calls, loops), Never::from_list(&never, defined_and_imported));
-        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, targets, generator }))
+        let (profile, never) = (Profile::new(sites), Never::from_list(&never, defined_and_imported));
+        Ok(Some(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, profile, generator }))
     }
 }

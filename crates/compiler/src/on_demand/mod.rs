@@ -4,8 +4,8 @@
 //! would tell, so that code may differ from that of [`compile`](crate::compile), though never what it computes.
 
 mod kept;
+mod profile;
 mod scan;
-mod targets;
 mod untried;
 
 use std::ops::Range;
@@ -19,14 +19,20 @@ use crate::artifact::CompiledModule;
 use crate::driver::each;
 use crate::emit::{CodeGenerator, FunctionCode, Symbol};
 use crate::module::{FuncIndex, ModuleInfo, ParsedModule};
-use crate::passes::{self, Bodies, CallByReference, Fields, Likely, Never, Settled};
+use crate::passes::{self, Bodies, CallByReference, Callees, Fields, Likely, Never, Settled};
 use crate::translate::{Left, Part, translate_valid_function};
 use crate::{CompileError, CompileOptions, mir};
+use profile::{Profile, Sites};
 use scan::Loops;
-use targets::Targets;
 
 /// Of a call by reference that leads to more functions, what has been seen tells too little: some may be missing.
 const MOST_LIKELY: usize = 4;
+
+/// A call that quick code has made so often is hot. Functions are optimised when they have been called a thousand
+/// times: it is a call in a loop mostly.
+const HOT: u32 = 1500;
+/// Direct calls of bodies of no more bytes are not counted: these are small enough for any call.
+const MAX_UNCOUNTED: u64 = 48;
 
 /// A valid module whose functions can be compiled, by several threads at once.
 pub struct OnDemand {
@@ -37,7 +43,7 @@ pub struct OnDemand {
     fields: Fields,
     settled: Settled,
     never: Never,
-    targets: Targets,
+    profile: Profile,
     generator: CodeGenerator,
 }
 
@@ -91,10 +97,16 @@ impl OnDemand {
                 Function::new(range, options.optimize && scanned.is_small, scanned.loops)
             })
             .collect();
-        let calls = scanned.iter().flat_map(|scanned| &scanned.calls).copied().collect();
-        let targets = Targets::new(calls, scanned.iter().flat_map(|scanned| &scanned.loop_sites).copied().collect());
+        let is_counted = |callee: u32| {
+            let defined = callee.checked_sub(info.imported_functions).map(|defined| defined as usize);
+            defined.is_some_and(|defined| {
+                scanned[defined].is_small && ranges[defined].end - ranges[defined].start > MAX_UNCOUNTED
+            })
+        };
+        let sites = Sites::of(scanned.iter().map(|scanned| &scanned.sites), is_counted);
+        let profile = Profile::new(sites);
         let generator = CodeGenerator::new(info, options)?;
-        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, targets, generator })
+        Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, profile, generator })
     }
 
     /// The module without code: its declarations, and what its code is compiled for.
@@ -112,11 +124,12 @@ impl OnDemand {
         self.generator.options().parallel
     }
 
-    /// Where quick code notes what calls by reference lead to, and which loops run ([`ContextHead::call_targets`]).
+    /// Where quick code notes what calls by reference lead to, and how often loops and some calls run
+    /// ([`ContextHead::profile`]).
     ///
-    /// [`ContextHead::call_targets`]: crate::abi::ContextHead::call_targets
-    pub fn call_targets(&self) -> &[AtomicU32] {
-        self.targets.noted()
+    /// [`ContextHead::profile`]: crate::abi::ContextHead::profile
+    pub fn profile(&self) -> &[AtomicU32] {
+        self.profile.noted()
     }
 
     /// Bytes of the module in binary form.
@@ -168,7 +181,7 @@ impl OnDemand {
         if tier == Tier::Quick {
             return self.generator.compile_quickly(&self.prepare_quickly(index)?);
         }
-        let function = match self.inlined(index).and_then(|bodies| bodies.whole.as_ref()) {
+        let function = match self.bodies(index, true).and_then(|bodies| bodies.whole.as_ref()) {
             Some(body) => body.function.clone(),
             None => self.prepare(index)?,
         };
@@ -198,8 +211,7 @@ impl OnDemand {
     fn finish(&self, mut function: mir::Function) -> Result<FunctionCode, CompileError> {
         let options = self.generator.options();
         if options.optimize {
-            let likely = |function: &mir::Function, call: &CallByReference, offset| self.likely(function, call, offset);
-            if passes::inline(&mut function, &|callee| self.inlined(callee), &likely) {
+            if passes::inline(&mut function, self) {
                 if options.verify {
                     passes::check(&function, self.info(), "inline")?;
                 }
@@ -208,37 +220,6 @@ impl OnDemand {
             passes::cold(&mut function);
         }
         self.generator.compile_function(&function)
-    }
-
-    /// The functions that a call by reference leads to, if they are few: as far as has been seen, or what the whole
-    /// module shows, where too many have been seen, or none could be, as the function has no quick code, or is
-    /// optimised before all its loops have run.
-    fn likely(&self, function: &mir::Function, call: &CallByReference, offset: u32) -> Likely {
-        let info = self.info();
-        let targets = self.targets.of_call(offset);
-        let loops = self.function(function.index).loops;
-        let is_unseen = targets.is_empty() && matches!(loops, Loops::Together | Loops::Fixed);
-        if is_unseen || targets.len() > MOST_LIKELY {
-            return self.fields.targets(info, function, call);
-        }
-        // The number may be that of another module's function.
-        let fits = |target: &FuncIndex| {
-            info.functions
-                .get(target.index())
-                .is_some_and(|function| function.func_ref.is_some() && info.is_declared_subtype(function.ty, call.ty))
-        };
-        let noted = targets.len();
-        let targets: smallvec::SmallVec<_> = targets.into_iter().filter(fits).collect();
-        Likely { is_complete: targets.len() == noted, targets, is_seen: true }
-    }
-
-    /// What calls of a function may be replaced by.
-    fn inlined(&self, index: FuncIndex) -> Option<&Bodies> {
-        let defined = index.0.checked_sub(self.info().imported_functions)?;
-        let bodies = self.functions[defined as usize].inlined.as_ref()?;
-        // What cannot be prepared is told when the function itself is compiled.
-        let prepared = || self.prepare(index).map(|function| Bodies::new(&function, self.info()));
-        Some(bodies.get_or_init(|| prepared().unwrap_or_default()))
     }
 
     /// A function with all done to it that comes before inlining.
@@ -283,7 +264,7 @@ impl OnDemand {
         if verify {
             passes::check(&function, self.info(), "translate")?;
         }
-        self.note(&mut function);
+        self.note(&mut function, |_| true);
         self.never.cut(&mut function);
         passes::tidy(&mut function, self.info(), verify)?;
         Ok(function)
@@ -295,19 +276,21 @@ impl OnDemand {
         if !self.generator.options().optimize || self.function(index).loops != Loops::Replaceable {
             return Ok(Vec::new());
         }
-        untried::untried_loops(&self.body(index), self.features, from, &self.targets)
+        untried::untried_loops(&self.body(index), self.features, from, &self.profile)
     }
 
     /// Has loops with a way out pass on what `exits` say of the whole function, and note what they call.
     fn leave(&self, function: &mut mir::Function, exits: &passes::Exits) {
         if passes::leave_untried(function, self.info(), exits) {
-            self.note(function);
+            // Nothing else is cold yet.
+            self.note(function, |block| block.cold);
         }
     }
 
-    /// Has code note what it calls by reference, and that it runs, in loops with a way out and in quick code.
-    fn note(&self, function: &mut mir::Function) {
-        passes::note_targets(function, |offset| self.targets.call(offset), |offset| self.targets.loop_word(offset));
+    /// Has code take notes for the profile, in the blocks that `is_noted` says.
+    fn note(&self, function: &mut mir::Function, is_noted: impl Fn(&mir::BlockData) -> bool) {
+        let profile = &self.profile;
+        passes::note_calls(function, is_noted, |offset| profile.reference(offset), |offset| profile.word(offset));
     }
 
     fn body(&self, index: FuncIndex) -> FunctionBody<'_> {
@@ -318,5 +301,43 @@ impl OnDemand {
 
     fn translate(&self, index: FuncIndex, part: Part<'_>) -> Result<mir::Function, CompileError> {
         translate_valid_function(self.info(), index, &self.body(index), self.features, part)
+    }
+}
+
+impl Callees for OnDemand {
+    /// The functions that a call by reference leads to, if they are few: as far as has been seen, or what the whole
+    /// module shows, where too many have been seen, or none could be, as the function has no quick code, or is
+    /// optimised before all its loops have run.
+    fn likely(&self, function: &mir::Function, call: &CallByReference, offset: u32) -> Likely {
+        let info = self.info();
+        let targets = self.profile.of_call(offset);
+        let loops = self.function(function.index).loops;
+        let is_unseen = targets.is_empty() && matches!(loops, Loops::Together | Loops::Fixed);
+        if is_unseen || targets.len() > MOST_LIKELY {
+            return self.fields.targets(info, function, call);
+        }
+        // The number may be that of another module's function.
+        let fits = |target: &FuncIndex| {
+            info.functions
+                .get(target.index())
+                .is_some_and(|function| function.func_ref.is_some() && info.is_declared_subtype(function.ty, call.ty))
+        };
+        let noted = targets.len();
+        let targets: smallvec::SmallVec<_> = targets.into_iter().filter(fits).collect();
+        Likely { is_complete: targets.len() == noted, targets, is_seen: true }
+    }
+
+    fn bodies(&self, index: FuncIndex, is_hot: bool) -> Option<&Bodies> {
+        let defined = index.0.checked_sub(self.info().imported_functions)?;
+        let Function { range, inlined, loops } = &self.functions[defined as usize];
+        let may_be_inlined = is_hot || range.len() as u32 <= scan::MAX_INLINED || *loops != Loops::None;
+        let bodies = inlined.as_ref().filter(|_| may_be_inlined)?;
+        // What cannot be prepared is told when the function itself is compiled.
+        let prepared = || self.prepare(index).map(|function| Bodies::new(&function, self.info()));
+        Some(bodies.get_or_init(|| prepared().unwrap_or_default()))
+    }
+
+    fn is_hot(&self, offset: u32) -> Option<bool> {
+        self.profile.call_count(offset).map(|count| count >= HOT)
     }
 }

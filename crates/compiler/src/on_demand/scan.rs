@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use wasmparser::{Catch, Operator, OperatorsReader};
 
+use super::profile::BodySites;
 use crate::CompileError;
 use crate::error::invalid;
 use crate::mir::{Constant, Op};
@@ -12,8 +13,9 @@ use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeInde
 use crate::passes::{Made, Returns, Settings, Stored, global_value};
 use crate::translate::{Allocations, translate_function};
 
-/// No longer body is looked at for inlining, in bytes.
-const MAX_INLINED: usize = 256;
+/// No longer body is looked at for inlining, in bytes; and for calls that are made often.
+pub(super) const MAX_INLINED: u32 = 256;
+const MAX_INLINED_HOT: usize = 512;
 /// The same where it has loops that only make something once: these are left.
 const MAX_INLINED_IN_PART: usize = 512;
 
@@ -43,10 +45,7 @@ pub(super) struct Scanned {
     pub(super) settings: Settings,
     pub(super) loops: Loops,
     pub(super) returns: Returns,
-    /// Where it calls by reference: offsets in the module file.
-    pub(super) calls: Vec<u32>,
-    /// Where its loops begin.
-    pub(super) loop_sites: Vec<u32>,
+    pub(super) sites: BodySites,
 }
 
 /// Whether a function has loops, and whether quick code of it can go on in optimised code there.
@@ -119,8 +118,7 @@ pub(super) fn scan(
         settings: Settings::default(),
         loops: Loops::None,
         returns: Returns::Never,
-        calls: Vec::new(),
-        loop_sites: Vec::new(),
+        sites: BodySites::default(),
     };
     // The function that the instruction before calls.
     let mut called = None;
@@ -187,11 +185,15 @@ pub(super) fn scan(
                 None
             }
             Operator::CallRef { .. } => {
-                scanned.calls.push(offset as u32);
+                scanned.sites.calls.push((offset as u32, None));
+                None
+            }
+            Operator::Call { function_index } => {
+                scanned.sites.calls.push((offset as u32, Some(*function_index)));
                 None
             }
             Operator::Loop { .. } => {
-                scanned.loop_sites.push(offset as u32);
+                scanned.sites.loops.push(offset as u32);
                 scanned.is_small &= asking == Asking::Asked;
                 let locals = validator.len_locals() + height as u32;
                 passed += locals;
@@ -230,7 +232,7 @@ pub(super) fn scan(
         }
     }
     operators.finish().map_err(invalid)?;
-    scanned.is_small &= bytes <= MAX_INLINED || scanned.loops != Loops::None;
+    scanned.is_small &= bytes <= MAX_INLINED_HOT || scanned.loops != Loops::None;
     scratch.allocations.0 = validator.into_allocations();
     Ok(scanned)
 }

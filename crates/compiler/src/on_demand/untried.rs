@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use wasmparser::{FunctionBody, Operator, OperatorsReader, WasmFeatures};
 
-use super::targets::Targets;
+use super::profile::Profile;
 use crate::CompileError;
 use crate::error::invalid;
 
@@ -61,21 +61,21 @@ pub(super) fn untried_loops(
     body: &FunctionBody<'_>,
     features: WasmFeatures,
     from: Option<u32>,
-    targets: &Targets,
+    profile: &Profile,
 ) -> Result<Vec<u32>, CompileError> {
     let range = body.range();
     let range = range.start as u32..range.end as u32;
-    if !targets.has_calls(&range) || !targets.has_untried(&range) {
+    if !profile.has_references(&range) || !profile.has_untried(&range) {
         return Ok(Vec::new());
     }
     let mut untried = Vec::new();
     // Where the last of them ends that is not within another.
     let mut end = 0;
     for found in loops(body, features)? {
-        let has_run = targets.has_run(found.start) || from.is_some_and(|from| found.contains(&from));
+        let has_run = profile.loop_count(found.start) != 0 || from.is_some_and(|from| found.contains(&from));
         if found.end <= end {
             untried.push(found.start);
-        } else if !has_run && targets.has_calls(&found) {
+        } else if !has_run && profile.has_references(&found) {
             untried.push(found.start);
             end = found.end;
         }

@@ -7,6 +7,7 @@
 use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
+use super::fields::Fields;
 use super::partial::leave_rare;
 use super::targets::{CallByReference, Likely, guess_targets};
 use super::unreachable::unreachable_blocks;
@@ -16,18 +17,15 @@ use crate::mir::{
 use crate::module::{FuncIndex, ModuleInfo};
 use crate::sources::Moved;
 
-/// The largest body that is inlined, in [`cost`]s, but for its [cold](super::cold()) blocks; and the most that these
-/// may cost. Checks of the program's own come with a part of a dozen calls that throws, which the way through the body
-/// costs nothing.
-const MAX_COST: usize = 50;
-const MAX_COLD_COST: usize = 120;
+/// The largest bodies that are inlined.
+const LIMITS: Limits = Limits { cost: 50, cold_cost: 120, blocks: 10 };
+/// The same at calls that are known to be made often.
+const HOT_LIMITS: Limits = Limits { cost: 100, cold_cost: 240, blocks: 20 };
 /// What all bodies may cost together that a call by reference is compared with, if it has not been seen to lead there:
 /// most such calls do not matter.
 const MAX_UNSEEN_COST: usize = 150;
-/// The most blocks of such a body, but for cold ones.
-const MAX_BLOCKS: usize = 10;
 /// A function grows by at most this many instructions, or by as many as it has.
-const MIN_GROWTH: usize = 200;
+const MIN_GROWTH: usize = 400;
 /// A body of no more instructions is about as long as its call: it counts for nothing.
 const TINY: usize = 8;
 /// How many calls deep functions are inlined.
@@ -35,9 +33,33 @@ const MAX_DEPTH: usize = 3;
 /// A larger function is left alone, in instructions: it runs once, or it is at the limits of compile time already.
 const MAX_CALLER: usize = 8_000;
 
-/// The bodies of a module that may be inlined, by function index.
-pub(crate) struct Inliner {
+/// How large a body may be that is inlined, but for its [cold](super::cold()) blocks, and what these may cost: checks
+/// of the program's own come with a part of a dozen calls that throws, which the way through the body costs nothing.
+struct Limits {
+    /// In [`cost`]s.
+    cost: usize,
+    cold_cost: usize,
+    blocks: usize,
+}
+
+/// What is known of the functions that another one calls, and how.
+pub(crate) trait Callees {
+    /// What calls of a function may be replaced by; `is_hot`, if they are made often.
+    fn bodies(&self, callee: FuncIndex, is_hot: bool) -> Option<&Bodies>;
+
+    /// Which functions a call by reference probably leads to, given with its offset in the module file.
+    fn likely(&self, function: &Function, call: &CallByReference, offset: u32) -> Likely;
+
+    /// Whether the call at this offset in the module file is made often, if that is known.
+    fn is_hot(&self, offset: u32) -> Option<bool>;
+}
+
+/// The bodies of a whole module that may be inlined.
+pub(crate) struct Inliner<'a> {
+    /// By function index.
     bodies: Vec<Bodies>,
+    fields: &'a Fields,
+    info: &'a ModuleInfo,
 }
 
 /// What calls of a function may be replaced by.
@@ -57,6 +79,8 @@ pub(crate) struct Body {
     size: usize,
     /// The costs of its blocks, but for cold ones, and of these.
     costs: [usize; 2],
+    /// How many blocks it has, but for cold ones.
+    blocks: usize,
     /// Whether the function's own body cannot be inlined: it has loops, or is too large.
     is_only: bool,
 }
@@ -75,7 +99,7 @@ fn cost(op: &Op) -> usize {
 impl Bodies {
     /// Of a function that is optimised, and has nothing inlined into it.
     pub(crate) fn new(function: &Function, info: &ModuleInfo) -> Bodies {
-        if function.insts.len() > 16 * MAX_COST {
+        if function.insts.len() > 16 * HOT_LIMITS.cost {
             return Bodies::default();
         }
         let whole = if Cfg::new(function).has_loops() { None } else { body(function.clone()) };
@@ -101,41 +125,50 @@ impl Body {
         self.size <= TINY && size < MAX_CALLER || size + self.size <= most
     }
 
-    /// Whether it is worth its code `depth` calls deep. What is left there is mostly accessors; anything larger made
-    /// code longer, and programs no faster.
-    fn is_cheap_at(&self, depth: usize) -> bool {
+    /// Whether it is worth its code `depth` calls deep, at a call that is made often or not. What is left there is
+    /// mostly accessors; anything larger made code longer, and programs no faster.
+    fn is_cheap_at(&self, depth: usize, is_hot: bool) -> bool {
         let [hot, cold] = self.costs;
+        let limits = if is_hot { &HOT_LIMITS } else { &LIMITS };
         // What has been cut down to a part is seldom found: it does not make code longer one call further down.
         let depth = depth.saturating_sub(usize::from(self.is_only));
-        hot <= MAX_COST / (depth + 1) && cold <= MAX_COLD_COST / (depth + 1)
+        limits.take([hot, cold].map(|cost| cost * (depth + 1)), self.blocks)
     }
 }
 
-impl Inliner {
-    /// Chooses among a module's functions, which are optimised.
-    pub(crate) fn new(functions: &[Function], info: &ModuleInfo) -> Inliner {
+impl Limits {
+    fn take(&self, [hot, cold]: [usize; 2], blocks: usize) -> bool {
+        hot <= self.cost && cold <= self.cold_cost && blocks <= self.blocks
+    }
+}
+
+impl<'a> Inliner<'a> {
+    /// Chooses among a module's functions, which are optimised, and whose `fields` hold what is called by reference.
+    pub(crate) fn new(functions: &[Function], fields: &'a Fields, info: &'a ModuleInfo) -> Inliner<'a> {
         let mut bodies: Vec<_> = (0..info.functions.len()).map(|_| Bodies::default()).collect();
         for function in functions {
             bodies[function.index.index()] = Bodies::new(function, info);
         }
-        Inliner { bodies }
-    }
-
-    /// Inlines what is worth it; returns whether anything has changed. `likely` is that of [`inline`].
-    pub(crate) fn inline(&self, function: &mut Function, likely: LikelyTargets<'_>) -> bool {
-        inline(function, &|callee| Some(&self.bodies[callee.index()]), likely)
+        Inliner { bodies, fields, info }
     }
 }
 
-/// Which functions a call by reference probably leads to, given with its offset in the module file.
-pub(crate) type LikelyTargets<'a> = &'a dyn Fn(&Function, &CallByReference, u32) -> Likely;
+impl Callees for Inliner<'_> {
+    fn bodies(&self, callee: FuncIndex, _is_hot: bool) -> Option<&Bodies> {
+        self.bodies.get(callee.index())
+    }
 
-/// Inlines what is worth it of the bodies that `bodies_of` gives; returns whether anything has changed.
-pub(crate) fn inline<'a>(
-    function: &mut Function,
-    bodies_of: &dyn Fn(FuncIndex) -> Option<&'a Bodies>,
-    likely: LikelyTargets<'_>,
-) -> bool {
+    fn likely(&self, function: &Function, call: &CallByReference, _offset: u32) -> Likely {
+        self.fields.targets(self.info, function, call)
+    }
+
+    fn is_hot(&self, _offset: u32) -> Option<bool> {
+        None
+    }
+}
+
+/// Inlines what is worth it; returns whether anything has changed.
+pub(crate) fn inline(function: &mut Function, callees: &dyn Callees) -> bool {
     let size = function.insts.len();
     if size > MAX_CALLER {
         return false;
@@ -144,27 +177,31 @@ pub(crate) fn inline<'a>(
     // What is called by what was inlined comes after all calls of the function's own: these matter most. At each depth,
     // what is called for certain comes first.
     let inline_at = |&depth: &usize| {
-        let is_direct = inline_at(function, depth, most, bodies_of);
+        let is_direct = inline_at(function, depth, most, callees);
         guess_targets(function, &|function, call| {
             let mut offsets = function.sources.offsets(call.source);
             let offset = offsets.next().filter(|_| offsets.count() == depth);
             let Likely { mut targets, is_complete, is_seen } =
-                offset.map_or_else(Likely::default, |offset| likely(function, &call, offset));
+                offset.map_or_else(Likely::default, |offset| callees.likely(function, &call, offset));
+            let is_hot = is_hot(function, call.source, callees);
             let is_worth_it = |&target: &FuncIndex| {
                 target != function.index
-                    && bodies_of(target)
+                    && callees
+                        .bodies(target, is_hot)
                         .and_then(|bodies| bodies.at(false))
-                        .is_some_and(|body| body.is_cheap_at(depth) && body.fits(function.insts.len(), most))
+                        .is_some_and(|body| body.is_cheap_at(depth, is_hot) && body.fits(function.insts.len(), most))
             };
             let noted = targets.len();
             targets.retain(|target| is_worth_it(target));
-            let cost = |&target: &FuncIndex| bodies_of(target)?.at(false).map(|body| body.costs[0] + body.costs[1] / 2);
+            let cost = |&target: &FuncIndex| {
+                callees.bodies(target, is_hot)?.at(false).map(|body| body.costs[0] + body.costs[1] / 2)
+            };
             if !is_seen && targets.iter().filter_map(cost).sum::<usize>() > MAX_UNSEEN_COST / (depth + 1) {
                 targets.clear();
             }
             Likely { is_complete: is_complete && targets.len() == noted, is_seen, targets }
         });
-        is_direct | inline_at(function, depth, most, bodies_of)
+        is_direct | inline_at(function, depth, most, callees)
     };
     let depths = (0..MAX_DEPTH).take_while(inline_at).count();
     if depths > 0 {
@@ -174,18 +211,20 @@ pub(crate) fn inline<'a>(
     depths > 0
 }
 
+/// Whether a call is made often, and those that it was inlined at, as far as is known.
+fn is_hot(function: &Function, source: u32, callees: &dyn Callees) -> bool {
+    let mut known = function.sources.offsets(source).map(|offset| callees.is_hot(offset));
+    known.next() == Some(Some(true)) && known.all(|is_hot| is_hot != Some(false))
+}
+
 /// Inlines calls that have been inlined `depth` times themselves, but for those in blocks known as cold, while the
 /// function has at most so many instructions. Returns whether there were any that may be.
-fn inline_at<'a>(
-    function: &mut Function,
-    depth: usize,
-    most: usize,
-    bodies_of: &dyn Fn(FuncIndex) -> Option<&'a Bodies>,
-) -> bool {
+fn inline_at(function: &mut Function, depth: usize, most: usize, callees: &dyn Callees) -> bool {
     let index = function.index;
     let body_for = |function: &Function, callee: &Callee, source: u32, is_caught: bool| match callee {
         Callee::Direct(callee) if *callee != index && function.sources.depth(source) == depth => {
-            bodies_of(*callee)?.at(is_caught).filter(|body| body.is_cheap_at(depth))
+            let is_hot = is_hot(function, source, callees);
+            callees.bodies(*callee, is_hot)?.at(is_caught).filter(|body| body.is_cheap_at(depth, is_hot))
         }
         _ => None,
     };
@@ -258,8 +297,8 @@ fn body(mut function: Function) -> Option<Body> {
             _ => {}
         }
     }
-    let is_small = hot_cost <= MAX_COST && cold_cost <= MAX_COLD_COST && blocks <= MAX_BLOCKS;
-    is_small.then(|| Body { function, cfg, size, costs: [hot_cost, cold_cost], is_only: false })
+    let costs = [hot_cost, cold_cost];
+    HOT_LIMITS.take(costs, blocks).then(|| Body { function, cfg, size, costs, blocks, is_only: false })
 }
 
 /// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose

@@ -44,13 +44,13 @@ pub(crate) use fields::{Fields, Made, Stored};
 use flow::Flow;
 pub(crate) use globals::value as global_value;
 pub(crate) use heap::{HeapFacts, Lookups};
-pub(crate) use inline::{Bodies, Inliner, inline};
+pub(crate) use inline::{Bodies, Callees, Inliner, inline};
 pub(crate) use never::{Never, Returns};
 pub(crate) use osr::{Exits, leave_untried, narrow_entry, prune_exits};
 pub(crate) use reached::reached;
 pub(crate) use settled::{Settings, Settled};
 pub(crate) use support::{constant, constant_length, definition, root};
-pub(crate) use targets::{CallByReference, Likely, note_targets};
+pub(crate) use targets::{CallByReference, Likely, note_calls};
 
 use crate::CompileError;
 use crate::mir::{self, Function};

@@ -1,10 +1,10 @@
 //! Calls by reference that lead to the same few functions each time: of an interface's or a superclass's method, of a
-//! closure. Quick code [notes](note_targets) them, and optimised code [compares](guess_targets) the reference with
+//! closure. Quick code [notes](note_calls) them, and optimised code [compares](guess_targets) the reference with
 //! them, so that they can be inlined.
 
 use smallvec::SmallVec;
 
-use crate::mir::{Block, Callee, Edge, Function, Inst, Op, Terminator, Value, ValueDef};
+use crate::mir::{Block, BlockData, Callee, Edge, Function, Inst, InstData, Op, Terminator, Value, ValueDef};
 use crate::module::{FuncIndex, TypeIndex, ValueType};
 
 /// A call by reference.
@@ -28,39 +28,49 @@ pub(crate) struct Likely {
     pub is_seen: bool,
 }
 
-/// Has every call by reference note what it leads to, and every loop with a way out that it runs. `call` and
-/// `loop_word` tell a call's number and a loop's word by their offsets in the module file; nothing has been inlined.
-pub(crate) fn note_targets(
+/// Has calls and loops with a way out note that they run, and calls by reference what they lead to, in those blocks
+/// that `is_noted` says. `number` tells a call by reference's number, `word` the word that counts how often something
+/// runs, both by offsets in the module file: nothing has been inlined.
+pub(crate) fn note_calls(
     function: &mut Function,
-    call: impl Fn(u32) -> Option<u32>,
-    loop_word: impl Fn(u32) -> Option<u32>,
+    is_noted: impl Fn(&BlockData) -> bool,
+    number: impl Fn(u32) -> Option<u32>,
+    word: impl Fn(u32) -> Option<u32>,
 ) {
-    for block in 0..function.blocks.len() {
-        let insts = std::mem::take(&mut function.blocks[block].insts);
-        let note = |function: &mut Function, reference: Value, source: u32| {
-            if let Some(number) = call(source) {
-                function.push(Block(block as u32), Op::NoteTarget(number), &[reference], &[], source);
-            }
-        };
+    let run = |function: &mut Function, block: Block, offset: u32, source: u32| {
+        if let Some(word) = word(offset) {
+            function.push(block, Op::NoteRun(word), &[], &[], source);
+        }
+    };
+    let call = |function: &mut Function, block: Block, callee: &Callee, source: u32| {
+        run(function, block, source, source);
+        if let Callee::Reference(_, reference, _) = *callee
+            && let Some(number) = number(source)
+        {
+            function.push(block, Op::NoteTarget(number), &[reference], &[], source);
+        }
+    };
+    for number in 0..function.blocks.len() {
+        if !is_noted(&function.blocks[number]) {
+            continue;
+        }
+        let block = Block(number as u32);
+        let insts = std::mem::take(&mut function.blocks[number].insts);
         for inst in insts {
-            let data = &function.insts[inst.index()];
-            if let Op::Call(Callee::Reference(_, reference, _)) = data.op {
-                let source = data.source;
-                note(function, reference, source);
+            let InstData { op, source, .. } = &function.insts[inst.index()];
+            let (op, source) = (op.clone(), *source);
+            if let Op::Call(callee) = &op {
+                call(function, block, callee, source);
             }
-            function.blocks[block].insts.push(inst);
-            let data = &function.insts[inst.index()];
-            if let Op::OsrEntry(offset) = data.op
-                && let Some(word) = loop_word(offset)
-            {
-                let source = data.source;
-                function.push(Block(block as u32), Op::NoteRun(word), &[], &[], source);
+            function.blocks[number].insts.push(inst);
+            if let Op::OsrEntry(offset) = op {
+                run(function, block, offset, source);
             }
         }
-        let data = &function.blocks[block];
-        if let Some(Terminator::TryCall { callee: Callee::Reference(_, reference, _), .. }) = data.terminator {
-            let source = data.terminator_source;
-            note(function, reference, source);
+        let BlockData { terminator, terminator_source, .. } = &function.blocks[number];
+        if let Some(Terminator::TryCall { callee, .. }) = terminator {
+            let (callee, source) = (callee.clone(), *terminator_source);
+            call(function, block, &callee, source);
         }
     }
 }

@@ -250,7 +250,7 @@ impl Instance {
                 cold_cells: [0; COLD_CELLS],
                 loops_left: 0,
                 func_table: std::ptr::null(),
-                call_targets: std::ptr::null(),
+                profile: std::ptr::null(),
             });
         }
         let is_traced = |value: ValueType| {

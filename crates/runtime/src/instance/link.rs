@@ -127,7 +127,7 @@ impl Linking<'_> {
 
     fn fill_head(&mut self, func_refs: u32) {
         let head = self.store.context_head(CONTEXT_MAGIC, func_refs);
-        let head = ContextHead { call_targets: self.module.image().call_targets(), ..head };
+        let head = ContextHead { profile: self.module.image().profile(), ..head };
         let layout = self.module.context_layout();
         self.put(0, 0, head);
         for (index, id) in self.module.type_ids().iter().enumerate() {

@@ -128,7 +128,7 @@ impl StoreOpaque {
             cold_cells: [0; COLD_CELLS],
             loops_left: 0,
             func_table: self.functions.base(),
-            call_targets: std::ptr::null(),
+            profile: std::ptr::null(),
         }
     }
 

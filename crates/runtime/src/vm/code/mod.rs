@@ -126,10 +126,10 @@ impl CodeImage {
     }
 
     /// Where code notes what calls by reference lead to; null where it does not.
-    pub(crate) fn call_targets(&self) -> *const AtomicU32 {
+    pub(crate) fn profile(&self) -> *const AtomicU32 {
         match &self.memory {
             Memory::Whole(..) => std::ptr::null(),
-            Memory::Lazy(lazy) => lazy.compiler().call_targets().as_ptr(),
+            Memory::Lazy(lazy) => lazy.compiler().profile().as_ptr(),
         }
     }
 
