@@ -55,11 +55,11 @@ pub const PROGRAMS: Suite = Suite {
     without: &["native-views", "view-creation", "count-accesses", "collector=snapshot", "schedule", "handle-policies"],
     settings: "min=2M,verify-after=100",
     modes: &["verify=on", "verify=on,stress=150011"],
-    // Collections more often where each is cheap.
+    // Collections more often where each is cheap, and slices that come by work.
     first: &[
         "collector=mark-sweep,min=2M,verify=on,verify-after=100,stress=40009",
         "collector=mark-sweep,references=thin-handles,min=2M,verify=on,verify-after=100,stress=40009",
-        "nursery=1M,barrier=cards,aging=25,min=2M,verify=on,verify-after=100,stress=40009",
+        "schedule=work,nursery=1M,barrier=cards,aging=25,min=2M,verify=on,verify-after=100,stress=40009",
         "collector=realtime,schedule=work,min=2M,verify=on,verify-after=100",
     ],
     kept: include_str!("../rows/programs.txt"),
