@@ -31,7 +31,9 @@ const MOST_LIKELY: usize = 4;
 /// A call that quick code has made so often is hot. Functions are optimised when they have been called a thousand
 /// times: it is a call in a loop mostly.
 const HOT: u32 = 1500;
-/// Direct calls of bodies of no more bytes are not counted: these are small enough for any call.
+/// The same in code for tests, whose loops are replaced after a few iterations.
+const HOT_VERIFIED: u32 = 4;
+/// Direct calls of bodies of no more bytes are not counted: most are small enough for any call.
 const MAX_UNCOUNTED: u64 = 48;
 
 /// A valid module whose functions can be compiled, by several threads at once.
@@ -181,7 +183,7 @@ impl OnDemand {
         if tier == Tier::Quick {
             return self.generator.compile_quickly(&self.prepare_quickly(index)?);
         }
-        let function = match self.bodies(index, true).and_then(|bodies| bodies.whole.as_ref()) {
+        let function = match self.bodies(index, false).and_then(|bodies| bodies.whole.as_ref()) {
             Some(body) => body.function.clone(),
             None => self.prepare(index)?,
         };
@@ -282,15 +284,15 @@ impl OnDemand {
     /// Has loops with a way out pass on what `exits` say of the whole function, and note what they call.
     fn leave(&self, function: &mut mir::Function, exits: &passes::Exits) {
         if passes::leave_untried(function, self.info(), exits) {
-            // Nothing else is cold yet.
+            // The loops that are left are cold, and what no call is in.
             self.note(function, |block| block.cold);
         }
     }
 
-    /// Has code take notes for the profile, in the blocks that `is_noted` says.
-    fn note(&self, function: &mut mir::Function, is_noted: impl Fn(&mir::BlockData) -> bool) {
+    /// Has code take notes for the profile; it counts calls in the blocks that `counts` says.
+    fn note(&self, function: &mut mir::Function, counts: impl Fn(&mir::BlockData) -> bool) {
         let profile = &self.profile;
-        passes::note_calls(function, is_noted, |offset| profile.reference(offset), |offset| profile.word(offset));
+        passes::note_calls(function, counts, |offset| profile.reference(offset), |offset| profile.word(offset));
     }
 
     fn body(&self, index: FuncIndex) -> FunctionBody<'_> {
@@ -330,7 +332,7 @@ impl Callees for OnDemand {
     fn bodies(&self, index: FuncIndex, is_hot: bool) -> Option<&Bodies> {
         let defined = index.0.checked_sub(self.info().imported_functions)?;
         let Function { range, inlined, loops } = &self.functions[defined as usize];
-        let may_be_inlined = is_hot || range.len() as u32 <= scan::MAX_INLINED || *loops != Loops::None;
+        let may_be_inlined = is_hot || range.len() as u32 <= scan::MAX_INLINED_RARELY || *loops != Loops::None;
         let bodies = inlined.as_ref().filter(|_| may_be_inlined)?;
         // What cannot be prepared is told when the function itself is compiled.
         let prepared = || self.prepare(index).map(|function| Bodies::new(&function, self.info()));
@@ -338,6 +340,8 @@ impl Callees for OnDemand {
     }
 
     fn is_hot(&self, offset: u32) -> Option<bool> {
-        self.profile.call_count(offset).map(|count| count >= HOT)
+        // Code that counts nothing may have made it.
+        let count = self.profile.call_count(offset).filter(|&count| count > 0)?;
+        Some(count >= if self.is_verified() { HOT_VERIFIED } else { HOT })
     }
 }

@@ -10,6 +10,9 @@ use smallvec::SmallVec;
 use crate::abi::TARGETS;
 use crate::module::FuncIndex;
 
+/// Code reaches a word by its distance from the first in an instruction: 31 bits of bytes.
+const MAX_WORDS: usize = (i32::MAX as usize).div_ceil(size_of::<u32>());
+
 /// What code takes notes of: offsets in the module file, ascending. The place of a site in its list is its number.
 #[derive(Default, Debug, Serialize, Deserialize)]
 pub(super) struct Sites {
@@ -40,7 +43,13 @@ impl Sites {
             }
             sites.loops.extend_from_slice(&body.loops);
         }
+        debug_assert!(sites.calls.is_sorted() && sites.loops.is_sorted(), "bodies come in their order");
         sites
+    }
+
+    /// The words that their notes take.
+    fn words(&self) -> usize {
+        self.references.len() * TARGETS + self.loops.len() + self.calls.len()
     }
 }
 
@@ -54,12 +63,12 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    /// Nothing yet, of these sites.
-    pub(super) fn new(sites: Sites) -> Profile {
-        let Sites { references, calls, loops } = &sites;
-        debug_assert!([references, calls, loops].iter().all(|sites| sites.is_sorted()), "bodies come in their order");
-        let words = references.len() * TARGETS + loops.len() + calls.len();
-        Profile { noted: (0..words).map(|_| AtomicU32::new(0)).collect(), sites }
+    /// Nothing yet, of these sites; of none where their words were beyond what code reaches.
+    pub(super) fn new(mut sites: Sites) -> Profile {
+        if sites.words() > MAX_WORDS {
+            sites = Sites::default();
+        }
+        Profile { noted: (0..sites.words()).map(|_| AtomicU32::new(0)).collect(), sites }
     }
 
     /// The sites that it was made from.

@@ -13,11 +13,10 @@ use crate::module::{FuncIndex, FunctionSource, GlobalIndex, ModuleInfo, TypeInde
 use crate::passes::{Made, Returns, Settings, Stored, global_value};
 use crate::translate::{Allocations, translate_function};
 
-/// No longer body is looked at for inlining, in bytes; and for calls that are made often.
-pub(super) const MAX_INLINED: u32 = 256;
-const MAX_INLINED_HOT: usize = 512;
-/// The same where it has loops that only make something once: these are left.
-const MAX_INLINED_IN_PART: usize = 512;
+/// No longer body is looked at for inlining, in bytes.
+const MAX_INLINED: usize = 512;
+/// The same for calls that are not made often, but where it has loops that only make something once: these are left.
+pub(super) const MAX_INLINED_RARELY: u32 = 256;
 
 /// Bytes of a body without locals and instructions, but for its end.
 const EMPTY: usize = 2;
@@ -113,7 +112,7 @@ pub(super) fn scan(
     let mut scanned = Scanned {
         made: Vec::new(),
         stored: Vec::new(),
-        is_small: bytes <= MAX_INLINED_IN_PART,
+        is_small: bytes <= MAX_INLINED,
         is_empty: bytes == EMPTY,
         settings: Settings::default(),
         loops: Loops::None,
@@ -232,7 +231,6 @@ pub(super) fn scan(
         }
     }
     operators.finish().map_err(invalid)?;
-    scanned.is_small &= bytes <= MAX_INLINED_HOT || scanned.loops != Loops::None;
     scratch.allocations.0 = validator.into_allocations();
     Ok(scanned)
 }

@@ -81,7 +81,7 @@ pub(crate) struct Body {
     costs: [usize; 2],
     /// How many blocks it has, but for cold ones.
     blocks: usize,
-    /// Whether the function's own body cannot be inlined: it has loops, or is too large.
+    /// Whether the function's own body cannot be inlined at any call: it has loops, or is too large.
     is_only: bool,
 }
 
@@ -103,19 +103,22 @@ impl Bodies {
             return Bodies::default();
         }
         let whole = if Cfg::new(function).has_loops() { None } else { body(function.clone()) };
+        let can_be_whole = whole.as_ref().is_some_and(|body| body.is_cheap_at(0, false));
         let mut partial = function.clone();
-        let partial = leave_rare(&mut partial, info, whole.is_some(), cost).then_some(partial).and_then(body);
-        let partial = partial.map(|body| Body { is_only: whole.is_none(), ..body });
+        let partial = leave_rare(&mut partial, info, can_be_whole, cost).then_some(partial).and_then(body);
+        let partial = partial.map(|body| Body { is_only: !can_be_whole, ..body });
         Bodies { whole, partial }
     }
 
-    /// The body for a call, whose exceptions are caught in its own function or are not. Where they are, a `throw` of
-    /// the whole body becomes a jump.
-    fn at(&self, is_caught: bool) -> Option<&Body> {
-        match is_caught {
-            true => self.whole.as_ref().or(self.partial.as_ref()),
-            false => self.partial.as_ref().or(self.whole.as_ref()),
-        }
+    /// The body for a call that is `depth` calls deep, is made often or not, and whose exceptions are caught in its own
+    /// function or not. Where they are, a `throw` of the whole body becomes a jump.
+    fn at(&self, depth: usize, is_hot: bool, is_caught: bool) -> Option<&Body> {
+        let whole = self.whole.as_ref().filter(|body| body.is_cheap_at(0, is_hot));
+        let body = match is_caught {
+            true => whole.or(self.partial.as_ref()),
+            false => self.partial.as_ref().or(whole),
+        };
+        body.filter(|body| body.is_cheap_at(depth, is_hot))
     }
 }
 
@@ -184,18 +187,11 @@ pub(crate) fn inline(function: &mut Function, callees: &dyn Callees) -> bool {
             let Likely { mut targets, is_complete, is_seen } =
                 offset.map_or_else(Likely::default, |offset| callees.likely(function, &call, offset));
             let is_hot = is_hot(function, call.source, callees);
-            let is_worth_it = |&target: &FuncIndex| {
-                target != function.index
-                    && callees
-                        .bodies(target, is_hot)
-                        .and_then(|bodies| bodies.at(false))
-                        .is_some_and(|body| body.is_cheap_at(depth, is_hot) && body.fits(function.insts.len(), most))
-            };
+            let body = |target: FuncIndex| callees.bodies(target, is_hot)?.at(depth, is_hot, false);
+            let fits = |target| body(target).is_some_and(|body| body.fits(function.insts.len(), most));
             let noted = targets.len();
-            targets.retain(|target| is_worth_it(target));
-            let cost = |&target: &FuncIndex| {
-                callees.bodies(target, is_hot)?.at(false).map(|body| body.costs[0] + body.costs[1] / 2)
-            };
+            targets.retain(|target| *target != function.index && fits(*target));
+            let cost = |&target: &FuncIndex| body(target).map(|body| body.costs[0] + body.costs[1] / 2);
             if !is_seen && targets.iter().filter_map(cost).sum::<usize>() > MAX_UNSEEN_COST / (depth + 1) {
                 targets.clear();
             }
@@ -224,7 +220,7 @@ fn inline_at(function: &mut Function, depth: usize, most: usize, callees: &dyn C
     let body_for = |function: &Function, callee: &Callee, source: u32, is_caught: bool| match callee {
         Callee::Direct(callee) if *callee != index && function.sources.depth(source) == depth => {
             let is_hot = is_hot(function, source, callees);
-            callees.bodies(*callee, is_hot)?.at(is_caught).filter(|body| body.is_cheap_at(depth, is_hot))
+            callees.bodies(*callee, is_hot)?.at(depth, is_hot, is_caught)
         }
         _ => None,
     };

@@ -28,13 +28,13 @@ pub(crate) struct Likely {
     pub is_seen: bool,
 }
 
-/// Has calls and loops with a way out note that they run, and calls by reference what they lead to, in those blocks
-/// that `is_noted` says. `number` tells a call by reference's number, `word` the word that counts how often something
-/// runs, both by offsets in the module file: nothing has been inlined.
+/// Has calls by reference note what they lead to, and loops with a way out that they run, and so calls in blocks that
+/// `counts` says. `reference` tells a call by reference's number, `word` the word that counts how often something runs,
+/// both by offsets in the module file: nothing has been inlined.
 pub(crate) fn note_calls(
     function: &mut Function,
-    is_noted: impl Fn(&BlockData) -> bool,
-    number: impl Fn(u32) -> Option<u32>,
+    counts: impl Fn(&BlockData) -> bool,
+    reference: impl Fn(u32) -> Option<u32>,
     word: impl Fn(u32) -> Option<u32>,
 ) {
     let run = |function: &mut Function, block: Block, offset: u32, source: u32| {
@@ -43,31 +43,29 @@ pub(crate) fn note_calls(
         }
     };
     let call = |function: &mut Function, block: Block, callee: &Callee, source: u32| {
-        run(function, block, source, source);
-        if let Callee::Reference(_, reference, _) = *callee
-            && let Some(number) = number(source)
+        if counts(&function.blocks[block.index()]) {
+            run(function, block, source, source);
+        }
+        if let Callee::Reference(_, target, _) = *callee
+            && let Some(number) = reference(source)
         {
-            function.push(block, Op::NoteTarget(number), &[reference], &[], source);
+            function.push(block, Op::NoteTarget(number), &[target], &[], source);
         }
     };
-    for number in 0..function.blocks.len() {
-        if !is_noted(&function.blocks[number]) {
-            continue;
-        }
-        let block = Block(number as u32);
-        let insts = std::mem::take(&mut function.blocks[number].insts);
+    for block in (0..function.blocks.len() as u32).map(Block) {
+        let insts = std::mem::take(&mut function.blocks[block.index()].insts);
         for inst in insts {
             let InstData { op, source, .. } = &function.insts[inst.index()];
             let (op, source) = (op.clone(), *source);
             if let Op::Call(callee) = &op {
                 call(function, block, callee, source);
             }
-            function.blocks[number].insts.push(inst);
+            function.blocks[block.index()].insts.push(inst);
             if let Op::OsrEntry(offset) = op {
                 run(function, block, offset, source);
             }
         }
-        let BlockData { terminator, terminator_source, .. } = &function.blocks[number];
+        let BlockData { terminator, terminator_source, .. } = &function.blocks[block.index()];
         if let Some(Terminator::TryCall { callee, .. }) = terminator {
             let (callee, source) = (callee.clone(), *terminator_source);
             call(function, block, &callee, source);

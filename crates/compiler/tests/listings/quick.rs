@@ -11,7 +11,8 @@ use legato_heap::HeapConfig;
 use super::compare;
 use super::support::options;
 
-/// Stores a reference, sums an array, makes an object, and calls with a handler; the first has arguments on the stack.
+/// Stores a reference, sums an array, makes an object, and calls with a handler and by reference; the first
+/// has arguments on the stack.
 const MODULE: &str = r#"(module
   (type $cell (struct (field $value (mut i32)) (field $next (mut (ref null $cell)))))
   (type $numbers (array (mut f64)))
@@ -37,13 +38,16 @@ const MODULE: &str = r#"(module
         (drop (call $many (local.get $value) (i32.const 1) (i32.const 2) (i32.const 3) (i32.const 4) (i32.const 5)
           (i64.const 6))))
       (i32.mul (local.get $value) (i32.const 3))))
+  (type $of (func (param i32) (result i32)))
+  (func $apply (param $callee (ref $of)) (param $value i32) (result i32)
+    (call_ref $of (local.get $value) (local.get $callee)))
 )"#;
 
 #[test]
 fn quick() {
     let module = module(HeapConfig::default());
     let mut text = String::new();
-    for (index, name) in ["many", "set", "sum", "push", "caught"].into_iter().enumerate() {
+    for (index, name) in ["many", "set", "sum", "push", "caught", "apply"].into_iter().enumerate() {
         writeln!(text, "; {name}").unwrap();
         list(&mut text, &module.compile(Symbol::Function(index as u32), Tier::Quick).unwrap());
     }

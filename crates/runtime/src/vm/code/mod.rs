@@ -125,7 +125,7 @@ impl CodeImage {
         }
     }
 
-    /// Where code notes what calls by reference lead to; null where it does not.
+    /// Where code notes what calls by reference lead to, and how often loops and calls run; null where it does not.
     pub(crate) fn profile(&self) -> *const AtomicU32 {
         match &self.memory {
             Memory::Whole(..) => std::ptr::null(),
