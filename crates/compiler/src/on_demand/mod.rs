@@ -284,7 +284,7 @@ impl OnDemand {
     /// Has loops with a way out pass on what `exits` say of the whole function, and note what they call.
     fn leave(&self, function: &mut mir::Function, exits: &passes::Exits) {
         if passes::leave_untried(function, self.info(), exits) {
-            // The loops that are left are cold, and what no call is in.
+            // Cold by now are the loops that are left, and their ways out, which make no calls.
             self.note(function, |block| block.cold);
         }
     }
