@@ -18,14 +18,12 @@ use crate::module::{FuncIndex, ModuleInfo};
 use crate::sources::Moved;
 
 /// The largest bodies that are inlined.
-const LIMITS: Limits = Limits { cost: 50, cold_cost: 120, blocks: 10 };
+const LIMITS: Limits = Limits { cost: 50, cold_cost: 120, blocks: 10, growth: 200 };
 /// The same at calls that are known to be made often.
-const HOT_LIMITS: Limits = Limits { cost: 100, cold_cost: 240, blocks: 20 };
+const HOT_LIMITS: Limits = Limits { cost: 100, cold_cost: 240, blocks: 20, growth: 400 };
 /// What all bodies may cost together that a call by reference is compared with, if it has not been seen to lead there:
 /// most such calls do not matter.
 const MAX_UNSEEN_COST: usize = 150;
-/// A function grows by at most this many instructions, or by as many as it has.
-const MIN_GROWTH: usize = 400;
 /// A body of no more instructions is about as long as its call: it counts for nothing.
 const TINY: usize = 8;
 /// How many calls deep functions are inlined.
@@ -40,6 +38,8 @@ struct Limits {
     cost: usize,
     cold_cost: usize,
     blocks: usize,
+    /// A function grows by at most this many instructions, or by as many as it has.
+    growth: usize,
 }
 
 /// What is known of the functions that another one calls, and how.
@@ -123,8 +123,10 @@ impl Bodies {
 }
 
 impl Body {
-    /// Whether a function of `size` instructions may grow by it to `most`.
-    fn fits(&self, size: usize, most: usize) -> bool {
+    /// Whether a function of `size` instructions, which had `original` ones, may grow by it, at a call that is made
+    /// often or not.
+    fn fits(&self, size: usize, original: usize, is_hot: bool) -> bool {
+        let most = original + original.max(Limits::at(is_hot).growth);
         self.size <= TINY && size < MAX_CALLER || size + self.size <= most
     }
 
@@ -132,14 +134,17 @@ impl Body {
     /// mostly accessors; anything larger made code longer, and programs no faster.
     fn is_cheap_at(&self, depth: usize, is_hot: bool) -> bool {
         let [hot, cold] = self.costs;
-        let limits = if is_hot { &HOT_LIMITS } else { &LIMITS };
         // What has been cut down to a part is seldom found: it does not make code longer one call further down.
         let depth = depth.saturating_sub(usize::from(self.is_only));
-        limits.take([hot, cold].map(|cost| cost * (depth + 1)), self.blocks)
+        Limits::at(is_hot).take([hot, cold].map(|cost| cost * (depth + 1)), self.blocks)
     }
 }
 
 impl Limits {
+    fn at(is_hot: bool) -> &'static Limits {
+        if is_hot { &HOT_LIMITS } else { &LIMITS }
+    }
+
     fn take(&self, [hot, cold]: [usize; 2], blocks: usize) -> bool {
         hot <= self.cost && cold <= self.cold_cost && blocks <= self.blocks
     }
@@ -176,11 +181,10 @@ pub(crate) fn inline(function: &mut Function, callees: &dyn Callees) -> bool {
     if size > MAX_CALLER {
         return false;
     }
-    let most = size + size.max(MIN_GROWTH);
     // What is called by what was inlined comes after all calls of the function's own: these matter most. At each depth,
     // what is called for certain comes first.
     let inline_at = |&depth: &usize| {
-        let is_direct = inline_at(function, depth, most, callees);
+        let is_direct = inline_at(function, depth, size, callees);
         guess_targets(function, &|function, call| {
             let mut offsets = function.sources.offsets(call.source);
             let offset = offsets.next().filter(|_| offsets.count() == depth);
@@ -188,7 +192,7 @@ pub(crate) fn inline(function: &mut Function, callees: &dyn Callees) -> bool {
                 offset.map_or_else(Likely::default, |offset| callees.likely(function, &call, offset));
             let is_hot = is_hot(function, call.source, callees);
             let body = |target: FuncIndex| callees.bodies(target, is_hot)?.at(depth, is_hot, false);
-            let fits = |target| body(target).is_some_and(|body| body.fits(function.insts.len(), most));
+            let fits = |target| body(target).is_some_and(|body| body.fits(function.insts.len(), size, is_hot));
             let noted = targets.len();
             targets.retain(|target| *target != function.index && fits(*target));
             let cost = |&target: &FuncIndex| body(target).map(|body| body.costs[0] + body.costs[1] / 2);
@@ -197,7 +201,7 @@ pub(crate) fn inline(function: &mut Function, callees: &dyn Callees) -> bool {
             }
             Likely { is_complete: is_complete && targets.len() == noted, is_seen, targets }
         });
-        is_direct | inline_at(function, depth, most, callees)
+        is_direct | inline_at(function, depth, size, callees)
     };
     let depths = (0..MAX_DEPTH).take_while(inline_at).count();
     if depths > 0 {
@@ -213,14 +217,14 @@ fn is_hot(function: &Function, source: u32, callees: &dyn Callees) -> bool {
     known.next() == Some(Some(true)) && known.all(|is_hot| is_hot != Some(false))
 }
 
-/// Inlines calls that have been inlined `depth` times themselves, but for those in blocks known as cold, while the
-/// function has at most so many instructions. Returns whether there were any that may be.
-fn inline_at(function: &mut Function, depth: usize, most: usize, callees: &dyn Callees) -> bool {
+/// Inlines calls that have been inlined `depth` times themselves, but for those in blocks known as cold, as long as the
+/// function, which had `original` instructions, may grow. Returns whether there were any that may be.
+fn inline_at(function: &mut Function, depth: usize, original: usize, callees: &dyn Callees) -> bool {
     let index = function.index;
     let body_for = |function: &Function, callee: &Callee, source: u32, is_caught: bool| match callee {
         Callee::Direct(callee) if *callee != index && function.sources.depth(source) == depth => {
             let is_hot = is_hot(function, source, callees);
-            callees.bodies(*callee, is_hot)?.at(depth, is_hot, is_caught)
+            Some((callees.bodies(*callee, is_hot)?.at(depth, is_hot, is_caught)?, is_hot))
         }
         _ => None,
     };
@@ -245,15 +249,15 @@ fn inline_at(function: &mut Function, depth: usize, most: usize, callees: &dyn C
         let mut current = number;
         for inst in insts {
             match called(function, inst) {
-                Some(body) if body.fits(function.insts.len(), most) => {
+                Some((body, is_hot)) if body.fits(function.insts.len(), original, is_hot) => {
                     current = splice(function, current, inst, body);
                 }
                 _ => function.blocks[current].insts.push(inst),
             }
         }
         match (tried(function, &terminator, source), terminator) {
-            (Some(body), Some(Terminator::TryCall { args, normal, handlers, .. }))
-                if body.fits(function.insts.len(), most) =>
+            (Some((body, is_hot)), Some(Terminator::TryCall { args, normal, handlers, .. }))
+                if body.fits(function.insts.len(), original, is_hot) =>
             {
                 copy(function, current, &args, source, body, &Rest::Edge(normal), &handlers);
             }
