@@ -303,3 +303,25 @@ fn hot_calls_take_larger_bodies() {
     second.store(u32::MAX, Ordering::Relaxed);
     assert_eq!(marks(&compiler, 1), [2, 0]);
 }
+
+/// What makes something once and is too large but for hot calls is inlined without that at others, as before there were
+/// any.
+#[test]
+fn bodies_for_hot_calls_hide_no_smaller_ones() {
+    let operations = 60;
+    let made = format!("{}(local.get 0){}", "(i32.mul ".repeat(operations), " (local.get 0))".repeat(operations));
+    let caller = |inside: &str| {
+        let module = format!(
+            r#"(module
+                (global $made (mut i32) (i32.const 0))
+                (func $get (param i32) (result i32)
+                    (if (i32.eqz (global.get $made)) (then (global.set $made {inside})))
+                    (i32.add (global.get $made) (i32.const 0x5a5a0001)))
+                (func (export "run") (param i32) (result i32) (call $get (local.get 0))))"#
+        );
+        let options = CompileOptions { verify: false, ..options(plan(References::Direct)) };
+        marks(&OnDemand::new(&wat::parse_str(module).unwrap(), &options).unwrap(), 1)
+    };
+    assert_eq!(caller("(local.get 0)"), [1, 0]);
+    assert_eq!(caller(&made), [1, 0]);
+}

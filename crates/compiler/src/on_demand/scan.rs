@@ -44,6 +44,7 @@ pub(super) struct Scanned {
     pub(super) settings: Settings,
     pub(super) loops: Loops,
     pub(super) returns: Returns,
+    /// What it calls, and where its loops begin.
     pub(super) sites: BodySites,
 }
 

@@ -55,13 +55,12 @@ pub(crate) fn note_calls(
     for block in (0..function.blocks.len() as u32).map(Block) {
         let insts = std::mem::take(&mut function.blocks[block.index()].insts);
         for inst in insts {
-            let InstData { op, source, .. } = &function.insts[inst.index()];
-            let (op, source) = (op.clone(), *source);
-            if let Op::Call(callee) = &op {
-                call(function, block, callee, source);
+            if let InstData { op: Op::Call(callee), source, .. } = &function.insts[inst.index()] {
+                let (callee, source) = (callee.clone(), *source);
+                call(function, block, &callee, source);
             }
             function.blocks[block.index()].insts.push(inst);
-            if let Op::OsrEntry(offset) = op {
+            if let InstData { op: Op::OsrEntry(offset), source, .. } = function.insts[inst.index()] {
                 run(function, block, offset, source);
             }
         }
