@@ -102,17 +102,26 @@ impl MarkBits {
     /// [`set_shared`](Self::set_shared) does. Otherwise without an atomic operation: that waits for every store before
     /// it, and what is stored into new objects is seldom cached.
     pub(crate) fn set_cells(&mut self, runs: impl IntoIterator<Item = BumpRun>, bytes: u32, is_shared: bool) {
+        let stride = bytes / 8;
+        // A bit in each cell of a word whose first bit is a cell's.
+        let (mut pattern, mut width) = (1u64, stride);
+        while width < u64::BITS {
+            pattern |= pattern << width;
+            width *= 2;
+        }
         let (mut index, mut bits) = (0, 0);
         for BumpRun { cursor, limit } in runs {
             let mut cell = cursor;
             while cell < limit {
-                let (next, bit) = place(cell);
+                let (next, _) = place(cell);
                 if next != index {
                     self.set_bits(index, bits, is_shared);
                     (index, bits) = (next, 0);
                 }
-                bits |= bit;
-                cell += bytes;
+                let (first, left) = (cell >> 3 & 63, (limit - cell) / 8);
+                let here = u64::BITS - first;
+                bits |= if left < here { pattern & !(u64::MAX << left) } else { pattern } << first;
+                cell += here.div_ceil(stride) * bytes;
             }
         }
         self.set_bits(index, bits, is_shared);
@@ -313,6 +322,33 @@ mod tests {
             }
         });
         wrong
+    }
+
+    #[test]
+    fn cells_are_marked_at_once_as_one_by_one() {
+        let cage = Cage::new(Extent::WHOLE).unwrap();
+        let mut marks = MarkBits::new(&cage, 0);
+        marks.cover(&cage, BLOCKS).unwrap();
+        for &bytes in crate::size_classes::cell_bytes() {
+            for (start, count) in [(0, 1), (8, 2), (504, 3), (520, 64), (1000, 65), (16, BLOCK_BYTES / bytes)] {
+                let first = BumpRun { cursor: start, limit: start + count * bytes };
+                // Behind one cell that stays free.
+                let second = BumpRun { cursor: first.limit + bytes, limit: first.limit + 3 * bytes };
+                let runs = [first, second];
+                if second.limit > END {
+                    continue;
+                }
+                finish(|budget| marks.clear(&mut 0, budget));
+                marks.set_cells(runs, bytes, false);
+                let is_cell = |run: &BumpRun, offset: u32| {
+                    (run.cursor..run.limit).contains(&offset) && (offset - run.cursor).is_multiple_of(bytes)
+                };
+                for offset in (0..END).step_by(8) {
+                    let is_one = runs.iter().any(|run| is_cell(run, offset));
+                    assert_eq!(marks.get(offset), is_one, "{offset} of cells of {bytes} bytes from {start} on");
+                }
+            }
+        }
     }
 
     #[test]

@@ -12,9 +12,13 @@ pub const MAX_SIZE_CLASSES: usize = 48;
 /// The largest object that lives in a size class, in bytes. Larger ones are large objects.
 pub const MAX_SMALL_BYTES: u32 = BLOCK_BYTES / 2;
 
+/// The smallest cell, and the largest of those of which there is one for each number of 8-byte words.
+const LEAST_WORDS: u32 = 2;
+const EXACT_WORDS: u32 = 14;
+
 static CELLS: LazyLock<Vec<u32>> = LazyLock::new(|| {
-    let mut cells: Vec<u32> = (2..=14).map(|words| words * 8).collect();
-    let mut target = 112u32;
+    let mut cells: Vec<u32> = (LEAST_WORDS..=EXACT_WORDS).map(|words| words * 8).collect();
+    let mut target = EXACT_WORDS * 8;
     loop {
         target += (target / 8).next_multiple_of(8);
         let cell = (BLOCK_BYTES / (BLOCK_BYTES / target)) & !7;
@@ -58,7 +62,13 @@ impl SizeClasses {
     /// The class that holds an object of `bytes`, which is no large one.
     #[inline(always)]
     pub(crate) fn of_small(&self, bytes: u32) -> usize {
-        self.of_words[bytes.div_ceil(8) as usize] as usize
+        let words = bytes.div_ceil(8);
+        // Computed sooner than looked up.
+        if words <= EXACT_WORDS {
+            words.saturating_sub(LEAST_WORDS) as usize
+        } else {
+            self.of_words[words as usize].into()
+        }
     }
 
     /// Bytes of a cell of `class`.

@@ -107,6 +107,16 @@ impl BlockPool {
         self.marks.set(object)
     }
 
+    /// As [`mark_old`](Self::mark_old), of all cells of `bytes` in a run of them.
+    pub(crate) fn mark_old_cells(&mut self, run: BumpRun, bytes: u32) {
+        if self.planes.is_marking
+            && let Some(next) = &mut self.planes.next
+        {
+            next.set_cells([run], bytes, false);
+        }
+        self.marks.set_cells([run], bytes, false);
+    }
+
     /// Marks what is handed out, where it is to be born marked.
     #[inline]
     pub(crate) fn mark_born(&mut self, object: u32) {

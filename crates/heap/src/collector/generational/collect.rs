@@ -9,7 +9,6 @@ use crate::collector::Collect;
 use crate::external::Fate;
 use crate::layout::TYPE_ID_OFFSET;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes, StopKind};
-use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::roots::Roots;
 use crate::verify::due::When;
@@ -294,11 +293,10 @@ impl Generational {
         core.leaves.nursery_collected(&mut core.pool);
         core.taken.compressed += tally.leaves.compressed;
         core.pacer.charge(leaf_bytes);
-        self.kept = Count { objects: tally.kept_objects, bytes: tally.kept_bytes };
-        self.old_objects += tally.promoted_objects + large.objects;
-        progress.promoted.objects += tally.promoted_objects;
-        progress.promoted.bytes += tally.promoted_bytes;
-        progress.survivors = tally.promoted_objects + tally.kept_objects + large.objects;
+        self.kept = tally.kept;
+        self.old_objects += tally.promoted.objects + large.objects;
+        progress.promoted += tally.promoted;
+        progress.survivors = tally.promoted.objects + tally.kept.objects + large.objects;
         progress.lacked_memory = tally.lacked_memory;
         core.pacer.charge(large.bytes);
         progress.phases.roots += visited - start;
@@ -321,7 +319,7 @@ impl Generational {
 
     /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
     fn mark_and_sweep(&mut self, collection: Instant, cause: Cause, progress: &mut Progress, roots: &mut dyn Roots) {
-        self.runs.fill(BumpRun::default());
+        self.runs.forget();
         self.core.mark(roots, &mut progress.phases);
         let slice = self.core.start_slice(Phase::Sweep);
         let core = &mut self.core;

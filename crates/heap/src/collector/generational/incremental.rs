@@ -22,7 +22,6 @@ use crate::collector::schedule::{CycleParams, Fill, Scheduler};
 use crate::core::Core;
 use crate::error::HeapError;
 use crate::observer::{Cause, CollectionKind, GcEvent, StopKind};
-use crate::plan::BumpRun;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use crate::verify::due::When;
@@ -128,7 +127,7 @@ impl Generational {
     /// Ends marking.
     fn terminate(&mut self) {
         let Some(incremental) = &mut self.incremental else { return };
-        self.runs.fill(BumpRun::default());
+        self.runs.forget();
         incremental.cycle.terminate(&mut self.core);
         incremental.old_objects = self.old_objects;
     }

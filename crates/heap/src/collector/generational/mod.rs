@@ -22,11 +22,13 @@
 pub(crate) mod attributes;
 mod barrier;
 mod collect;
+mod evacuation_runs;
 mod incremental;
 mod nursery_size;
 pub(crate) mod params;
 mod remembered;
 mod scavenge;
+mod slot_stack;
 mod store_buffer;
 #[cfg(test)]
 mod tests;
@@ -42,11 +44,9 @@ use crate::config::HeapConfig;
 use crate::core::Core;
 use crate::error::{AllocationError, HeapError};
 use crate::observer::{Cause, CollectionKind, HeapStats};
-use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
-use crate::size_classes::MAX_SIZE_CLASSES;
 use crate::size_classes::MAX_SMALL_BYTES;
 use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
@@ -55,9 +55,11 @@ use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
 use barrier::Remember;
+use evacuation_runs::EvacuationRuns;
 use incremental::Incremental;
 use nursery_size::NurserySize;
 use scavenge::Work;
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 use store_buffer::StoreBuffer;
@@ -79,7 +81,7 @@ pub(crate) struct Generational {
     incremental: Option<Incremental>,
     work: Work,
     /// The mature cells that objects are copied to next, by size class.
-    runs: [BumpRun; MAX_SIZE_CLASSES],
+    runs: EvacuationRuns,
     /// Slots that compiled code has stored young references in (store buffer).
     store_buffer: StoreBuffer,
     /// How far memory has been given back that was kept for a while.
@@ -98,6 +100,13 @@ pub(crate) struct Generational {
 struct Count {
     objects: u64,
     bytes: u64,
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, more: Count) {
+        self.objects += more.objects;
+        self.bytes += more.bytes;
+    }
 }
 
 impl Generational {
@@ -122,7 +131,7 @@ impl Generational {
             params,
             incremental,
             work: Work::default(),
-            runs: [BumpRun::default(); MAX_SIZE_CLASSES],
+            runs: EvacuationRuns::new(),
             surplus: None,
             old_objects: 0,
             kept: Count::default(),

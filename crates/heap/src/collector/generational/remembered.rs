@@ -9,10 +9,10 @@ use crate::arch::prefetch;
 use crate::arrays::parts::Parts;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, FIRST_BLOCK, block_of, block_start};
 use crate::cards::CARD_BYTES;
-use crate::layout::{ARRAY_LENGTH_OFFSET, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
+use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, StorageKind, TYPE_ID_OFFSET, array_elements_offset};
 use crate::spaces::small::SmallSpace;
 use crate::type_table::TypeTable;
-use crate::types::{TypeId, TypeKind};
+use crate::types::{TypeId, TypeKind, TypeRecord};
 
 /// How far ahead of the scan slots and cards are fetched.
 const SLOTS_AHEAD: usize = 16;
@@ -50,7 +50,7 @@ impl Scavenger<'_> {
             if let Some(&ahead) = slots.get(index + SLOTS_AHEAD) {
                 prefetch(self.pool.cage.address(ahead));
             }
-            self.visit_slot(slot, 0);
+            self.visit_slot(slot);
         }
     }
 
@@ -108,6 +108,21 @@ impl Scavenger<'_> {
         }
     }
 
+    /// Visits the slots of a struct.
+    #[inline(always)]
+    fn scan_struct(&mut self, object: u32, id: TypeId, record: &TypeRecord) {
+        if record.many_references == 0 {
+            let mut map = record.reference_map;
+            while map != 0 {
+                self.visit_slot(object + HEADER_BYTES + 4 * map.trailing_zeros());
+                map &= map - 1;
+            }
+        } else {
+            let types = self.types;
+            types.reference_offsets(id).iter().for_each(|&offset| self.visit_slot(object + offset));
+        }
+    }
+
     /// Visits the elements of an array of references that lie in a card, and in the object itself.
     fn scan_elements(&mut self, array: u32, card: u32) {
         let length = self.word(array + ARRAY_LENGTH_OFFSET);
@@ -137,7 +152,7 @@ impl Scavenger<'_> {
     /// Visits the references in `bytes` bytes from `first` on that lie in a card.
     fn scan_words(&mut self, first: u32, bytes: u32, card: u32) {
         for element in (first.max(card)..(first + bytes).min(card + CARD_BYTES)).step_by(REFERENCE_BYTES as usize) {
-            self.visit_slot(element, element);
+            self.visit_slot(element);
         }
     }
 }

@@ -3,14 +3,19 @@
 //!
 //! A young object is copied into a cell of the mature space and marked there; its first word then holds the new offset
 //! with [`FORWARDED`] set, which no type id has. Where its block is kept, or no cell is to be had, it stays in place
-//! and is marked there. An object that contains references is pushed on a stack when it is copied or marked, and its
-//! slots are visited when it is popped: the copies of a segregated space do not lie in the order of copying, so that
-//! there is nothing to scan with Cheney's two fingers.
+//! and is marked there. The slots of a copy that lead to young objects are pushed on a stack at once, while they are at
+//! hand: the copies of a segregated space do not lie in the order of copying, so that there is nothing to scan with
+//! Cheney's two fingers.
 //!
-//! Looking at a young object for the first time is a cache miss. A slot therefore waits among [`SLOTS`] others while
-//! the header that it leads to is fetched (Cher, Hosking and Vitek 2004).
+//! Looking at a young object for the first time is a cache miss. A slot that is popped therefore waits among [`SLOTS`]
+//! others while the header that it leads to is fetched (Cher, Hosking and Vitek 2004). The rest is bound by branches
+//! that cannot be predicted, and by loads that wait for stores: copying counts no words, pushing branches nowhere, and
+//! what can be done for many copies at once is ([`EvacuationRuns`]).
 
+use super::Count;
+use super::evacuation_runs::EvacuationRuns;
 use super::remembered::card_of_slot;
+use super::slot_stack::{Slot, SlotStack};
 use crate::ages::Age;
 use crate::arch::prefetch;
 use crate::arrays::SpineMode;
@@ -21,12 +26,10 @@ use crate::cage::Memory;
 use crate::collector::delay::Delay;
 use crate::core::object_bytes;
 use crate::layout::{ARRAY_LENGTH_OFFSET, HEADER_BYTES, TYPE_ID_OFFSET};
-use crate::plan::BumpRun;
 use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::references::direct::Direct;
 use crate::roots::RootVisitor;
-use crate::size_classes::MAX_SIZE_CLASSES;
 use crate::spaces::nursery::Nursery;
 use crate::spaces::small::{Fit, SmallSpace};
 use crate::type_table::TypeTable;
@@ -45,44 +48,33 @@ const SLOTS: usize = 16;
 /// The stacks, kept between collections for their memory.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// Objects with references that have been copied or marked, and not scanned.
-    objects: Vec<u32>,
+    /// Slots of survivors that lead to young objects.
+    slots: SlotStack,
     /// Arrays of which elements from an index on have not been scanned.
     slices: Vec<(u32, u32)>,
     /// Dirty cards, by their offsets.
     pub(super) cards: Vec<u32>,
-    /// Slots that lead to young objects.
-    slots: Delay<Slot, SLOTS>,
+    /// Slots whose objects are being fetched.
+    fetching: Delay<Slot, SLOTS>,
 }
 
 impl Work {
     /// Frees what an unusually large collection has left.
     pub(super) fn trim(&mut self) {
-        self.objects.shrink_to(1 << 16);
+        self.slots.trim();
         self.slices.shrink_to(1 << 12);
         self.cards.clear();
         self.cards.shrink_to(1 << 16);
     }
 }
 
-/// A slot that leads to a young object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Slot {
-    offset: u32,
-    /// Whose card is to be marked for the slot: that of the struct, or of the array's element itself. 0 where that has
-    /// to be looked up.
-    owner: u32,
-}
-
 /// What a nursery collection did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     /// Objects copied, and bytes of their cells.
-    pub(super) promoted_objects: u64,
-    pub(super) promoted_bytes: u64,
+    pub(super) promoted: Count,
     /// Objects that stay young, and their bytes.
-    pub(super) kept_objects: u64,
-    pub(super) kept_bytes: u64,
+    pub(super) kept: Count,
     /// Leaves of the survivors.
     pub(super) leaves: LeafTally,
     /// Whether a block is kept because there was no memory to copy an object to.
@@ -103,7 +95,7 @@ pub(super) struct Scavenger<'a> {
     pub(super) marks_structs: bool,
     pub(super) work: &'a mut Work,
     /// Where objects are copied to, by size class.
-    pub(super) runs: &'a mut [BumpRun; MAX_SIZE_CLASSES],
+    pub(super) runs: &'a mut EvacuationRuns,
     pub(super) tally: Tally,
 }
 
@@ -134,39 +126,45 @@ impl<'a> Scavenger<'a> {
         (id, unsafe { self.types.record_unchecked(id) })
     }
 
-    /// Visits a traced slot, some turns later where it leads to a young object.
+    /// Visits a traced slot of an old object, some turns later where it leads to a young one.
     #[inline(always)]
-    pub(super) fn visit_slot(&mut self, offset: u32, owner: u32) {
-        let value = self.word(offset);
-        if value & 1 != 0 || self.nursery.ages.of(value) == Age::Old {
-            return;
+    pub(super) fn visit_slot(&mut self, offset: u32) {
+        let object = self.word(offset);
+        if object & 1 == 0 && self.nursery.ages.of(object) != Age::Old {
+            self.visit_some_slot(Slot { offset, object });
         }
-        prefetch(self.memory.address(value));
-        if let Some(waited) = self.work.slots.push(Slot { offset, owner }) {
-            self.update(waited);
+    }
+
+    #[inline(never)]
+    fn visit_some_slot(&mut self, slot: Slot) {
+        if let Some(fetched) = self.fetch(slot) {
+            self.update(fetched);
         }
+    }
+
+    /// Asks for the object that a slot leads to; returns a slot whose object has been asked for some turns ago.
+    #[inline(always)]
+    fn fetch(&mut self, slot: Slot) -> Option<Slot> {
+        prefetch(self.memory.address(slot.object));
+        self.work.fetching.push(slot)
     }
 
     /// Points a slot at where its object is now.
     #[inline(always)]
     fn update(&mut self, slot: Slot) {
-        let object = self.word(slot.offset);
-        let now = self.forward(object);
-        if now != object {
+        let now = self.forward(slot.object);
+        if now != slot.object {
             // SAFETY: the slot lies in an object.
             unsafe { self.memory.write(slot.offset, now) };
-        } else if self.nursery.ages.of(object) == Age::Kept && self.nursery.ages.of(slot.owner) != Age::Kept {
-            self.remember(slot);
+        } else if self.nursery.ages.of(now) == Age::Kept && self.nursery.ages.of(slot.offset) != Age::Kept {
+            self.remember(slot.offset);
         }
     }
 
     /// Remembers that a slot of an old object still leads to a young one.
     #[cold]
-    fn remember(&mut self, slot: Slot) {
-        let marked = match slot.owner {
-            0 => card_of_slot(self.pool, self.small, self.types, slot.offset),
-            owner => owner,
-        };
+    fn remember(&mut self, slot: u32) {
+        let marked = card_of_slot(self.pool, self.small, self.types, slot);
         self.pool.cage.mark_card(marked);
     }
 
@@ -188,20 +186,16 @@ impl<'a> Scavenger<'a> {
     /// Copies a young object, or marks it in place where there is no memory.
     #[inline(always)]
     fn promote(&mut self, object: u32) -> u32 {
-        let (_, record) = self.record(object);
+        let (id, record) = self.record(object);
         let bytes = if record.kind == TypeKind::Array as u32 {
             object_bytes(self.spines, record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)) as u32
         } else {
             record.bytes
         };
         let class = self.small.classes.of_small(bytes);
-        if self.runs[class].cursor == self.runs[class].limit && !self.next_run(class) {
+        let Some(copy) = self.runs.take(class).or_else(|| self.next_run(class)) else {
             return self.keep_block(object);
-        }
-        let cell = self.small.classes.cell(class);
-        let run = &mut self.runs[class];
-        let copy = run.cursor;
-        run.cursor += cell;
+        };
         // SAFETY: the cell is free and holds `bytes`, a multiple of 8; the object has as many.
         unsafe {
             let memory = self.memory;
@@ -209,21 +203,19 @@ impl<'a> Scavenger<'a> {
             copy_words(from, to, bytes / 8);
             memory.write(object + TYPE_ID_OFFSET, copy | FORWARDED);
         }
-        self.pool.mark_old(copy);
-        self.tally.promoted_objects += 1;
-        self.tally.promoted_bytes += cell as u64;
         self.found_array(copy, record);
         if record.reference_map != 0 {
-            self.work.objects.push(copy);
             self.became_old(copy, 1, record);
+            self.scan(object, copy, id, record);
         }
         // SAFETY: the object has been copied.
         unsafe { Direct::retarget(&self.pool.cage, object, copy).0 }
     }
 
-    /// Finds free cells of a class, if need be in blocks that the nursery can spare, or one of a larger class.
+    /// Takes the first of more free cells of a class, if need be in blocks that the nursery can spare, or one of a
+    /// larger class.
     #[cold]
-    fn next_run(&mut self, class: usize) -> bool {
+    fn next_run(&mut self, class: usize) -> Option<u32> {
         let mut found = self.small.next_run(class, Fit::Loose, self.pool, &mut Direct);
         if found.is_none() && self.nursery.release_unused(self.pool) {
             found = self.small.next_run(class, Fit::Loose, self.pool, &mut Direct);
@@ -233,8 +225,8 @@ impl<'a> Scavenger<'a> {
             self.small.crowd(class);
             found = self.small.borrow_run(class, self.pool, &mut Direct);
         }
-        self.runs[class] = found.unwrap_or_default();
-        found.is_some()
+        self.tally.promoted += self.runs.refill(class, found.unwrap_or_default(), self.pool);
+        self.runs.take(class)
     }
 
     /// Keeps the block of an object that cannot be copied.
@@ -248,23 +240,22 @@ impl<'a> Scavenger<'a> {
     /// Marks an object that stays where it is.
     fn mark_in_place(&mut self, object: u32) -> u32 {
         if self.pool.mark_old(object) {
-            let (_, record) = self.record(object);
+            let (id, record) = self.record(object);
             if self.nursery.ages.of(object) != Age::YoungLarge {
                 let bytes = match record.kind == TypeKind::Array as u32 {
                     true => object_bytes(self.spines, record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)),
                     false => record.bytes as u64,
                 };
-                self.tally.kept_objects += 1;
-                self.tally.kept_bytes += bytes;
+                self.tally.kept += Count { objects: 1, bytes };
             }
             self.found_array(object, record);
             if record.reference_map != 0 {
-                self.work.objects.push(object);
                 if self.nursery.ages.of(object) == Age::YoungLarge {
                     let (head, count) = (block_of(object), self.pool.info(block_of(object)).extent);
                     self.pool.cage.clean_cards(head, count);
                     self.became_old(object, count, record);
                 }
+                self.scan(object, object, id, record);
             }
         }
         object
@@ -298,42 +289,55 @@ impl<'a> Scavenger<'a> {
         }
     }
 
-    /// Visits everything that the copied and marked objects reach.
+    /// Visits everything that survivors reach.
     pub(super) fn drain(&mut self) {
         loop {
-            while let Some(object) = self.work.objects.pop() {
-                let (id, record) = self.record(object);
-                if record.kind == TypeKind::Array as u32 {
-                    self.scan_slice(object, 0);
-                } else {
-                    self.scan_struct(object, id, record);
+            while let Some(slot) = self.work.slots.pop() {
+                if let Some(fetched) = self.fetch(slot) {
+                    self.update(fetched);
                 }
             }
-            if let Some(slot) = self.work.slots.pop() {
-                self.update(slot);
+            if let Some(fetched) = self.work.fetching.pop() {
+                self.update(fetched);
                 continue;
             }
-            let Some((array, start)) = self.work.slices.pop() else { return };
+            let Some((array, start)) = self.work.slices.pop() else { break };
             self.scan_slice(array, start);
         }
+        self.tally.promoted += self.runs.mark(self.pool);
     }
 
-    /// Visits the slots of a struct.
+    /// Leaves the slots of a survivor that lead to young objects for later. It lies at `object`; what it holds lies at
+    /// `from` as well, but for the header.
     #[inline(always)]
-    pub(super) fn scan_struct(&mut self, object: u32, id: TypeId, record: &TypeRecord) {
-        if record.many_references == 0 {
-            let mut map = record.reference_map;
-            while map != 0 {
-                self.visit_slot(object + HEADER_BYTES + 4 * map.trailing_zeros(), object);
-                map &= map - 1;
-            }
+    fn scan(&mut self, from: u32, object: u32, id: TypeId, record: &TypeRecord) {
+        if record.kind == TypeKind::Array as u32 {
+            self.scan_slice(object, 0);
+        } else if record.many_references == 0 {
+            self.push_slots(
+                u64::BITS as usize,
+                from,
+                object,
+                Ones(record.reference_map).map(|bit| HEADER_BYTES + 4 * bit),
+            );
         } else {
-            let types = self.types;
-            types.reference_offsets(id).iter().for_each(|&offset| self.visit_slot(object + offset, object));
+            let offsets = self.types.reference_offsets(id);
+            self.push_slots(offsets.len(), from, object, offsets.iter().copied());
         }
     }
 
-    /// Visits the elements of an array of references from `start` on, and leaves what is beyond a slice for later.
+    /// Pushes the slots at such offsets, `most` at most, in what lies at `object`, and at `from` as well.
+    #[inline(always)]
+    fn push_slots(&mut self, most: usize, from: u32, object: u32, offsets: impl Iterator<Item = u32>) {
+        let (memory, ages) = (self.memory, &self.nursery.ages);
+        // SAFETY: the offsets are of slots inside of the object.
+        let slot = |offset| Slot { offset: object + offset, object: unsafe { memory.read(from + offset) } };
+        let is_young = |slot: Slot| (slot.object & 1 == 0) & (ages.of(slot.object) != Age::Old);
+        self.work.slots.push(most, offsets.map(slot), is_young);
+    }
+
+    /// Scans the elements of an array of references from `start` on, and leaves what is beyond a slice for later.
+    #[inline(never)]
     fn scan_slice(&mut self, array: u32, start: u32) {
         let length = self.word(array + ARRAY_LENGTH_OFFSET);
         let end = length.min(start.saturating_add(SLICE));
@@ -343,28 +347,78 @@ impl<'a> Scavenger<'a> {
         let parts = Parts::of(self.memory, self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
         let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
         for (first, end) in strips(parts, self.memory, position(start), position(end)) {
-            for element in (first..end).step_by(REFERENCE_BYTES as usize) {
-                self.visit_slot(element, element);
-            }
+            self.push_slots(SLICE as usize, first, first, (0..end - first).step_by(REFERENCE_BYTES as usize));
         }
     }
 }
 
-/// Copies `count` words, few as a rule.
+/// The indices of the bits that are set, ascending.
+struct Ones(u64);
+
+impl Iterator for Ones {
+    type Item = u32;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        let bit = self.0.trailing_zeros();
+        self.0 &= self.0.checked_sub(1)?;
+        Some(bit)
+    }
+}
+
+/// Copies `count` words, few as a rule: those are read before any is written, and the last ones in two overlapping
+/// pieces, so that no loop counts them.
 ///
 /// # Safety
 /// Both ranges are accessible, aligned to 8 bytes, and do not overlap.
 #[inline(always)]
 unsafe fn copy_words(from: *const u64, to: *mut u64, count: u32) {
-    const FEW: u32 = 16;
-    // SAFETY: by the contract.
+    let count = count as usize;
+    // SAFETY: by the contract; each piece lies in the ranges.
     unsafe {
-        if count > FEW {
-            std::ptr::copy_nonoverlapping(from, to, count as usize);
-            return;
+        let read = |index: usize| from.add(index).cast::<[u64; 2]>().read();
+        let write = |index: usize, pair| to.add(index).cast::<[u64; 2]>().write(pair);
+        match count {
+            0 | 1 => std::ptr::copy_nonoverlapping(from, to, count),
+            2..=4 => {
+                let (first, last) = (read(0), read(count - 2));
+                write(0, first);
+                write(count - 2, last);
+            }
+            5..=8 => {
+                let (first, second, third, last) = (read(0), read(2), read(count - 4), read(count - 2));
+                write(0, first);
+                write(2, second);
+                write(count - 4, third);
+                write(count - 2, last);
+            }
+            _ => std::ptr::copy_nonoverlapping(from, to, count),
         }
-        for index in 0..count as usize {
-            to.add(index).write(from.add(index).read());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_words_are_copied_as_asked_for() {
+        let from: Vec<u64> = (1..=40).collect();
+        for count in 0..=40 {
+            let mut to = [0; 40];
+            // SAFETY: both have 40 words.
+            unsafe { copy_words(from.as_ptr(), to.as_mut_ptr(), count) };
+            let (copied, rest) = to.split_at(count as usize);
+            assert_eq!(copied, &from[..count as usize]);
+            assert!(rest.iter().all(|&word| word == 0), "{count} words");
+        }
+    }
+
+    #[test]
+    fn the_ones_of_a_map_are_those_bits_that_are_set() {
+        for map in [0, 1, 1 << 63, 0b1011, u64::MAX, 0x8000_0001_0000_0010] {
+            let bits: Vec<u32> = Ones(map).collect();
+            assert_eq!(bits, (0..64).filter(|bit| map >> bit & 1 == 1).collect::<Vec<_>>());
         }
     }
 }

@@ -37,7 +37,7 @@ impl Generational {
         core.mapped.check(&core.pool)?;
         core.check_queues()?;
         core.leaves.check(&core.pool)?;
-        for (class, &run) in self.runs.iter().enumerate() {
+        for (class, run) in self.runs.free() {
             if run.cursor != run.limit {
                 core.check_run(class, run)?;
                 if (run.cursor..run.limit).step_by(8).any(|offset| core.pool.marks.get(offset)) {
