@@ -87,7 +87,9 @@ async function buildPackage(compiler, parameters) {
     noOpt: false,
     ...parameters,
   });
-  if (!core) throw new Error(diagnostics.filter((text) => !text.includes('Warning')).join('\n'));
+  // A warning may count as an error: then it is called both.
+  const isError = (text) => text.includes('Error') || !text.includes('Warning');
+  if (!core) throw new Error(diagnostics.filter(isError).join('\n'));
   return { core: Buffer.from(core), mi: Buffer.from(mi) };
 }
 

@@ -111,8 +111,9 @@ pub fn failure(error: &Error) -> i32 {
 /// What a failed allocation lacked, and who can help.
 fn exhausted(error: &Error) -> String {
     let mut parts = parts(error);
-    // The trap is what happened, and what stands before it why.
-    parts.reverse();
+    // The trap is what happened, what stands right before it why, and what comes before that where.
+    let cause = parts.len().saturating_sub(2);
+    parts[cause..].reverse();
     // No heap is large enough for an array with more elements than any may have.
     let is_hopeless = parts.iter().any(|part| part.starts_with("array too long"));
     let help = if is_hopeless { "" } else { "; --heap max=SIZE sets the most that it may have, 4G at most" };

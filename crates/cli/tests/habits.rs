@@ -211,6 +211,13 @@ fn exhaustion_names_the_limit_and_the_option() {
     );
     assert!(!outcome.err.contains("--heap"), "{}", outcome.err);
     lab.run(&["--heap", "max=4M"], large, &[]).expect(134, "", &["allocation size too large", "at most 4194304 bytes"]);
+    let global = r#"(module (type $bytes (array i8)) (func (export "_start"))
+      (global (ref $bytes) (array.new_default $bytes (i32.const 100000000))))"#;
+    lab.run(&["--heap", "max=4M"], global, &[]).expect(
+        134,
+        "",
+        &["legato: the value of a global: wasm trap: allocation size too large: ", "4194304 bytes; --heap max=SIZE"],
+    );
 }
 
 #[test]

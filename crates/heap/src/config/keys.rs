@@ -46,7 +46,12 @@ pub(super) const AXES: &[Key] = &[
     ),
     key("references", |c| choice(&mut c.references), Range::Any, "from a reference to its object"),
     key("arrays", |c| choice(&mut c.arrays), Range::Any, "where the elements of an array lie"),
-    key("native-views", |c| choice(&mut c.native_views), Range::Any, "how host code sees an array in leaves"),
+    key(
+        "native-views",
+        |c| choice(&mut c.native_views),
+        Range::Any,
+        "how host code sees an array in leaves; double-map: each array has whole leaves",
+    ),
     key("zeroing", zeroing, Range::Any, "who zeroes the nursery, when, and with which stores"),
     key("sizing", |c| choice(&mut c.sizing), Range::Any, "how large the heap grows before it is collected"),
 ];

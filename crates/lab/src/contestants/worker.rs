@@ -98,13 +98,21 @@ pub struct Pause {
     pub live: Option<u64>,
 }
 
+/// Bytes of stack for a program that is compiled here, as under `legato run`, and for what it calls.
+const GUEST_STACK: usize = 8 << 20;
+const HOST_STACK: usize = 4 << 20;
+
 /// The process's own part: runs, and prints the sample.
 ///
 /// # Errors
 /// If the module cannot be loaded or the program fails.
 pub fn serve(options: &Options) -> anyhow::Result<()> {
     if let Some(compile) = options.compile {
-        return serve_twice(options, compile);
+        return std::thread::scope(|scope| {
+            let guest = std::thread::Builder::new().stack_size(GUEST_STACK + HOST_STACK);
+            let served = guest.spawn_scoped(scope, || serve_twice(options, compile))?.join();
+            served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
     }
     let collections = Collections::default();
     let run = match options.engine {
@@ -148,7 +156,7 @@ fn serve_twice(options: &Options, compile: Compile) -> anyhow::Result<()> {
         Compile::Lazy => legato::Compilation::Lazy,
         Compile::Eager => legato::Compilation::Eager,
     };
-    let engine = Legato::compiling(&options.heap, compilation)?;
+    let engine = Legato::compiling(&options.heap, compilation, GUEST_STACK)?;
     let wasm = std::fs::read(&options.file).with_context(|| format!("cannot read {}", options.file.display()))?;
     let (compilation, module) = Time::of(|| engine.compile(&wasm));
     let module = module?;

@@ -24,13 +24,14 @@ impl Legato {
         Ok(Legato { engine: ::legato::Engine::new(&config(heap)?)?, heap: heap.join(",") })
     }
 
-    /// As [`new`](Self::new), with functions compiled then.
+    /// As [`new`](Self::new), with functions compiled then, and so many bytes of stack for guests. Threads that run
+    /// them must have more.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn compiling(heap: &[String], compilation: Compilation) -> anyhow::Result<Legato> {
+    pub fn compiling(heap: &[String], compilation: Compilation, stack: usize) -> anyhow::Result<Legato> {
         let mut config = config(heap)?;
-        config.compilation(compilation);
+        config.compilation(compilation).max_wasm_stack(stack);
         Ok(Legato { engine: ::legato::Engine::new(&config)?, heap: heap.join(",") })
     }
 
