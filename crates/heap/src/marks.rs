@@ -120,7 +120,8 @@ impl MarkBits {
                 }
                 let (first, left) = (cell >> 3 & 63, (limit - cell) / 8);
                 let here = u64::BITS - first;
-                bits |= if left < here { pattern & !(u64::MAX << left) } else { pattern } << first;
+                let cells = if left < here { pattern & !(u64::MAX << left) } else { pattern };
+                bits |= cells << first;
                 cell += here.div_ceil(stride) * bytes;
             }
         }
@@ -329,7 +330,7 @@ mod tests {
         let cage = Cage::new(Extent::WHOLE).unwrap();
         let mut marks = MarkBits::new(&cage, 0);
         marks.cover(&cage, BLOCKS).unwrap();
-        for &bytes in crate::size_classes::cell_bytes() {
+        for &bytes in [8].iter().chain(crate::size_classes::cell_bytes()) {
             for (start, count) in [(0, 1), (8, 2), (504, 3), (520, 64), (1000, 65), (16, BLOCK_BYTES / bytes)] {
                 let first = BumpRun { cursor: start, limit: start + count * bytes };
                 // Behind one cell that stays free.
@@ -339,7 +340,7 @@ mod tests {
                     continue;
                 }
                 finish(|budget| marks.clear(&mut 0, budget));
-                marks.set_cells(runs, bytes, false);
+                marks.set_cells(runs, bytes, start == 8);
                 let is_cell = |run: &BumpRun, offset: u32| {
                     (run.cursor..run.limit).contains(&offset) && (offset - run.cursor).is_multiple_of(bytes)
                 };

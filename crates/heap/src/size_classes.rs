@@ -37,7 +37,7 @@ pub fn cell_bytes() -> &'static [u32] {
     &CELLS
 }
 
-/// Maps an object's size to its class by one look-up.
+/// Maps an object's size to its class.
 #[derive(Debug)]
 pub(crate) struct SizeClasses {
     cells: &'static [u32],
@@ -106,13 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn both_look_ups_agree() {
+    fn all_look_ups_agree() {
         let classes = SizeClasses::new();
         let config = crate::HeapConfig { collector: crate::Collector::MarkSweep, ..crate::HeapConfig::default() };
         let plan = config.access_plan().allocation;
         for bytes in 8..=MAX_SMALL_BYTES + 8 {
             let inline = plan.inline_run(bytes).map(|run| run.cell_bytes);
             assert_eq!(classes.of(bytes).map(|class| classes.cell(class)), inline);
+            assert_eq!(classes.of(bytes), inline.map(|_| classes.of_small(bytes)));
         }
         for (entry, words) in SizeRun::table(cell_bytes()).into_iter().zip(0..) {
             let run = plan.inline_run(8 * words).unwrap();

@@ -319,7 +319,7 @@ impl Generational {
 
     /// Marks everything reachable and frees the rest; then evacuates what the first attempt had no memory for.
     fn mark_and_sweep(&mut self, collection: Instant, cause: Cause, progress: &mut Progress, roots: &mut dyn Roots) {
-        self.runs.forget();
+        self.runs.retire();
         self.core.mark(roots, &mut progress.phases);
         let slice = self.core.start_slice(Phase::Sweep);
         let core = &mut self.core;

@@ -1,7 +1,10 @@
 //! Where a nursery collection copies to: a run of free cells of each size class.
 //!
 //! What has been copied into a run is marked and counted when the run is full, or the collection over, in one go: the
-//! copies lie side by side, so that many share a word of mark bits.
+//! copies lie side by side, so that many share a word of mark bits. Until then a copy has a mark in neither plane, and
+//! whoever looks for marked objects does not find it; its own slots have been pushed when it was copied.
+//!
+//! Others call such a run a promotion buffer (PLAB).
 
 use super::Count;
 use crate::blocks::BlockPool;
@@ -46,7 +49,7 @@ impl EvacuationRuns {
         Some(cell)
     }
 
-    /// Gives a class the next run, once the last one is full. What that has taken is marked, and returned.
+    /// Gives a class the next run, once the last one is full. What that has taken is marked; returns how much it is.
     pub(super) fn refill(&mut self, class: usize, free: BumpRun, pool: &mut BlockPool) -> Count {
         let copied = self.mark_class(class, pool);
         let run = &mut self.runs[class];
@@ -76,7 +79,7 @@ impl EvacuationRuns {
     }
 
     /// Leaves the free cells to whoever sweeps their blocks. All copies have been marked.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn retire(&mut self) {
         for run in &mut self.runs {
             debug_assert_eq!(run.unmarked, run.free.cursor, "all copies have been marked");
             (run.free, run.unmarked) = (BumpRun::default(), 0);

@@ -127,7 +127,7 @@ impl Generational {
     /// Ends marking.
     fn terminate(&mut self) {
         let Some(incremental) = &mut self.incremental else { return };
-        self.runs.forget();
+        self.runs.retire();
         incremental.cycle.terminate(&mut self.core);
         incremental.old_objects = self.old_objects;
     }

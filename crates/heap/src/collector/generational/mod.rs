@@ -4,8 +4,8 @@
 //! A *nursery collection* copies the young objects that the roots and the remembered slots of old objects reach, and
 //! takes the nursery's blocks back whole: its pause grows with what survives, with the remembered slots, and slightly
 //! with the number of mature blocks, whose cards it looks at. Between two collections old objects are exactly the
-//! marked ones of the mature space, for a copy is marked when it is made and sweeping is lazy. A *full collection* does
-//! the same, then clears the marks, marks from the roots and sweeps like mark-sweep.
+//! marked ones of the mature space, for copies are marked before a collection ends, and sweeping is lazy. A *full
+//! collection* does the same, then clears the marks, marks from the roots and sweeps like mark-sweep.
 //!
 //! No memory is set aside for copies. Where there is none, an object stays in place and its block becomes *kept*: still
 //! young, it is tried again at the next collection; the collection that lacked memory becomes a full one. `aging` keeps
@@ -16,7 +16,8 @@
 //!
 //! Sources: generational collection by survival and promotion (Lieberman and Hewitt 1983, Ungar 1984), card marking
 //! (Wilson and Moher 1989), sequential store buffers (Hosking, Moss and Stefanovic 1992), nursery sizes (Appel 1989),
-//! prefetching while copying (Cher, Hosking and Vitek 2004). Limits: stop-the-world; the mature space is not compacted;
+//! prefetching while copying (Cher, Hosking and Vitek 2004), slots rather than objects on the stack (Garner, Blackburn
+//! and Frampton 2007). Limits: stop-the-world; the mature space is not compacted;
 //! a card scan finds dead old objects too, whose young ones then live until the next full collection.
 
 pub(crate) mod attributes;

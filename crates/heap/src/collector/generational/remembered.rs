@@ -23,7 +23,7 @@ const REFERENCE_BYTES: u32 = 4;
 const ELEMENTS: u32 = array_elements_offset(StorageKind::Ref);
 
 /// The offset whose card a store into the slot marks: the slot itself in an array, the object's start in a struct. The
-/// slot is one of an old object.
+/// slot is one of an old object, of a large one that becomes old, or of a leaf.
 #[cold]
 pub(super) fn card_of_slot(pool: &BlockPool, small: &SmallSpace, types: &TypeTable, slot: u32) -> u32 {
     let block = block_of(slot);

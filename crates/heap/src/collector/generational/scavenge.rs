@@ -1,16 +1,16 @@
 //! The copying part of a nursery collection: from slots that lead to young objects, through everything young that they
 //! reach.
 //!
-//! A young object is copied into a cell of the mature space and marked there; its first word then holds the new offset
-//! with [`FORWARDED`] set, which no type id has. Where its block is kept, or no cell is to be had, it stays in place
-//! and is marked there. The slots of a copy that lead to young objects are pushed on a stack at once, while they are at
-//! hand: the copies of a segregated space do not lie in the order of copying, so that there is nothing to scan with
-//! Cheney's two fingers.
+//! A young object is copied into a cell of the mature space; its first word then holds the new offset with
+//! [`FORWARDED`] set, which no type id has. Where its block is kept, or no cell is to be had, it stays in place and is
+//! marked there. Those slots of a copy that lead to young objects are pushed on a stack at once, while they are at hand
+//! (edge enqueuing; Garner, Blackburn and Frampton 2007): the copies of a segregated space do not lie in the order of
+//! copying, so that there is nothing to scan with Cheney's two fingers.
 //!
 //! Looking at a young object for the first time is a cache miss. A slot that is popped therefore waits among [`SLOTS`]
 //! others while the header that it leads to is fetched (Cher, Hosking and Vitek 2004). The rest is bound by branches
-//! that cannot be predicted, and by loads that wait for stores: copying counts no words, pushing branches nowhere, and
-//! what can be done for many copies at once is ([`EvacuationRuns`]).
+//! that cannot be predicted, and by loads that wait for stores: short objects are copied without a loop, whether a slot
+//! leads to a young object is not branched on, and what can be done for many copies at once is ([`EvacuationRuns`]).
 
 use super::Count;
 use super::evacuation_runs::EvacuationRuns;
@@ -38,7 +38,7 @@ use crate::views::DoubleMaps;
 
 /// Set in the first word of an object that has been copied; the other bits are its new offset.
 pub(super) const FORWARDED: u32 = 1;
-/// Elements of an array scanned at a time.
+/// References of an object scanned at a time.
 const SLICE: u32 = 512;
 /// Bytes of a reference.
 const REFERENCE_BYTES: u32 = 4;
@@ -50,8 +50,8 @@ const SLOTS: usize = 16;
 pub(super) struct Work {
     /// Slots of survivors that lead to young objects.
     slots: SlotStack,
-    /// Arrays of which elements from an index on have not been scanned.
-    slices: Vec<(u32, u32)>,
+    /// Survivors whose references from one on, by its index, have not been scanned.
+    rest: Vec<(u32, u32)>,
     /// Dirty cards, by their offsets.
     pub(super) cards: Vec<u32>,
     /// Slots whose objects are being fetched.
@@ -62,7 +62,7 @@ impl Work {
     /// Frees what an unusually large collection has left.
     pub(super) fn trim(&mut self) {
         self.slots.trim();
-        self.slices.shrink_to(1 << 12);
+        self.rest.shrink_to(1 << 12);
         self.cards.clear();
         self.cards.shrink_to(1 << 16);
     }
@@ -178,8 +178,7 @@ impl<'a> Scavenger<'a> {
         match self.nursery.ages.of(object) {
             Age::Young => self.promote(object),
             Age::Kept | Age::YoungLarge => self.mark_in_place(object),
-            // The slot was visited twice, and its object copied the first time.
-            Age::Old => object,
+            Age::Old => unreachable!("only what leads to young objects is followed"),
         }
     }
 
@@ -301,29 +300,47 @@ impl<'a> Scavenger<'a> {
                 self.update(fetched);
                 continue;
             }
-            let Some((array, start)) = self.work.slices.pop() else { break };
-            self.scan_slice(array, start);
+            let Some((object, start)) = self.work.rest.pop() else { break };
+            self.scan_from(object, start);
         }
         self.tally.promoted += self.runs.mark(self.pool);
     }
 
-    /// Leaves the slots of a survivor that lead to young objects for later. It lies at `object`; what it holds lies at
-    /// `from` as well, but for the header.
+    /// Pushes the slots of a survivor that lead to young objects, or leaves them for later. It lies at `object`; what
+    /// it holds lies at `from` as well, but for the header.
     #[inline(always)]
     fn scan(&mut self, from: u32, object: u32, id: TypeId, record: &TypeRecord) {
-        if record.kind == TypeKind::Array as u32 {
+        if self.work.slots.is_high() {
+            self.work.rest.push((object, 0));
+        } else if record.kind == TypeKind::Array as u32 {
             self.scan_slice(object, 0);
         } else if record.many_references == 0 {
-            self.push_slots(
-                u64::BITS as usize,
-                from,
-                object,
-                Ones(record.reference_map).map(|bit| HEADER_BYTES + 4 * bit),
-            );
+            let offsets = Ones(record.reference_map).map(|bit| HEADER_BYTES + 4 * bit);
+            self.push_slots(u64::BITS as usize, from, object, offsets);
         } else {
-            let offsets = self.types.reference_offsets(id);
-            self.push_slots(offsets.len(), from, object, offsets.iter().copied());
+            self.scan_many(object, id, 0);
         }
+    }
+
+    /// As [`scan`](Self::scan), of the references from number `start` on.
+    fn scan_from(&mut self, object: u32, start: u32) {
+        let (id, record) = self.record(object);
+        match record.kind == TypeKind::Array as u32 {
+            true => self.scan_slice(object, start),
+            false if record.many_references != 0 => self.scan_many(object, id, start),
+            false => self.scan(object, object, id, record),
+        }
+    }
+
+    /// Scans the references of a large struct from number `start` on, and leaves what is beyond a slice for later.
+    #[cold]
+    fn scan_many(&mut self, object: u32, id: TypeId, start: u32) {
+        let offsets = &self.types.reference_offsets(id)[start as usize..];
+        let slice = &offsets[..offsets.len().min(SLICE as usize)];
+        if slice.len() < offsets.len() {
+            self.work.rest.push((object, start + SLICE));
+        }
+        self.push_slots(slice.len(), object, object, slice.iter().copied());
     }
 
     /// Pushes the slots at such offsets, `most` at most, in what lies at `object`, and at `from` as well.
@@ -342,7 +359,7 @@ impl<'a> Scavenger<'a> {
         let length = self.word(array + ARRAY_LENGTH_OFFSET);
         let end = length.min(start.saturating_add(SLICE));
         if end < length {
-            self.work.slices.push((array, end));
+            self.work.rest.push((array, end));
         }
         let parts = Parts::of(self.memory, self.spines.map(|mode| mode.layout), array, REFERENCE_BYTES, length);
         let position = |index| u64::from(REFERENCE_BYTES) * u64::from(index);
@@ -366,8 +383,8 @@ impl Iterator for Ones {
     }
 }
 
-/// Copies `count` words, few as a rule: those are read before any is written, and the last ones in two overlapping
-/// pieces, so that no loop counts them.
+/// Copies `count` words, without a loop where they are few: the first ones and the last ones, in pieces of two words,
+/// which may overlap.
 ///
 /// # Safety
 /// Both ranges are accessible, aligned to 8 bytes, and do not overlap.
