@@ -4,11 +4,13 @@
 use super::{Barrier, Generational, GenerationalParams, Nursery};
 use crate::collector::Collect;
 use crate::collector::exhaustion::Model;
-use crate::layout::StorageKind;
+use crate::layout::{HEADER_BYTES, StorageKind, array_elements_offset};
 use crate::observer::CollectionKind;
+use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::spaces::Contents;
-use crate::{Cause, Collector, HeapConfig, NoRoots, RootStack, TypeInfo, TypeShape, TypeTable, Zeroing};
+use crate::{Cause, Collector, HeapConfig, NoRoots, RootStack, TypeId, TypeInfo, TypeShape, TypeTable, Zeroing};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs one program in which the pool's take of number `takes` and all later ones fail, for a while; returns whether it
@@ -159,5 +161,70 @@ fn what_a_heap_has_let_go_of_is_kept_for_a_while() {
         }
         assert!(heap.core.pool.committed_bytes() < held / 2, "nobody has needed it for long");
         heap.check(Some(&mut NoRoots)).unwrap();
+    }
+}
+
+/// A chain of objects that hold ever more references to what has not been copied, arrays and structs of all kinds.
+#[test]
+fn everything_survives_where_the_stack_is_high() {
+    const LINKS: usize = 120;
+    const MANY: usize = 1_500;
+    let config = HeapConfig { verify: true, ..HeapConfig::default() };
+    let types = TypeTable::new().unwrap();
+    let of = |shape| types.register(TypeInfo { shape, supertype: None }).unwrap();
+    let leaf = of(TypeShape::Struct(vec![StorageKind::I32]));
+    let small = of(TypeShape::Struct(vec![StorageKind::Ref; 3]));
+    let many = of(TypeShape::Struct(vec![StorageKind::Ref; MANY]));
+    let array = of(TypeShape::Array(StorageKind::Ref));
+    let elements = |start: u32, count: usize| (start..).step_by(4).take(count).collect::<Vec<u32>>();
+    let references = |id| types.reference_offsets(id).to_vec();
+    let kinds = [
+        (array, elements(array_elements_offset(StorageKind::Ref), 512)),
+        (array, elements(array_elements_offset(StorageKind::Ref), 1_300)),
+        (small, references(small)),
+        (many, references(many)),
+    ];
+    // Short arrays first: what they leave on the stack makes it high.
+    let kind = |link: usize| &kinds[if link < 60 { 0 } else { link % kinds.len() }];
+
+    let mut heap = Generational::new(&config, Arc::clone(&types)).unwrap();
+    let mut roots = RootStack::new();
+    let allocate = |heap: &mut Generational, (id, slots): &(TypeId, Vec<u32>), roots: &mut RootStack| match *id == array
+    {
+        true => heap.allocate_array(*id, slots.len() as u32, Contents::Zeroed, roots).unwrap(),
+        false => heap.allocate_struct(*id, roots).unwrap(),
+    };
+    let mut first = None;
+    for link in (0..LINKS).rev() {
+        // SAFETY: nothing is collected, as all fits the nursery; the slots are those of a young object.
+        unsafe {
+            let numbered = allocate(&mut heap, &(leaf, vec![]), &mut roots);
+            heap.core.pool.cage.write(numbered.0 + HEADER_BYTES, link as u32);
+            let object = allocate(&mut heap, kind(link), &mut roots);
+            let slots = &kind(link).1;
+            slots.iter().for_each(|slot| heap.core.pool.cage.write(object.0 + slot, numbered.0));
+            if let Some(Reference(next)) = first.replace(object) {
+                heap.core.pool.cage.write(object.0 + slots[slots.len() - 1], next);
+            }
+        }
+    }
+    assert_eq!(heap.core.stats.collections, 0);
+    // SAFETY: the chain's first object is live.
+    unsafe { roots.push(first.unwrap()) };
+    heap.run(Cause::Requested, CollectionKind::Nursery, 0, &mut roots);
+    heap.check(Some(&mut roots)).unwrap();
+    let mut object = roots.get(0).0;
+    for link in 0..LINKS {
+        let word = |offset| {
+            assert!(heap.core.is_marked_object(object), "link {link} is at {object:#x}");
+            // SAFETY: the offset is that of a slot, or of a leaf's number.
+            unsafe { heap.core.pool.cage.read(offset) }
+        };
+        let slots = &kind(link).1;
+        let (last, others) = slots.split_last().unwrap();
+        for slot in others {
+            assert_eq!(word(word(object + slot) + HEADER_BYTES), link as u32, "{slot} of link {link}");
+        }
+        object = word(object + last);
     }
 }
