@@ -1,7 +1,8 @@
 //! When the generational heap collects, and in which order.
 
+use super::count::Count;
 use super::scavenge::{FORWARDED, Scavenger, Tally};
-use super::{Barrier, Count, Generational, Nursery};
+use super::{Barrier, Generational, Nursery};
 use crate::ages::Age;
 use crate::blocks::{BLOCK_BYTES, Release};
 use crate::budget::{Budget, Done, finish};

@@ -6,7 +6,7 @@
 //!
 //! Others call such a run a promotion buffer (PLAB).
 
-use super::Count;
+use super::count::Count;
 use crate::blocks::BlockPool;
 use crate::plan::BumpRun;
 use crate::size_classes::{MAX_SIZE_CLASSES, cell_bytes};

@@ -23,6 +23,7 @@
 pub(crate) mod attributes;
 mod barrier;
 mod collect;
+mod count;
 mod evacuation_runs;
 mod incremental;
 mod nursery_size;
@@ -56,11 +57,11 @@ use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
 use barrier::Remember;
+use count::Count;
 use evacuation_runs::EvacuationRuns;
 use incremental::Incremental;
 use nursery_size::NurserySize;
 use scavenge::Work;
-use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 use store_buffer::StoreBuffer;
@@ -94,20 +95,6 @@ pub(crate) struct Generational {
     /// Handed out to the mutator since the last collection, and before it, in bytes.
     allocated: u64,
     allocated_before: u64,
-}
-
-/// Objects and their bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    objects: u64,
-    bytes: u64,
-}
-
-impl AddAssign for Count {
-    fn add_assign(&mut self, more: Count) {
-        self.objects += more.objects;
-        self.bytes += more.bytes;
-    }
 }
 
 impl Generational {

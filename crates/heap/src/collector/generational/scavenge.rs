@@ -12,7 +12,7 @@
 //! that cannot be predicted, and by loads that wait for stores: short objects are copied without a loop, whether a slot
 //! leads to a young object is not branched on, and what can be done for many copies at once is ([`EvacuationRuns`]).
 
-use super::Count;
+use super::count::Count;
 use super::evacuation_runs::EvacuationRuns;
 use super::remembered::card_of_slot;
 use super::slot_stack::{Slot, SlotStack};
