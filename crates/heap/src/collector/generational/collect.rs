@@ -1,6 +1,5 @@
 //! When the generational heap collects, and in which order.
 
-use super::count::Count;
 use super::scavenge::{FORWARDED, Scavenger, Tally};
 use super::{Barrier, Generational, Nursery};
 use crate::ages::Age;
@@ -12,6 +11,7 @@ use crate::layout::TYPE_ID_OFFSET;
 use crate::observer::{Cause, CollectionKind, GcEvent, Phase, PhaseTimes, StopKind};
 use crate::reference::Reference;
 use crate::roots::Roots;
+use crate::spaces::Survivors;
 use crate::verify::due::When;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ struct Progress {
     /// [`NurserySize`](super::nursery_size::NurserySize).
     fixed: Duration,
     evacuation: Duration,
-    promoted: Count,
+    promoted: Survivors,
     /// Objects found live.
     survivors: u64,
     /// Whether there was no memory to copy an object to.

@@ -6,10 +6,10 @@
 //!
 //! Others call such a run a promotion buffer (PLAB).
 
-use super::count::Count;
 use crate::blocks::BlockPool;
 use crate::plan::BumpRun;
 use crate::size_classes::{MAX_SIZE_CLASSES, cell_bytes};
+use crate::spaces::Survivors;
 
 /// A run of free cells, with what has been copied into it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ impl EvacuationRuns {
     }
 
     /// Gives a class the next run, once the last one is full. What that has taken is marked; returns how much it is.
-    pub(super) fn refill(&mut self, class: usize, free: BumpRun, pool: &mut BlockPool) -> Count {
+    pub(super) fn refill(&mut self, class: usize, free: BumpRun, pool: &mut BlockPool) -> Survivors {
         let copied = self.mark_class(class, pool);
         let run = &mut self.runs[class];
         (run.free, run.unmarked) = (free, free.cursor);
@@ -58,24 +58,24 @@ impl EvacuationRuns {
     }
 
     /// Marks what has been copied and is not marked yet, and returns how much that is.
-    pub(super) fn mark(&mut self, pool: &mut BlockPool) -> Count {
-        let mut all = Count::default();
+    pub(super) fn mark(&mut self, pool: &mut BlockPool) -> Survivors {
+        let mut all = Survivors::default();
         for class in 0..cell_bytes().len() {
             all += self.mark_class(class, pool);
         }
         all
     }
 
-    fn mark_class(&mut self, class: usize, pool: &mut BlockPool) -> Count {
+    fn mark_class(&mut self, class: usize, pool: &mut BlockPool) -> Survivors {
         let run = &mut self.runs[class];
         let copied = BumpRun { cursor: run.unmarked, limit: run.free.cursor };
         run.unmarked = copied.limit;
         let bytes = copied.limit - copied.cursor;
         if bytes == 0 {
-            return Count::default();
+            return Survivors::default();
         }
         pool.mark_old_cells(copied, run.cell);
-        Count { objects: (bytes / run.cell).into(), bytes: bytes.into() }
+        Survivors { objects: (bytes / run.cell).into(), bytes: bytes.into() }
     }
 
     /// Leaves the free cells to whoever sweeps their blocks. All copies have been marked.

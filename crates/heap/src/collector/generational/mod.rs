@@ -23,7 +23,6 @@
 pub(crate) mod attributes;
 mod barrier;
 mod collect;
-mod count;
 mod evacuation_runs;
 mod incremental;
 mod nursery_size;
@@ -50,14 +49,13 @@ use crate::reference::Reference;
 use crate::references::direct::Direct;
 use crate::roots::Roots;
 use crate::size_classes::MAX_SMALL_BYTES;
-use crate::spaces::Contents;
 use crate::spaces::leaves::LeafKind;
 use crate::spaces::nursery;
+use crate::spaces::{Contents, Survivors};
 use crate::type_table::TypeTable;
 use crate::types::TypeId;
 use crate::verify::Check;
 use barrier::Remember;
-use count::Count;
 use evacuation_runs::EvacuationRuns;
 use incremental::Incremental;
 use nursery_size::NurserySize;
@@ -91,7 +89,7 @@ pub(crate) struct Generational {
     /// Objects of the mature space and old large ones, dead ones included since the last full collection.
     old_objects: u64,
     /// Young objects that the last collection has left, with their bytes.
-    kept: Count,
+    kept: Survivors,
     /// Handed out to the mutator since the last collection, and before it, in bytes.
     allocated: u64,
     allocated_before: u64,
@@ -122,7 +120,7 @@ impl Generational {
             runs: EvacuationRuns::new(),
             surplus: None,
             old_objects: 0,
-            kept: Count::default(),
+            kept: Survivors::default(),
             allocated: 0,
             allocated_before: 0,
         })

@@ -12,7 +12,6 @@
 //! that cannot be predicted, and by loads that wait for stores: short objects are copied without a loop, whether a slot
 //! leads to a young object is not branched on, and what can be done for many copies at once is ([`EvacuationRuns`]).
 
-use super::count::Count;
 use super::evacuation_runs::EvacuationRuns;
 use super::remembered::card_of_slot;
 use super::slot_stack::{Slot, SlotStack};
@@ -30,6 +29,7 @@ use crate::reference::Reference;
 use crate::references::ReferenceModel;
 use crate::references::direct::Direct;
 use crate::roots::RootVisitor;
+use crate::spaces::Survivors;
 use crate::spaces::nursery::Nursery;
 use crate::spaces::small::{Fit, SmallSpace};
 use crate::type_table::TypeTable;
@@ -72,9 +72,9 @@ impl Work {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     /// Objects copied, and bytes of their cells.
-    pub(super) promoted: Count,
+    pub(super) promoted: Survivors,
     /// Objects that stay young, and their bytes.
-    pub(super) kept: Count,
+    pub(super) kept: Survivors,
     /// Leaves of the survivors.
     pub(super) leaves: LeafTally,
     /// Whether a block is kept because there was no memory to copy an object to.
@@ -245,7 +245,7 @@ impl<'a> Scavenger<'a> {
                     true => object_bytes(self.spines, record.bytes, self.word(object + ARRAY_LENGTH_OFFSET)),
                     false => record.bytes as u64,
                 };
-                self.tally.kept += Count { objects: 1, bytes };
+                self.tally.kept += Survivors { objects: 1, bytes };
             }
             self.found_array(object, record);
             if record.reference_map != 0 {
