@@ -4,7 +4,7 @@
 //! kept block) is remembered anew, by its card. The objects of a card are found by the mark bits, which in a
 //! generational heap tell where the objects of the mature space start: one card has just one word of them.
 
-use super::scavenge::Scavenger;
+use super::scavenge::{Ones, Scavenger};
 use crate::arch::prefetch;
 use crate::arrays::parts::Parts;
 use crate::blocks::{BLOCK_BYTES, BlockKind, BlockPool, FIRST_BLOCK, block_of, block_start};
@@ -112,11 +112,7 @@ impl Scavenger<'_> {
     #[inline(always)]
     fn scan_struct(&mut self, object: u32, id: TypeId, record: &TypeRecord) {
         if record.many_references == 0 {
-            let mut map = record.reference_map;
-            while map != 0 {
-                self.visit_slot(object + HEADER_BYTES + 4 * map.trailing_zeros());
-                map &= map - 1;
-            }
+            Ones(record.reference_map).for_each(|bit| self.visit_slot(object + HEADER_BYTES + 4 * bit));
         } else {
             let types = self.types;
             types.reference_offsets(id).iter().for_each(|&offset| self.visit_slot(object + offset));

@@ -370,7 +370,7 @@ impl<'a> Scavenger<'a> {
 }
 
 /// The indices of the bits that are set, ascending.
-struct Ones(u64);
+pub(super) struct Ones(pub(super) u64);
 
 impl Iterator for Ones {
     type Item = u32;
