@@ -251,6 +251,27 @@ fn views_are_made_when_the_configuration_says() {
     }
 }
 
+/// Arrays that fill no leaf take none: a heap has room for as many as it has where nothing is mapped twice.
+#[test]
+fn short_arrays_are_views_of_their_own_and_take_no_leaves() {
+    for mut config in double_mapped() {
+        config.max_bytes = Some(4 << 20);
+        let mut native = Native::new(&config, StorageKind::I8);
+        let roots: Vec<usize> = (0..10_000).map(|number| native.allocate(100 + number % 100)).collect();
+        for &root in &roots {
+            native.with(root, |bytes| bytes.fill(root as u8));
+        }
+        native.heap.collect(Cause::Requested, &mut native.roots);
+        let stats = native.heap.stats().arrays;
+        let leaves = stats.leaves_allocated + stats.leaves_on_store;
+        assert_eq!((leaves, stats.views_made, stats.view_copies), (0, 0, 0), "{config:?}");
+        for root in roots {
+            native.with(root, |bytes| assert!(bytes.iter().all(|&byte| byte == root as u8)));
+        }
+        native.verify();
+    }
+}
+
 #[test]
 fn a_copy_of_a_sparse_array_takes_no_leaves() {
     for base in all(HeapConfig { max_bytes: Some(4 << 20), verify: true, ..HeapConfig::default() }) {

@@ -144,7 +144,7 @@ pub fn spine_plans() -> Vec<(String, ArrayPlan)> {
         for (name, zero_leaf, copy_on_write) in
             [("eager", None, false), ("lazy", Some(ZERO_LEAF), false), ("shared", Some(ZERO_LEAF), true)]
         {
-            let end = if remainder_in_leaf { ", no remainder" } else { "" };
+            let end = if remainder_in_leaf { ", remainder in a leaf" } else { "" };
             let plan = SpinePlan { layout, zero_leaf, copy_on_write };
             plans.push((format!("first {first_n}, {name}{end}"), ArrayPlan::Spines(plan)));
             if !remainder_in_leaf && (first_n == 0 || first_n == 64) {

@@ -38,8 +38,9 @@ pub struct SpineLayout {
     pub first_n: u32,
     /// Binary logarithm of a leaf's bytes.
     pub leaf_log2: u8,
-    /// Whether the last elements take a leaf of their own instead of the remainder, so that all elements lie in leaves
-    /// (A Guide to Double Map Arraylets, "Double Mapping").
+    /// Whether the last elements take a leaf of their own instead of the remainder where others fill a leaf, so that
+    /// all of an array's elements lie in leaves (A Guide to Double Map Arraylets, "Double Mapping"), or all in the
+    /// remainder, in one piece.
     pub remainder_in_leaf: bool,
     /// Whether the first N bytes grow: spines have space for all elements, and headers hold inline lengths. Then
     /// nothing is a remainder.
@@ -81,7 +82,7 @@ impl SpineLayout {
     pub const fn spine(self, element_bytes: u32, length: u32) -> Spine {
         let behind = element_bytes as u64 * length as u64 - self.first_n as u64;
         let mask = self.leaf_bytes() as u64 - 1;
-        let (leaves, rest) = match self.remainder_in_leaf || self.grows {
+        let (leaves, rest) = match self.remainder_in_leaf && behind > mask || self.grows {
             true => ((behind + mask) >> self.leaf_log2, 0),
             false => (behind >> self.leaf_log2, behind & mask),
         };
@@ -141,8 +142,9 @@ mod tests {
                         let length = (first_n + behind) / element;
                         let spine = layout.spine(element, length);
                         let held = spine.leaves * 256 + spine.remainder_bytes;
-                        assert!(held == behind || remainder_in_leaf && held == behind.next_multiple_of(256));
-                        assert!(spine.remainder_bytes == 0 || spine.remainder_bytes < 256 && !remainder_in_leaf);
+                        let all_in_leaves = remainder_in_leaf && behind >= 256;
+                        assert_eq!(held, if all_in_leaves { behind.next_multiple_of(256) } else { behind });
+                        assert!(spine.remainder_bytes == 0 || spine.remainder_bytes < 256 && !all_in_leaves);
                         assert_eq!(spine.pointers, spine.elements + first_n);
                         assert!(spine.remainder >= spine.pointers + 4 * spine.pointer_count());
                         assert!(spine.remainder.is_multiple_of(8) && spine.bytes.is_multiple_of(8));

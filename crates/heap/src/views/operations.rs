@@ -59,7 +59,7 @@ impl<M: ReferenceModel> Core<M> {
     fn make_view<B: WriteBarrier>(&mut self, array: &Destination<B>, populate: bool) -> Option<*mut u8> {
         let mut leaves = Vec::new();
         for part in array.parts.between(0, array.parts.bytes) {
-            let PartPlace::Leaf(slot) = part.place else { unreachable!("with double-map all elements lie in leaves") };
+            let PartPlace::Leaf(slot) = part.place else { unreachable!("elements in several pieces lie in leaves") };
             leaves.push(self.writable_leaf(array, slot, false)?);
         }
         match leaves[..] {
