@@ -124,15 +124,7 @@ impl Module {
         if config.compilation == Compilation::Lazy && CodeImage::CAN_BE_LAZY {
             let observer = config.compile_observer.as_ref().map(|observer| Arc::clone(&observer.0));
             let observers = Observers { observer, perf_map: engine.perf_map() };
-            let keeper = keeper.map(|(cache, key)| (cache.clone(), key.of_functions()));
-            let kept = match &keeper {
-                Some((cache, key)) => cache
-                    .find(key, |contents| Ok(KeptCode::from_contents(Some(contents))))
-                    .unwrap_or_else(|| KeptCode::from_contents(None)),
-                None => KeptCode::default(),
-            };
-            let image = CodeImage::lazy(kept.compiler(binary, engine.options())?, observers, kept)?;
-            return Module::of_image(engine, image, keeper);
+            return Module::lazy(engine, binary, observers, keeper);
         }
         let module = match &config.compile_observer {
             Some(observer) => legato_compiler::compile_observed(binary, engine.options(), |generated| {
@@ -144,6 +136,30 @@ impl Module {
             cache.keep(&key, &serialize::encode_contents(&module)?);
         }
         Module::publish(engine, module)
+    }
+
+    /// A module whose functions are compiled when they are called. The code is for this engine, in which types have
+    /// their ids. Of code that was kept where they had others there is a second kind, which is for any engine: so that
+    /// hosts which load their modules in no certain order find code, too.
+    fn lazy(engine: &Engine, binary: &[u8], observers: Observers, keeper: Option<(&Cache, Key)>) -> Result<Module> {
+        let find = |cache: &Cache, key: &Key| {
+            cache
+                .find(key, |contents| Ok(KeptCode::from_contents(Some(contents))))
+                .unwrap_or_else(|| KeptCode::from_contents(None))
+        };
+        let mut keeper = keeper.map(|(cache, key)| (cache.clone(), key.of_functions(), key));
+        let mut kept = keeper.as_ref().map_or_else(KeptCode::default, |(cache, key, _)| find(cache, key));
+        let mut compiler = kept.compiler(binary, engine.options())?;
+        let types = engine.types().register_module(compiler.info())?;
+        let ids: Box<[u32]> = types.ids().iter().map(|id| id.0).collect();
+        if kept.fits(&ids) {
+            compiler.set_type_ids(ids);
+        } else if let Some((cache, used, key)) = &mut keeper {
+            *used = key.of_functions_anywhere();
+            kept = find(cache, used);
+        }
+        let image = CodeImage::lazy(compiler, observers, kept)?;
+        Ok(Module::of_image(engine, image, types, keeper.map(|(cache, used, _)| (cache, used))))
     }
 
     /// Compiles a module from a file in the binary or the text format.
@@ -210,17 +226,16 @@ impl Module {
         if let Some(map) = engine.perf_map() {
             map.note_image(&image);
         }
-        Module::of_image(engine, image, None)
+        let types = engine.types().register_module(&image.module().info)?;
+        Ok(Module::of_image(engine, image, types, None))
     }
 
-    fn of_image(engine: &Engine, image: Arc<CodeImage>, keeper: Option<(Cache, Key)>) -> Result<Module> {
-        let info = &image.module().info;
-        let types = engine.types().register_module(info)?;
-        let exports = info.exports.iter().cloned().collect();
+    fn of_image(engine: &Engine, image: Arc<CodeImage>, types: ModuleTypes, keeper: Option<(Cache, Key)>) -> Module {
+        let exports = image.module().info.exports.iter().cloned().collect();
         engine.note_trampolines(&image);
         let memory_images = MemoryImages::default();
         let inner = Arc::new(ModuleInner { image, types, exports, memory_images, keeper });
-        Ok(Module { engine: engine.clone(), inner })
+        Module { engine: engine.clone(), inner }
     }
 
     /// The engine that compiled it.

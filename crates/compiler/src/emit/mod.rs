@@ -66,6 +66,7 @@ pub struct CodeGenerator {
     layout: ContextLayout,
     structs: Vec<Option<StructLayout>>,
     exceptions: Vec<StructLayout>,
+    type_ids: Option<Box<[u32]>>,
 }
 
 impl CodeGenerator {
@@ -85,7 +86,18 @@ impl CodeGenerator {
             })
             .collect();
         let exceptions = info.tags.iter().map(|&ty| exception_layout(&info, info.func_type(ty))).collect();
-        Ok(CodeGenerator { info, options: options.clone(), target, layout, structs, exceptions })
+        Ok(CodeGenerator { info, options: options.clone(), target, layout, structs, exceptions, type_ids: None })
+    }
+
+    /// Has code hold these ids, by the module's type index, where it would load them from the context.
+    pub(crate) fn set_type_ids(&mut self, ids: Box<[u32]>) {
+        assert!(ids.len() == self.info.types.len(), "an id for each type");
+        self.type_ids = Some(ids);
+    }
+
+    /// The ids that code holds.
+    pub(crate) fn type_ids(&self) -> Option<&[u32]> {
+        self.type_ids.as_deref()
     }
 
     /// The module's declarations.
@@ -192,6 +204,7 @@ impl CodeGenerator {
             plan: &self.options.plan,
             structs: &self.structs,
             exceptions: &self.exceptions,
+            type_ids: self.type_ids(),
             rounds: self.target.rounds,
             fuses: self.target.fuses,
             frontend: self.target.fast_code.frontend_config(),

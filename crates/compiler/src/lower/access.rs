@@ -115,10 +115,15 @@ impl Region {
     }
 }
 
-/// The word of the instance context that holds a type id. It is loaded where it is needed: allocations need it in two
-/// forms, in blocks of which one is cold.
+/// The engine's id of a type, as code has it.
 #[derive(Clone, Copy)]
-pub(super) struct TypeIdWord(u32);
+pub(super) enum TypeIdOperand {
+    /// A constant, in code for one engine.
+    Known(u32),
+    /// The word of the instance context at this offset. It is loaded where it is needed: allocations need it in two
+    /// forms, in blocks of which one is cold.
+    Word(u32),
+}
 
 /// Cranelift's form of a trap code.
 pub(crate) fn trap(code: TrapCode) -> ir::TrapCode {
@@ -218,25 +223,36 @@ impl Lowering<'_, '_> {
     }
 
     /// Where the engine's id of a type of the module is to be found.
-    pub(super) fn type_id_word(&self, ty: TypeIndex) -> TypeIdWord {
-        TypeIdWord(self.env.layout.type_ids + 4 * ty.0)
+    pub(super) fn type_id_operand(&self, ty: TypeIndex) -> TypeIdOperand {
+        match self.env.type_ids {
+            Some(ids) => TypeIdOperand::Known(ids[ty.index()]),
+            None => TypeIdOperand::Word(self.env.layout.type_ids + 4 * ty.0),
+        }
     }
 
     /// The engine's id of a type of the module, 32 bits.
     pub(super) fn type_id(&mut self, ty: TypeIndex) -> ir::Value {
-        let word = self.type_id_word(ty);
-        self.load_type_id(word)
+        let operand = self.type_id_operand(ty);
+        self.type_id_value(operand)
     }
 
     /// A type id, 32 bits.
-    pub(super) fn load_type_id(&mut self, word: TypeIdWord) -> ir::Value {
-        self.context_constant(types::I32, word.0)
+    pub(super) fn type_id_value(&mut self, operand: TypeIdOperand) -> ir::Value {
+        match operand {
+            TypeIdOperand::Known(id) => self.b.ins().iconst(types::I32, i64::from(id)),
+            TypeIdOperand::Word(offset) => self.context_constant(types::I32, offset),
+        }
     }
 
     /// A type id, zero-extended to 64 bits.
-    pub(super) fn load_wide_type_id(&mut self, word: TypeIdWord) -> ir::Value {
-        let flags = self.constant_flags(Region::Context);
-        self.b.ins().uload32(flags, self.context, word.0 as i32)
+    pub(super) fn wide_type_id_value(&mut self, operand: TypeIdOperand) -> ir::Value {
+        match operand {
+            TypeIdOperand::Known(id) => self.b.ins().iconst(types::I64, i64::from(id)),
+            TypeIdOperand::Word(offset) => {
+                let flags = self.constant_flags(Region::Context);
+                self.b.ins().uload32(flags, self.context, offset as i32)
+            }
+        }
     }
 
     /// The store's id of a tag, 32 bits.
@@ -245,8 +261,8 @@ impl Lowering<'_, '_> {
     }
 
     /// Where the engine's type id of a tag's exceptions is to be found.
-    pub(super) fn exception_type_id_word(&self, tag: TagIndex) -> TypeIdWord {
-        TypeIdWord(self.env.layout.exception_types + 4 * tag.0)
+    pub(super) fn exception_type_id_operand(&self, tag: TagIndex) -> TypeIdOperand {
+        TypeIdOperand::Word(self.env.layout.exception_types + 4 * tag.0)
     }
 
     /// The address of cage offset `offset` (32 bits).

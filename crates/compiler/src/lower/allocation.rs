@@ -7,7 +7,7 @@ use legato_heap::plan::InlineRun;
 use smallvec::{SmallVec, smallvec};
 
 use super::Lowering;
-use super::access::{Region, TypeIdWord};
+use super::access::{Region, TypeIdOperand};
 use super::arrays::ArrayShape;
 use super::env::{ModuleEnv, POINTER};
 use super::located::Located;
@@ -65,7 +65,7 @@ impl Lowering<'_, '_> {
     /// Allocates a struct with fields laid out so. Its fields hold zeros, or (with `filled`) anything.
     pub(super) fn allocate_struct(
         &mut self,
-        type_id: TypeIdWord,
+        type_id: TypeIdOperand,
         layout: &StructLayout,
         filled: bool,
         key: SafepointKey,
@@ -76,7 +76,7 @@ impl Lowering<'_, '_> {
                 self.allocate_inline(type_id, shape, key)
             }
             None => {
-                let type_id = self.load_type_id(type_id);
+                let type_id = self.type_id_value(type_id);
                 let reference = self.builtin_safepoint(Builtin::AllocateStruct, &[type_id], key);
                 let address = self.object(reference, None, 0).address;
                 NewObject { reference, address }
@@ -87,7 +87,7 @@ impl Lowering<'_, '_> {
     /// Allocates an array whose length is known. As [`Self::allocate_struct`].
     pub(super) fn allocate_array(
         &mut self,
-        type_id: TypeIdWord,
+        type_id: TypeIdOperand,
         kind: StorageKind,
         length: u32,
         filled: bool,
@@ -109,8 +109,8 @@ impl Lowering<'_, '_> {
     }
 
     /// The builtin that allocates an object of a type, an array if there is a length, and its arguments.
-    fn slow_allocation(&mut self, type_id: TypeIdWord, length: Option<u32>) -> (Builtin, SmallVec<[ir::Value; 2]>) {
-        let type_id = self.load_type_id(type_id);
+    fn slow_allocation(&mut self, type_id: TypeIdOperand, length: Option<u32>) -> (Builtin, SmallVec<[ir::Value; 2]>) {
+        let type_id = self.type_id_value(type_id);
         match length {
             Some(length) => {
                 let length = self.b.ins().iconst(types::I32, i64::from(length));
@@ -120,7 +120,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn allocate_inline(&mut self, type_id: TypeIdWord, shape: Shape, key: SafepointKey) -> NewObject {
+    fn allocate_inline(&mut self, type_id: TypeIdOperand, shape: Shape, key: SafepointKey) -> NewObject {
         let plan = self.env.plan;
         let InlineRun { run_offset, queue_offset, cell_bytes } = shape.run;
         let run = run_offset as i32;

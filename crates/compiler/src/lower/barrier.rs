@@ -259,12 +259,12 @@ impl Lowering<'_, '_> {
             // the blocks lie on the way that is usual, which has to jump over them.
             let [record, null] = [(); 2].map(|()| l.b.create_block());
             l.b.ins().brif(old, record, &[], null, &[]);
-            l.b.set_cold_block(null);
-            l.b.switch_to_block(null);
-            l.b.ins().jump(rejoin, &[]);
             l.b.set_cold_block(record);
             l.b.switch_to_block(record);
             l.call_cold(Builtin::RecordOverwritten, &[old]);
+            l.b.ins().jump(rejoin, &[]);
+            l.b.set_cold_block(null);
+            l.b.switch_to_block(null);
         });
         self.b.ins().jump(rejoin, &[]);
         self.b.switch_to_block(rejoin);

@@ -19,6 +19,8 @@ pub(crate) struct ModuleEnv<'a> {
     pub structs: &'a [Option<StructLayout>],
     /// For each tag: where the tag id (field 0) and the payload fields of its exceptions lie.
     pub exceptions: &'a [StructLayout],
+    /// The engine's ids of the module's types, in code for that engine alone; other code loads them.
+    pub type_ids: Option<&'a [u32]>,
     /// Whether the processor rounds floats in one instruction.
     pub rounds: bool,
     /// Whether the processor multiplies and adds in one instruction.

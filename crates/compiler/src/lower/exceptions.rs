@@ -33,7 +33,7 @@ impl Lowering<'_, '_> {
 
     pub(super) fn exception_new(&mut self, tag: TagIndex, args: &[Value], key: SafepointKey) -> ir::Value {
         let layout = &self.env.exceptions[tag.index()];
-        let type_id = self.exception_type_id_word(tag);
+        let type_id = self.exception_type_id_operand(tag);
         let new = self.allocate_struct(type_id, layout, true, key);
         let tag_id = self.tag_id(tag);
         self.initialise_field(&Store::initialising(StorageKind::I32, tag_id), new.address, layout.offsets[0]);

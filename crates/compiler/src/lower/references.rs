@@ -7,7 +7,7 @@ use legato_heap::layout::{ARRAY_LENGTH_OFFSET, INLINE_LENGTH_OFFSET, TYPE_ID_OFF
 use legato_heap::plan::{CollectorWord, ForwardingWord, HandleRun, HeaderWord, MirrorPlan, ObjectAt, SameObject};
 
 use super::Lowering;
-use super::access::{Region, TypeIdWord, trap};
+use super::access::{Region, TypeIdOperand, trap};
 use super::env::POINTER;
 use super::located::Located;
 use super::runs::{Bumped, RunPlace};
@@ -323,24 +323,24 @@ impl Lowering<'_, '_> {
 
     /// Writes the header of a new object: its type id, and its collector word, or what an array has in the place of it:
     /// its inline length.
-    pub(super) fn write_header(&mut self, type_id: TypeIdWord, new: &NewCell, inline_length: Option<ir::Value>) {
+    pub(super) fn write_header(&mut self, type_id: TypeIdOperand, new: &NewCell, inline_length: Option<ir::Value>) {
         let flags = self.flags(Region::Headers).with_aligned();
         match inline_length {
             // In two halves, which takes less than to put them together.
             Some(length) => {
-                let type_id = self.load_type_id(type_id);
+                let type_id = self.type_id_value(type_id);
                 self.b.ins().store(flags, type_id, new.address, TYPE_ID_OFFSET as i32);
                 self.b.ins().store(flags, length, new.address, INLINE_LENGTH_OFFSET as i32);
             }
             None => {
-                let mut header = self.load_wide_type_id(type_id);
+                let mut header = self.wide_type_id_value(type_id);
                 if let Some(word) = new.collector_word {
                     header = self.b.ins().bor(header, word);
                 }
                 self.b.ins().store(flags, header, new.address, TYPE_ID_OFFSET as i32);
             }
         }
-        self.write_in_handle(self.env.plan.references.type_id, Region::Headers, new, |l| l.load_type_id(type_id));
+        self.write_in_handle(self.env.plan.references.type_id, Region::Headers, new, |l| l.type_id_value(type_id));
     }
 
     /// Writes the length of a new array.

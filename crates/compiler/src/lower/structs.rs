@@ -22,7 +22,7 @@ pub(super) fn null_trap(check: NullCheck) -> Option<TrapCode> {
 impl Lowering<'_, '_> {
     pub(super) fn struct_new(&mut self, ty: TypeIndex, args: &[Value], key: SafepointKey) -> ir::Value {
         let env = self.env;
-        let type_id = self.type_id_word(ty);
+        let type_id = self.type_id_operand(ty);
         let layout = env.struct_layout(ty);
         let new = self.allocate_struct(type_id, layout, true, key);
         for (number, (&arg, &offset)) in args.iter().zip(&layout.offsets).enumerate() {
@@ -34,7 +34,7 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn struct_new_default(&mut self, ty: TypeIndex, key: SafepointKey) -> ir::Value {
-        let type_id = self.type_id_word(ty);
+        let type_id = self.type_id_operand(ty);
         self.allocate_struct(type_id, self.env.struct_layout(ty), false, key).reference
     }
 

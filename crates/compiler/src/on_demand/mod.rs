@@ -111,6 +111,20 @@ impl OnDemand {
         Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, profile, generator })
     }
 
+    /// Compiles for one engine, which has registered the module's types under these ids, in their order: code holds them,
+    /// where it would load them from the instance's context. [`whole`](Self::whole) stays code for all.
+    ///
+    /// # Panics
+    /// Where there are not as many ids as types.
+    pub fn set_type_ids(&mut self, ids: Box<[u32]>) {
+        self.generator.set_type_ids(ids);
+    }
+
+    /// The ids that code holds, if it is compiled for one engine.
+    pub fn type_ids(&self) -> Option<&[u32]> {
+        self.generator.type_ids()
+    }
+
     /// The module without code: its declarations, and what its code is compiled for.
     pub fn declarations(&self) -> CompiledModule {
         self.generator.declarations()

@@ -41,6 +41,8 @@ const MODULE: &str = r#"(module
   (type $of (func (param i32) (result i32)))
   (func $apply (param $callee (ref $of)) (param $value i32) (result i32)
     (call_ref $of (local.get $value) (local.get $callee)))
+  (func $cast (param $object (ref any)) (result i32)
+    (struct.get $cell $value (ref.cast (ref $cell) (local.get $object))))
 )"#;
 
 #[test]
@@ -52,6 +54,22 @@ fn quick() {
         list(&mut text, &module.compile(Symbol::Function(index as u32), Tier::Quick).unwrap());
     }
     compare("quick", &text);
+}
+
+/// Code for one engine, which holds the engine's ids of types: allocation, a call by reference, a cast.
+#[test]
+fn known_type_ids() {
+    let mut module = module(HeapConfig::default());
+    let ids = (1..=module.info().types.len() as u32).map(|number| 0x1000 * number).collect();
+    module.set_type_ids(ids);
+    let mut text = String::new();
+    for tier in [Tier::Quick, Tier::Optimized] {
+        for (index, name) in [(3, "push"), (5, "apply"), (6, "cast")] {
+            writeln!(text, "; {name}, {tier:?}").unwrap();
+            list(&mut text, &module.compile(Symbol::Function(index), tier).unwrap());
+        }
+    }
+    compare("known-type-ids", &text);
 }
 
 /// What quick code calls for each object.

@@ -34,9 +34,15 @@ impl Key {
         Ok(Key(hasher.finalize().into()))
     }
 
-    /// The key of what has been compiled of that module so far, function by function.
+    /// The key of what has been compiled of that module so far, function by function: code that holds the ids which its
+    /// types had in the process that was the first.
     pub(crate) fn of_functions(&self) -> Key {
         Key(blake3::derive_key("legato 2026 code cache: functions", &self.0))
+    }
+
+    /// The key of the same in code for processes in which types have other ids.
+    pub(crate) fn of_functions_anywhere(&self) -> Key {
+        Key(blake3::derive_key("legato 2026 code cache: functions, any type ids", &self.0))
     }
 
     #[cfg(test)]

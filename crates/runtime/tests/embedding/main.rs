@@ -13,6 +13,7 @@ mod functions;
 mod gc;
 mod host;
 mod images;
+mod kept;
 mod lazy;
 mod limits;
 mod linking;

@@ -11,7 +11,7 @@ use legato_heap::plan::{ArrayPlan, InlineRun, SpinePlan};
 use super::dynamic::{DynamicRun, LONGEST_LOOP};
 use crate::abi::Builtin;
 use crate::lower::Lowering;
-use crate::lower::access::{Region, TypeIdWord};
+use crate::lower::access::{Region, TypeIdOperand};
 use crate::lower::allocation::NewObject;
 use crate::lower::barrier::Store;
 use crate::lower::env::{ModuleEnv, POINTER};
@@ -116,7 +116,7 @@ impl Lowering<'_, '_> {
     ) -> ir::Value {
         let kind = self.env.element_kind(ty);
         let element = element.filter(|&element| !self.constant_of(element).is_some_and(Constant::is_zero));
-        let type_id = self.type_id_word(ty);
+        let type_id = self.type_id_operand(ty);
         let known = constant_length(self.mir, length);
         match self.env.array_source(self.inline_allocation, kind, known, element.is_none()) {
             ArraySource::Known(length) => {
@@ -143,11 +143,11 @@ impl Lowering<'_, '_> {
     pub(super) fn array_new_builtin(
         &mut self,
         kind: StorageKind,
-        type_id: TypeIdWord,
+        type_id: TypeIdOperand,
         element: Option<Value>,
         length: ir::Value,
     ) -> (Builtin, Vec<ir::Value>) {
-        let type_id = self.load_type_id(type_id);
+        let type_id = self.type_id_value(type_id);
         match element {
             Some(element) if !is_filled_by_loop(kind) => {
                 let value = self.value(element);
@@ -192,7 +192,7 @@ impl Lowering<'_, '_> {
 
     pub(in crate::lower) fn array_new_fixed(&mut self, ty: TypeIndex, args: &[Value], key: SafepointKey) -> ir::Value {
         let kind = self.env.element_kind(ty);
-        let type_id = self.type_id_word(ty);
+        let type_id = self.type_id_operand(ty);
         let length = args.len() as u32;
         let new = self.allocate_array(type_id, kind, length, true, key);
         let by_calls = self.stores_globals_by_calls(kind, args);

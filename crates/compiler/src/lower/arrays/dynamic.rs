@@ -15,7 +15,7 @@ use legato_heap::plan::{AllocationPlan, ArrayPlan, MAX_TABLE_BYTES};
 use legato_heap::size_classes::MAX_SMALL_BYTES;
 
 use crate::lower::Lowering;
-use crate::lower::access::{Region, TypeIdWord};
+use crate::lower::access::{Region, TypeIdOperand};
 use crate::lower::env::{ModuleEnv, POINTER};
 use crate::lower::runs::{Bumped, RunPlace};
 use crate::mir::Value;
@@ -93,7 +93,7 @@ impl Lowering<'_, '_> {
         &mut self,
         run: DynamicRun,
         kind: StorageKind,
-        type_id: TypeIdWord,
+        type_id: TypeIdOperand,
         element: Option<Value>,
         length: Value,
         key: SafepointKey,

@@ -14,6 +14,9 @@ type Key = (Symbol, Tier);
 /// Code with its key.
 type Piece = (Key, ByteBuf);
 
+/// What functions are compiled with, the ids of types that code holds, and the code.
+type Contents = (ByteBuf, Option<Box<[u32]>>, Vec<Piece>);
+
 /// The code that a symbol stands for.
 pub(super) struct Found {
     pub(super) code: FunctionCode,
@@ -29,6 +32,8 @@ pub(crate) struct KeptCode {
     compiler: Option<ByteBuf>,
     /// From earlier ones.
     found: FxHashMap<Key, ByteBuf>,
+    /// The ids of types that this code holds ([`OnDemand::set_type_ids`]).
+    type_ids: Option<Box<[u32]>>,
     /// By this one; `None` where nobody is going to ask.
     compiled: Option<Mutex<Vec<Piece>>>,
 }
@@ -37,9 +42,19 @@ impl KeptCode {
     /// Nothing, from contents that cannot be read either; what is compiled now can be had by
     /// [`contents`](Self::contents). The contents are trusted: they hold machine code.
     pub(crate) fn from_contents(contents: Option<&[u8]>) -> KeptCode {
-        let contents: Option<(ByteBuf, Vec<Piece>)> = contents.and_then(|bytes| postcard::from_bytes(bytes).ok());
-        let (compiler, pieces) = contents.map_or((None, Vec::new()), |(compiler, pieces)| (Some(compiler), pieces));
-        KeptCode { compiler, found: pieces.into_iter().collect(), compiled: Some(Mutex::default()) }
+        let contents: Option<Contents> = contents.and_then(|bytes| postcard::from_bytes(bytes).ok());
+        let compiled = Some(Mutex::default());
+        match contents {
+            Some((compiler, type_ids, pieces)) => {
+                KeptCode { compiler: Some(compiler), found: pieces.into_iter().collect(), type_ids, compiled }
+            }
+            None => KeptCode { compiled, ..KeptCode::default() },
+        }
+    }
+
+    /// Whether the code is right where types have these ids: there is none yet, or it holds the same ones.
+    pub(crate) fn fits(&self, type_ids: &[u32]) -> bool {
+        self.found.is_empty() || self.type_ids.as_deref() == Some(type_ids)
     }
 
     /// What compiles the functions of this module, for which the contents were kept: with what earlier processes found
@@ -112,10 +127,11 @@ impl KeptCode {
             (Symbol::Loop(function, _), _) => !better.contains(&Symbol::Function(*function)),
             (symbol, tier) => *tier == Tier::Optimized || !better.contains(symbol),
         });
+        let type_ids = compiler.type_ids();
         let compiler = match &self.compiler {
             Some(bytes) => Cow::Borrowed(bytes),
             None => Cow::Owned(ByteBuf::from(compiler.to_bytes()?)),
         };
-        postcard::to_stdvec(&(compiler, all.into_iter().collect::<Vec<_>>())).ok()
+        postcard::to_stdvec(&(compiler, type_ids, all.into_iter().collect::<Vec<_>>())).ok()
     }
 }

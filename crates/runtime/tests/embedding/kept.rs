@@ -1,0 +1,52 @@
+//! Code that a cache keeps, function by function, for hosts that load a module among others.
+
+use std::sync::{Arc, Mutex};
+
+use legato::{Cache, Compilation, Config, Engine, Instance, Module, Result, Store};
+
+/// A cast and a test that pass, and a test that fails.
+const TEXT: &str = r#"(module
+    (type $pair (struct (field i32)))
+    (type $other (struct (field i64)))
+    (func (export "run") (result i32)
+        (i32.add
+            (struct.get $pair 0 (ref.cast (ref $pair) (call $make (i32.const 40))))
+            (i32.add
+                (ref.test (ref $pair) (call $make (i32.const 2)))
+                (i32.mul (i32.const 10) (ref.test (ref $other) (call $make (i32.const 2)))))))
+    (func $make (param i32) (result anyref) (struct.new $pair (local.get 0))))"#;
+
+/// Runs the module in an engine that has so many types of another module. Returns for each piece of code whether it was
+/// kept.
+fn run(cache: &Cache, types: usize) -> Result<Vec<bool>> {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&kept);
+    let mut config = Config::new();
+    config.compilation(Compilation::Lazy).parallel_compilation(false);
+    config.cache(Some(cache.clone()));
+    config.compile_observer(Arc::new(move |compiled| noted.lock().unwrap().push(compiled.kept)));
+    let engine = Engine::new(&config)?;
+    let others: String = (1..=types).map(|count| format!("(type (struct {}))", "(field f32)".repeat(count))).collect();
+    let _others = Module::new(&engine, format!("(module {others})"))?;
+    let module = Module::new(&engine, TEXT)?;
+    let mut store = Store::new(&engine, ());
+    let instance = Instance::new(&mut store, &module, &[])?;
+    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "run")?.call(&mut store, ())?, 41);
+    drop((store, module));
+    let kept = std::mem::take(&mut *kept.lock().unwrap());
+    assert!(kept.len() >= 2, "both functions have been told");
+    Ok(kept)
+}
+
+/// Code holds the ids that types have in its engine. Where they are others, a second kind of it is kept, which looks
+/// them up.
+#[test]
+fn code_is_right_whatever_ids_types_have() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let cache = Cache::open(directory.path(), Cache::DEFAULT_LIMIT)?;
+    for (types, is_kept) in [(0, false), (0, true), (3, false), (3, true), (5, true), (0, true)] {
+        let kept = run(&cache, types)?;
+        assert!(kept.iter().all(|&kept| kept == is_kept), "{types} types: {kept:?}");
+    }
+    Ok(())
+}
