@@ -1,6 +1,6 @@
 //! The code of one function, cut loose from Cranelift.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
@@ -109,24 +109,26 @@ pub(super) struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
-        context: Context::new(),
-        builder: FunctionBuilderContext::new(),
-        control: ControlPlane::default(),
-    });
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// Runs `f` with this thread's working memory, its function cleared.
-pub(super) fn with_scratch<R>(f: impl FnOnce(&mut Scratch) -> R) -> R {
-    SCRATCH.with_borrow_mut(|scratch| {
-        scratch.context.clear();
-        // These are not cleared with the rest: whether there are any is asked, and there would be ever more.
-        scratch.context.func.dfg.exception_tables.clear();
-        f(scratch)
-    })
+/// Runs `f` with this thread's working memory, its function cleared. Where `f` fails or panics, that is given up: it may
+/// hold a function that was not finished, and the next one would be built on top of it.
+pub(super) fn with_scratch<R, E>(f: impl FnOnce(&mut Scratch) -> Result<R, E>) -> Result<R, E> {
+    let mut scratch = SCRATCH.take().unwrap_or_else(|| Box::new(Scratch::new()));
+    scratch.context.clear();
+    // These are not cleared with the rest: whether there are any is asked, and there would be ever more.
+    scratch.context.func.dfg.exception_tables.clear();
+    let result = f(&mut scratch)?;
+    SCRATCH.set(Some(scratch));
+    Ok(result)
 }
 
 impl Scratch {
+    fn new() -> Scratch {
+        Scratch { context: Context::new(), builder: FunctionBuilderContext::new(), control: ControlPlane::default() }
+    }
+
     /// Compiles the function built in `context`. Errors are Cranelift's, as text.
     pub(super) fn compile(&mut self, isa: &dyn TargetIsa, listing: bool) -> Result<FunctionCode, String> {
         self.context.set_disasm(listing);
@@ -199,5 +201,54 @@ pub(super) fn trap_code(code: ir::TrapCode) -> TrapCode {
         ir::TrapCode::INTEGER_DIVISION_BY_ZERO => TrapCode::IntegerDivisionByZero,
         ir::TrapCode::BAD_CONVERSION_TO_INTEGER => TrapCode::BadConversionToInteger,
         code => TrapCode::from_number(code.as_raw().get()).unwrap_or(TrapCode::Internal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cranelift_codegen::ir::InstBuilder;
+    use cranelift_codegen::{isa, settings};
+    use cranelift_frontend::FunctionBuilder;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn isa() -> isa::OwnedTargetIsa {
+        isa::lookup_by_name(std::env::consts::ARCH).unwrap().finish(settings::Flags::new(settings::builder())).unwrap()
+    }
+
+    /// Begins a function, and ends it if it is to be.
+    fn build(scratch: &mut Scratch, finishes: bool) {
+        let mut builder = FunctionBuilder::new(&mut scratch.context.func, &mut scratch.builder);
+        let block = builder.create_block();
+        builder.switch_to_block(block);
+        if finishes {
+            builder.ins().return_(&[]);
+            builder.seal_all_blocks();
+            builder.finalize(isa().frontend_config());
+        }
+    }
+
+    #[test]
+    fn nothing_is_built_on_what_was_not_finished() {
+        let failed: Result<(), &str> = with_scratch(|scratch| {
+            build(scratch, false);
+            Err("it is refused")
+        });
+        assert_eq!(failed, Err("it is refused"));
+        let blocks = || {
+            with_scratch(|scratch| {
+                build(scratch, true);
+                Ok::<_, ()>(scratch.context.func.layout.blocks().count())
+            })
+        };
+        assert_eq!(blocks(), Ok(1));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _: Result<(), ()> = with_scratch(|scratch| {
+                build(scratch, false);
+                panic!("a panic in the compiler");
+            });
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(blocks(), Ok(1));
     }
 }

@@ -40,8 +40,9 @@ fn code(target: &Target, function: &Function, back: Back) -> FunctionCode {
             .unwrap_or_else(|| panic!("no baseline code for {}", function.display())),
         Back::Cranelift => with_scratch(|scratch: &mut Scratch| {
             scratch.context.func = function.clone();
-            scratch.compile(&*target.final_code, false).unwrap()
-        }),
+            scratch.compile(&*target.final_code, false)
+        })
+        .unwrap(),
     }
 }
 

@@ -65,11 +65,11 @@ pub(super) fn load(l: &mut Lowering, plan: &SpinePlan, element: Element, extensi
         Distance::Either(near) => {
             let join = l.b.create_block();
             let result = l.storage_param(join, element.kind);
-            let far = divide(l, element, near);
+            let far = split(l, element, near);
             let value = contiguous::load(l, element, extension);
             let value = l.storage_arg(element.kind, value);
             l.b.ins().jump(join, &[value]);
-            l.b.switch_to_block(far);
+            enter_far(l, element, far);
             l.apart(|l| {
                 let value = load_from_leaf(l, plan, element, extension);
                 let value = l.storage_arg(element.kind, value);
@@ -90,10 +90,10 @@ pub(super) fn store(l: &mut Lowering, plan: &SpinePlan, element: Element, store:
             let join = l.b.create_block();
             let address = store.has_after().then(|| l.b.append_block_param(join, POINTER));
             let args = |address: Option<ir::Value>| address.map(ir::BlockArg::from).into_iter().collect::<Vec<_>>();
-            let far = divide(l, element, near);
+            let far = split(l, element, near);
             let found = store_behind_header(l, element, store);
             l.b.ins().jump(join, &args(found));
-            l.b.switch_to_block(far);
+            enter_far(l, element, far);
             l.apart(|l| {
                 let found = store_to_leaf(l, plan, element, store);
                 l.b.ins().jump(join, &args(found));
@@ -152,21 +152,16 @@ pub(super) fn address_in(l: &mut Lowering, plan: &SpinePlan, element: Element, s
     }
 }
 
-/// Goes on where the element lies behind the header. Returns the block where it does not, which makes the bounds check,
-/// if that has been left to the access.
-fn divide(l: &mut Lowering, element: Element, near: Near) -> ir::Block {
-    let far = split(l, element, near);
+/// Goes on in the block that [`split`] gives, with the bounds check, if that has been left to the access.
+fn enter_far(l: &mut Lowering, element: Element, far: ir::Block) {
+    l.b.switch_to_block(far);
     if element.check.is_some() {
         // The length is loaded again, rather than kept up to here: the array is known not to be null by now.
-        let inside = l.b.current_block().expect("the block where the element lies behind the header");
-        l.b.switch_to_block(far);
         l.apart(|l| {
             let length = l.array_length(element.array, None);
             l.bounds_check(element.index, length);
         });
-        l.b.switch_to_block(inside);
     }
-    far
 }
 
 /// Goes on where the element lies behind the header. Returns the block where it does not. With a fixed N that is not a

@@ -63,8 +63,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Goes on where an element lies in its strip. Returns the block, out of line, where it does not, which makes the
-    /// bounds check, if that has been left to the access.
+    /// Goes on where an element lies in its strip. Returns the block, out of line, where it does not.
     fn outside_strip(&mut self, to: StripUse, element: Element) -> ir::Block {
         // Both ways use the cage.
         self.cage();
@@ -77,10 +76,14 @@ impl Lowering<'_, '_> {
         };
         let is_inside = self.b.ins().icmp(inside_where, element.index, end);
         self.b.ins().brif(is_inside, inside, &[], outside, &[]);
-        self.b.switch_to_block(outside);
-        self.apart(|l| l.check_element(element));
         self.b.switch_to_block(inside);
         outside
+    }
+
+    /// Goes on in that block, with the bounds check, if that has been left to the access.
+    fn enter_outside(&mut self, element: Element, outside: ir::Block) {
+        self.b.switch_to_block(outside);
+        self.apart(|l| l.check_element(element));
     }
 
     /// The address of an element that lies in its strip.
@@ -96,7 +99,7 @@ impl Lowering<'_, '_> {
         let outside = self.outside_strip(to, element);
         let access = self.b.create_block();
         self.b.ins().jump(access, &[]);
-        self.b.switch_to_block(outside);
+        self.enter_outside(element, outside);
         self.apart(|l| {
             l.next_strip(plan, to, element, store);
             l.b.ins().jump(access, &[]);
@@ -204,7 +207,7 @@ pub(super) fn load(
     let value = l.load_storage(element.kind, extension, flags, address, 0);
     let value = l.storage_arg(element.kind, value);
     l.b.ins().jump(join, &[value]);
-    l.b.switch_to_block(outside);
+    l.enter_outside(element, outside);
     l.apart(|l| {
         let value = spines::load(l, plan, Element { check: None, ..element }, extension);
         let value = l.storage_arg(element.kind, value);
@@ -236,7 +239,7 @@ pub(super) fn store(
     l.store_in_object(store, flags, inside, 0, |l, other| spines::address_in(l, plan, element, other));
     let args: &[ir::BlockArg] = if store.has_after() { &[inside.into()] } else { &[] };
     l.b.ins().jump(join, args);
-    l.b.switch_to_block(outside);
+    l.enter_outside(element, outside);
     l.apart(|l| {
         let found = spines::store(l, plan, Element { check: None, ..element }, store);
         let args: Vec<ir::BlockArg> = found.into_iter().map(Into::into).collect();
