@@ -250,14 +250,14 @@ impl BlockPool {
         &mut self.infos[block as usize]
     }
 
-    /// Bytes of taken blocks, but for those without memory.
+    /// Bytes of taken blocks, but for those without memory, and for the zero leaf, which is never written.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.counted() as u64 * BLOCK_BYTES as u64
+        (self.counted() - self.beyond) as u64 * BLOCK_BYTES as u64
     }
 
-    /// Bytes of blocks that the operating system holds memory for: taken, or free and dirty.
+    /// Bytes of blocks that the operating system holds memory for: taken, as above, or free and dirty.
     pub(crate) fn committed_bytes(&self) -> u64 {
-        (self.counted() + self.dirty_free) as u64 * BLOCK_BYTES as u64
+        self.used_bytes() + self.dirty_free as u64 * BLOCK_BYTES as u64
     }
 
     /// Takes `count` consecutive blocks for leaves, with `reserve` from the reserve too. As for [`take`](Self::take).

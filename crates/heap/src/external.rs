@@ -61,9 +61,11 @@ pub(crate) enum Fate {
 impl Externals {
     /// Puts a value, which keeps so many bytes outside of the heap, into a free slot, for an object.
     pub(crate) fn insert(&mut self, value: HostValue, outside: u64, object: Reference) -> u32 {
+        // No more than can be counted, whatever the embedder says.
+        let outside = outside.min(u64::MAX - self.outside);
         self.outside += outside;
-        self.outside_young += outside;
-        self.outside_new += outside;
+        self.outside_young = self.outside_young.saturating_add(outside);
+        self.outside_new = self.outside_new.saturating_add(outside);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer slots than objects fit a 32-bit heap")

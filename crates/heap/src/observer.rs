@@ -308,7 +308,8 @@ pub struct HeapStats {
     pub live_objects: u64,
     /// Handed out for allocation since the heap was made (cells and blocks counted whole).
     pub allocated_bytes: u64,
-    /// In blocks taken from the pool: objects, their gaps, handles, immortal records.
+    /// In blocks taken from the pool: objects, their gaps, handles, immortal records. The leaf of zeros that all arrays
+    /// share is not counted: it is never written.
     pub used_bytes: u64,
     /// Memory held from the operating system.
     pub committed_bytes: u64,

@@ -3,11 +3,12 @@
 mod common;
 
 use common::{Held, Trusting, all, allocate_inline, both, moving, realtime, register};
+use legato_heap::arrays::ArrayletParams;
 use legato_heap::collector::generational::{Full, GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Budget, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, HeapStats, NoRoots, Reference,
-    TypeInfo, TypeShape, TypeTable,
+    AllocationError, Arrays, Budget, Cause, Collector, GcEvent, GcObserver, Heap, HeapConfig, HeapStats, NoRoots,
+    Reference, TypeInfo, TypeShape, TypeTable,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,28 @@ fn a_list_of_ten_million_nodes_survives() {
         let stats = heap.stats();
         assert_eq!((stats.live_objects, stats.live_bytes), (0, 0));
         assert!(stats.committed_bytes <= 17 << 20, "{} bytes are still committed", stats.committed_bytes);
+    }
+}
+
+/// In a heap that is new, the spine of the first array makes the nursery take its first block.
+#[test]
+fn the_first_array_of_leaves_may_take_nearly_all() {
+    let arraylets = |leaf_bytes| Arrays::Arraylets(ArrayletParams { leaf_bytes, ..ArrayletParams::DEFAULT });
+    for (maximum, leaf_bytes) in [(1 << 20, 1 << 10), (4 << 20, 1 << 10), (4 << 20, 4 << 10), (4 << 20, 64 << 10)] {
+        let base = HeapConfig { max_bytes: Some(maximum), arrays: arraylets(leaf_bytes), ..HeapConfig::default() };
+        for config in all(HeapConfig { verify: true, ..base }) {
+            for part in 50..100 {
+                let length = (maximum * part / 100) as u32;
+                let types = TypeTable::new().unwrap();
+                let array = register(&types, TypeShape::Array(StorageKind::I8));
+                let mut heap = Heap::new(&config, types).unwrap();
+                let mut allocate = || heap.allocate_array(array, length, &mut NoRoots).is_ok();
+                let first = allocate();
+                assert!(first || !(0..3).any(|_| allocate()), "{part} % of {maximum} fit later alone: {config:?}");
+                let HeapStats { used_bytes, committed_bytes, .. } = heap.stats();
+                assert!(used_bytes <= maximum && committed_bytes <= maximum, "{used_bytes}, {committed_bytes}");
+            }
+        }
     }
 }
 

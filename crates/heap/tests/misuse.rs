@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Held, Random, Trusting, all_layouts, register};
+use legato_heap::embed::{Error, ObjectHeap};
 use legato_heap::layout::{INLINE_LENGTH_OFFSET, StorageKind};
 use legato_heap::{Cause, Heap, HeapConfig, NoRoots, Reference, RootStack, TypeId, TypeShape, TypeTable};
 use proptest::prelude::*;
@@ -256,4 +257,21 @@ fn an_inline_length_that_leads_out_of_an_array_is_noticed() {
         unsafe { heap.object_address(words).add(INLINE_LENGTH_OFFSET as usize).cast::<u32>().write(right) };
     }
     assert_eq!(heap.array_get(words, LENGTH - 1), 5);
+}
+
+#[test]
+fn host_values_may_keep_more_than_can_be_counted() -> Result<(), Error> {
+    let mut heap = ObjectHeap::new(&HeapConfig { verify: true, ..HeapConfig::default() })?;
+    heap.scope(|scope| -> Result<(), Error> {
+        for bytes in [1, u64::MAX, u64::MAX, 1 << 63] {
+            scope.new_sized_host("value", bytes)?;
+        }
+        scope.verify().unwrap();
+        Ok(())
+    })?;
+    heap.collect();
+    heap.scope(|scope| scope.new_sized_host("value", u64::MAX).map(|_| ()))?;
+    heap.collect();
+    heap.verify().unwrap();
+    Ok(())
 }

@@ -124,15 +124,19 @@ pub(crate) trait Collect {
     ) -> Result<Reference, AllocationError> {
         let bytes = self.core().array_bytes(id, length)?;
         let (leaves, kind) = self.core().eager_leaves(id, length)?;
-        if leaves > 0 {
-            self.reserve_leaves(leaves, kind, roots)?;
-        }
         let held = self.core().contents_of_array(id, length, contents);
-        let array = self.allocate(id, bytes, held, roots)?;
-        if !self.core_mut().finish_array(array, id, length, kind, contents) {
-            return Err(self.core().out_of_leaves(self.size()));
+        // The spine may take a block that leaves were to have, say a nursery's first one. Then once more: leaves are
+        // lacking now, so that there is a collection.
+        for _ in 0..2 {
+            if leaves > 0 {
+                self.reserve_leaves(leaves, kind, roots)?;
+            }
+            let array = self.allocate(id, bytes, held, roots)?;
+            if self.core_mut().finish_array(array, id, length, kind, contents) {
+                return Ok(self.core().new_reference(array));
+            }
         }
-        Ok(self.core().new_reference(array))
+        Err(self.core().out_of_leaves(self.size()))
     }
 
     /// As [`Heap::allocate_external`](crate::Heap::allocate_external).

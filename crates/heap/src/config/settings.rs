@@ -51,7 +51,13 @@ impl HeapConfig {
 
     /// Every parameter that has a say in this configuration, by name and as [`set`](Self::set) takes it.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
-        keys().filter_map(|key| Some((key.name, key.text(self)?))).collect()
+        // The default minimum gives way to a small maximum, which one that is set does not.
+        let minimum = match self.is_given(MINIMUM) {
+            true => self.min_bytes,
+            false => self.min_bytes.min(self.max_bytes.unwrap_or(ceiling::MOST_BYTES)),
+        };
+        let shown = HeapConfig { min_bytes: minimum, ..self.clone() };
+        keys().filter_map(|key| Some((key.name, key.text(&shown)?))).collect()
     }
 
     /// What [`set`](Self::set) takes, a line or more for each key: how its value is written, the axis values that it
@@ -115,10 +121,14 @@ impl HeapConfig {
         )))
     }
 
+    fn is_given(&self, name: &str) -> bool {
+        self.given.0.iter().any(|(given, _)| *given == name)
+    }
+
     /// Whether a minimum that was asked for can be reached. The default gives way to a small maximum.
     fn validate_minimum(&self) -> Result<(), HeapError> {
         let (minimum, maximum) = (self.min_bytes, self.max_bytes.unwrap_or(ceiling::MOST_BYTES));
-        if minimum <= maximum || self.given.0.iter().all(|(name, _)| *name != MINIMUM) {
+        if minimum <= maximum || !self.is_given(MINIMUM) {
             return Ok(());
         }
         let (minimum, maximum) = (size_text(minimum), size_text(maximum));

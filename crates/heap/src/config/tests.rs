@@ -186,6 +186,15 @@ fn a_small_maximum_needs_no_other_parameter() {
     let config = set(&[("max", "1M")]);
     config.validate().unwrap();
     assert!(Some(config.min_bytes) > config.max_bytes);
+    // Nor does one that is set from what it says of itself.
+    let settings = config.settings();
+    assert!(settings.contains(&("min", "1M".to_owned())), "{settings:?}");
+    let mut again = HeapConfig::default();
+    for (key, value) in &settings {
+        again.set(key, value).unwrap();
+    }
+    again.validate().unwrap();
+    assert_eq!(again.settings(), settings);
 }
 
 #[test]

@@ -63,6 +63,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 mod types;
+mod whole;
 
 pub use error::Error;
 pub use handles::{Local, Root, Var, Weak};

@@ -7,7 +7,6 @@
 use std::any::Any as HostAny;
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use super::error::Error;
 use super::handles::{Brand, Local, Root, Var, Weak};
@@ -22,7 +21,7 @@ use crate::types::{TypeId, TypeShape};
 
 /// A time in which handles are good. Made by [`ObjectHeap::scope`].
 pub struct Scope<'s> {
-    heap: &'s mut ObjectHeap,
+    pub(super) heap: &'s mut ObjectHeap,
     /// How many slots there were before.
     depth: usize,
     brand: Brand<'s>,
@@ -398,32 +397,6 @@ impl<'s> Scope<'s> {
         let object = self.object(object, "object")?;
         self.heap.add_finaliser(object, Box::new(finaliser));
         Ok(())
-    }
-
-    /// As [`ObjectHeap::collect`].
-    pub fn collect(&mut self) {
-        self.heap.collect();
-    }
-
-    /// As [`ObjectHeap::collect_some`].
-    pub fn collect_some(&mut self, time: Duration) -> bool {
-        self.heap.collect_some(time)
-    }
-
-    /// As [`ObjectHeap::trim`].
-    pub fn trim(&mut self) -> u64 {
-        self.heap.trim()
-    }
-
-    /// As [`ObjectHeap::run_finalisers`].
-    pub fn run_finalisers(&mut self) -> usize {
-        self.heap.run_finalisers()
-    }
-
-    /// Lets the heap collect a little, where it does so in slices: for loops that do not allocate.
-    pub fn poll(&mut self) {
-        let (heap, slots) = self.heap.prepared();
-        heap.poll(slots);
     }
 
     /// A handle for a reference that has just been read or returned.

@@ -3,7 +3,8 @@
 //! leaves, blocks that lie in a file for these, pages that arrays share. Where that half is used up, bytes are copied
 //! instead. The number is the process's, and so is the count here: several heaps draw on one half.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,9 +35,20 @@ pub(super) fn explained(error: io::Error) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;
     }
-    // Each line is a mapping.
-    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
-    explained_by(error, maps.iter().filter(|&&byte| byte == b'\n').count(), allowed())
+    explained_by(error, count().unwrap_or(0), allowed())
+}
+
+/// How many mappings the process has. Takes no memory: there may be no mapping for any.
+fn count() -> io::Result<usize> {
+    let mut maps = File::open("/proc/self/maps")?;
+    let (mut buffer, mut lines) = ([0; 4096], 0);
+    loop {
+        match maps.read(&mut buffer)? {
+            0 => return Ok(lines),
+            // Each line is a mapping.
+            bytes => lines += buffer[..bytes].iter().filter(|&&byte| byte == b'\n').count(),
+        }
+    }
 }
 
 fn explained_by(error: io::Error, mappings: usize, allowed: usize) -> io::Error {
@@ -105,6 +117,22 @@ mod tests {
         for code in [libc::ENOMEM, libc::EINVAL] {
             assert_eq!(explained(error(code)).raw_os_error(), Some(code), "tests have few mappings");
         }
+    }
+
+    #[test]
+    fn mappings_are_counted() {
+        let before = count().unwrap();
+        let page = crate::os::page_bytes() as usize;
+        // Every other page of each can be written: no two neighbours are one mapping.
+        let made: Vec<_> = (0..20)
+            .map(|_| {
+                let reservation = crate::os::Reservation::new(20 * page, "a test").unwrap();
+                (0..20).step_by(2).for_each(|number| reservation.commit(number * page, page).unwrap());
+                reservation
+            })
+            .collect();
+        // Other tests unmap theirs at the same time.
+        assert!(count().unwrap() >= before + 200, "{before} before {} more", 20 * made.len());
     }
 
     #[test]

@@ -408,7 +408,11 @@ impl StoreOpaque {
 
     /// Fails where a value of another store is used with this one.
     pub(crate) fn check_id(&self, id: StoreId, what: &str) -> Result<()> {
-        if self.id == id { Ok(()) } else { Err(anyhow!("a {what} was used with another store than its own")) }
+        if self.id == id {
+            return Ok(());
+        }
+        let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        Err(anyhow!("{article} {what} was used with another store than its own"))
     }
 }
 
