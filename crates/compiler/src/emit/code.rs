@@ -112,8 +112,8 @@ thread_local! {
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// Runs `f` with this thread's working memory, its function cleared. Where `f` fails or panics, that is given up: it may
-/// hold a function that was not finished, and the next one would be built on top of it.
+/// Runs `f` with this thread's working memory, its function cleared. Where `f` fails or panics, that is given up: it
+/// may hold a function that was not finished, and the next one would be built on top of it.
 pub(super) fn with_scratch<R, E>(f: impl FnOnce(&mut Scratch) -> Result<R, E>) -> Result<R, E> {
     let mut scratch = SCRATCH.take().unwrap_or_else(|| Box::new(Scratch::new()));
     scratch.context.clear();

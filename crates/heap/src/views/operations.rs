@@ -85,8 +85,8 @@ impl<M: ReferenceModel> Core<M> {
 
 impl Heap {
     /// The address of the first element of `kept[0]`, an array of numbers, where all of them lie in one piece, in the
-    /// array itself or in a view of it. It is valid until the next call that may collect, that writes to the array by another way, or
-    /// that copies from it: leaves may be shared, or given up, by these. And it is read-only unless
+    /// array itself or in a view of it. It is valid until the next call that may collect, that writes to the array by
+    /// another way, or that copies from it: leaves may be shared, or given up, by these. And it is read-only unless
     /// `writable`. `None` where the elements have to be copied: see [`array_copy_out`](Self::array_copy_out). May
     /// collect; `kept` are roots besides `roots`.
     ///
