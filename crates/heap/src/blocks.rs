@@ -252,7 +252,7 @@ impl BlockPool {
 
     /// Bytes of taken blocks, but for those without memory, and for the zero leaf, which is never written.
     pub(crate) fn used_bytes(&self) -> u64 {
-        (self.counted() - self.beyond) as u64 * BLOCK_BYTES as u64
+        self.counted().saturating_sub(self.beyond) as u64 * BLOCK_BYTES as u64
     }
 
     /// Bytes of blocks that the operating system holds memory for: taken, as above, or free and dirty.

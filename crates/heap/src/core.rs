@@ -317,11 +317,11 @@ impl<M: ReferenceModel> Core<M> {
         kind: LeafKind,
         contents: Contents,
     ) -> bool {
-        self.count_array(id, length);
         self.set_array_length(array, length);
         self.start_inline_length(array, self.types.record(id).bytes, length, contents);
         let finished = self.initialise_array(array, kind);
         if finished {
+            self.count_array(id, length);
             self.view_new_array(array);
         }
         finished

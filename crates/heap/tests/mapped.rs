@@ -5,11 +5,12 @@ mod common;
 
 use common::world::{STEPS, World};
 use common::{Held, Random, Trusting, all, register};
-use legato_heap::arrays::MappedParams;
+use legato_heap::arrays::{MappedParams, ZRayParams};
 use legato_heap::collector::generational::{GenerationalParams, Nursery};
 use legato_heap::layout::StorageKind;
 use legato_heap::{
-    AllocationError, Arrays, Cause, Collector, Heap, HeapConfig, NoRoots, References, TypeId, TypeShape, TypeTable,
+    AllocationError, Arrays, Budget, Cause, Collector, Done, Heap, HeapConfig, HeapStats, NoRoots, References, TypeId,
+    TypeShape, TypeTable,
 };
 use proptest::prelude::*;
 
@@ -97,6 +98,40 @@ proptest! {
             }
         }
         world.settle();
+    }
+}
+
+/// Between the slices that give a dead array back, too.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_is_used_is_known_between_slices() {
+    let base = HeapConfig { max_bytes: Some(64 << 20), min_bytes: 0, ..HeapConfig::default() };
+    let layouts = [Arrays::Mapped(MappedParams::DEFAULT), Arrays::ZRays(ZRayParams::DEFAULT)];
+    for config in layouts.map(|arrays| all(HeapConfig { arrays, ..base.clone() })).concat() {
+        let types = TypeTable::new().unwrap();
+        let bytes = register(&types, TypeShape::Array(StorageKind::I8));
+        let mut heap = Heap::new(&config, types).unwrap();
+        // This one has memory, and lives.
+        let mut roots = Held::new();
+        let dense = heap.allocate_array(bytes, 1 << 20, &mut roots).unwrap();
+        roots.push(dense);
+        heap.fill(roots[0], 0, 1, 1 << 20).unwrap();
+        for _ in 0..3 {
+            // Far more blocks, and all but the first without memory, as a collection finds out.
+            let sparse = heap.allocate_array(bytes, 40 << 20, &mut roots).unwrap();
+            roots.push(sparse);
+            heap.collect(Cause::Requested, &mut roots);
+            roots.pop();
+            // So much that a cycle is worth it.
+            for _ in 0..16 << 10 {
+                heap.allocate_array(bytes, 1 << 10, &mut roots).unwrap();
+            }
+            while heap.collect_some(&mut Budget::units(7), &mut roots) == Done::No {
+                let HeapStats { used_bytes, committed_bytes, maximum_bytes, .. } = heap.stats();
+                let is_possible = used_bytes >= 1 << 20 && used_bytes.max(committed_bytes) <= maximum_bytes;
+                assert!(is_possible, "{used_bytes}, {committed_bytes}: {config:?}");
+            }
+        }
     }
 }
 

@@ -138,8 +138,8 @@ impl Module {
         Module::publish(engine, module)
     }
 
-    /// A module whose functions are compiled when they are called. The code is for this engine, in which types have
-    /// their ids. Of code that was kept where they had others there is a second kind, which is for any engine: so that
+    /// A module whose functions are compiled when they are called. Their code holds the ids that types have in this
+    /// engine, unless kept code holds others: then code that loads them is used and kept, under a second key, so that
     /// hosts which load their modules in no certain order find code, too.
     fn lazy(engine: &Engine, binary: &[u8], observers: Observers, keeper: Option<(&Cache, Key)>) -> Result<Module> {
         let find = |cache: &Cache, key: &Key| {

@@ -111,8 +111,9 @@ impl OnDemand {
         Ok(OnDemand { wasm: wasm.into(), features, functions, fields, settled, never, profile, generator })
     }
 
-    /// Compiles for one engine, which has registered the module's types under these ids, in their order: code holds
-    /// them, where it would load them from the instance's context. [`whole`](Self::whole) stays code for all.
+    /// Has functions compiled for one engine, which has registered the module's types under these ids, in their order:
+    /// code holds them, where it would load them from the instance's context. To be called before anything is compiled.
+    /// [`whole`](Self::whole) stays code for all.
     ///
     /// # Panics
     /// Where there are not as many ids as types.

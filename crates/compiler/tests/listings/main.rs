@@ -276,7 +276,7 @@ fn array_allocation() {
 /// A generational heap with z-rays (with and without copy-on-write) and with arraylets.
 fn spines() -> Vec<(String, AccessPlan)> {
     let plan = |first_n, zero_leaf, copy_on_write| {
-        let layout = SpineLayout { first_n, leaf_log2: 10, remainder_in_leaf: false, grows: false };
+        let layout = SpineLayout { first_n, leaf_log2: 10, all_in_leaves: false, grows: false };
         ArrayPlan::Spines(SpinePlan { layout, zero_leaf, copy_on_write })
     };
     let plans = [
@@ -352,7 +352,7 @@ fn spine_loop() {
 /// A generational heap with first N bytes that grow: with N = 4096, and with N = 0 and copy-on-write.
 fn growing() -> Vec<(String, AccessPlan)> {
     let plan = |first_n, copy_on_write| {
-        let layout = SpineLayout { first_n, leaf_log2: 10, remainder_in_leaf: false, grows: true };
+        let layout = SpineLayout { first_n, leaf_log2: 10, all_in_leaves: false, grows: true };
         ArrayPlan::Spines(SpinePlan { layout, zero_leaf: Some(ZERO_LEAF), copy_on_write })
     };
     let (_, base) = plans_by_name("generational, store buffer, zeroed");

@@ -43,6 +43,12 @@ const MODULE: &str = r#"(module
     (call_ref $of (local.get $value) (local.get $callee)))
   (func $cast (param $object (ref any)) (result i32)
     (struct.get $cell $value (ref.cast (ref $cell) (local.get $object))))
+  (type $shape (sub (struct)))
+  (type $circle (sub $shape (struct (field f64))))
+  (func $is (param $object (ref $shape)) (result i32) (ref.test (ref $circle) (local.get $object)))
+  (table $table 1 funcref)
+  (func $indirect (param $index i32) (result i32) (call_indirect $table (type $of) (i32.const 1) (local.get $index)))
+  (func $array (param $length i32) (result (ref $numbers)) (array.new_default $numbers (local.get $length)))
 )"#;
 
 #[test]
@@ -56,7 +62,8 @@ fn quick() {
     compare("quick", &text);
 }
 
-/// Code for one engine, which holds the engine's ids of types: allocation, a call by reference, a cast.
+/// Code for one engine, which holds the engine's ids of types: allocation, a cast, a test of a type that may have
+/// subtypes elsewhere, a call through a table.
 #[test]
 fn known_type_ids() {
     let mut module = module(HeapConfig::default());
@@ -64,7 +71,7 @@ fn known_type_ids() {
     module.set_type_ids(ids);
     let mut text = String::new();
     for tier in [Tier::Quick, Tier::Optimized] {
-        for (index, name) in [(3, "push"), (5, "apply"), (6, "cast")] {
+        for (index, name) in [(3, "push"), (6, "cast"), (7, "is"), (8, "indirect"), (9, "array")] {
             writeln!(text, "; {name}, {tier:?}").unwrap();
             list(&mut text, &module.compile(Symbol::Function(index), tier).unwrap());
         }

@@ -139,15 +139,15 @@ pub fn divided(layout: SpineLayout, size: u32, leaves: u32) -> u32 {
 pub fn spine_plans() -> Vec<(String, ArrayPlan)> {
     let mut plans = Vec::new();
     // Less than a leaf, a leaf, several, none.
-    for (first_n, remainder_in_leaf) in [(64, false), (256, false), (1024, false), (0, false), (0, true)] {
-        let layout = SpineLayout { first_n, leaf_log2: 8, remainder_in_leaf, grows: false };
+    for (first_n, all_in_leaves) in [(64, false), (256, false), (1024, false), (0, false), (0, true)] {
+        let layout = SpineLayout { first_n, leaf_log2: 8, all_in_leaves, grows: false };
         for (name, zero_leaf, copy_on_write) in
             [("eager", None, false), ("lazy", Some(ZERO_LEAF), false), ("shared", Some(ZERO_LEAF), true)]
         {
-            let end = if remainder_in_leaf { ", remainder in a leaf" } else { "" };
+            let end = if all_in_leaves { ", all in leaves" } else { "" };
             let plan = SpinePlan { layout, zero_leaf, copy_on_write };
             plans.push((format!("first {first_n}, {name}{end}"), ArrayPlan::Spines(plan)));
-            if !remainder_in_leaf && (first_n == 0 || first_n == 64) {
+            if !all_in_leaves && (first_n == 0 || first_n == 64) {
                 let plan = SpinePlan { layout: SpineLayout { grows: true, ..layout }, ..plan };
                 plans.push((format!("first {first_n}, {name}, growing"), ArrayPlan::Spines(plan)));
             }

@@ -84,7 +84,7 @@ impl Arrays {
         let layout = |leaf_bytes: u32, first_n, grows| SpineLayout {
             first_n,
             leaf_log2: leaf_bytes.trailing_zeros() as u8,
-            remainder_in_leaf: views.double_map().is_some(),
+            all_in_leaves: views.double_map().is_some(),
             grows,
         };
         match self {

@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other_without_a_gap() {
-        for remainder_in_leaf in [false, true] {
-            let layout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf, grows: false };
+        for all_in_leaves in [false, true] {
+            let layout = SpineLayout { first_n: 64, leaf_log2: 8, all_in_leaves, grows: false };
             for length in [16, 17, 80, 81, 200, 208, 209] {
                 let parts = Parts::new(Some(layout), 4096, 4, length, || unreachable!("they do not grow"));
                 let mut end = 0;
@@ -159,7 +159,7 @@ mod tests {
     }
     #[test]
     fn what_has_grown_is_one_part() {
-        let layout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf: false, grows: true };
+        let layout = SpineLayout { first_n: 64, leaf_log2: 8, all_in_leaves: false, grows: true };
         let parts = |inline: u32| Parts::new(Some(layout), 4096, 4, 5000, || inline);
         let first = parts(16 + 3 * 64);
         assert_eq!((first.inline_bytes(), first.grown()), (64 + 3 * 256, 3));

@@ -125,15 +125,18 @@ pub(crate) trait Collect {
         let bytes = self.core().array_bytes(id, length)?;
         let (leaves, kind) = self.core().eager_leaves(id, length)?;
         let held = self.core().contents_of_array(id, length, contents);
-        // The spine may take a block that leaves were to have, say a nursery's first one. Then once more: leaves are
-        // lacking now, so that there is a collection.
-        for _ in 0..2 {
+        // The spine may take a block that leaves were to have, say a nursery's first one; or there are as many blocks
+        // as large leaves need, but scattered. Then once more.
+        for is_last in [false, true] {
             if leaves > 0 {
                 self.reserve_leaves(leaves, kind, roots)?;
             }
             let array = self.allocate(id, bytes, held, roots)?;
             if self.core_mut().finish_array(array, id, length, kind, contents) {
                 return Ok(self.core().new_reference(array));
+            }
+            if !is_last {
+                self.collect(Cause::Exhaustion, roots);
             }
         }
         Err(self.core().out_of_leaves(self.size()))

@@ -50,7 +50,7 @@ pub(super) const AXES: &[Key] = &[
         "native-views",
         |c| choice(&mut c.native_views),
         Range::Any,
-        "how host code sees an array in leaves; double-map: all of it lies in whole leaves",
+        "how host code sees an array in leaves; double-map: what fills a leaf lies in whole ones",
     ),
     key("zeroing", zeroing, Range::Any, "who zeroes the nursery, when, and with which stores"),
     key("sizing", |c| choice(&mut c.sizing), Range::Any, "how large the heap grows before it is collected"),

@@ -51,7 +51,7 @@ impl HeapConfig {
 
     /// Every parameter that has a say in this configuration, by name and as [`set`](Self::set) takes it.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
-        // The default minimum gives way to a small maximum, which one that is set does not.
+        // The default minimum gives way to a small maximum; a minimum that was set does not.
         let minimum = match self.is_given(MINIMUM) {
             true => self.min_bytes,
             false => self.min_bytes.min(self.max_bytes.unwrap_or(ceiling::MOST_BYTES)),

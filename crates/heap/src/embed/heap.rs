@@ -97,9 +97,8 @@ impl ObjectHeap {
     }
 
     /// Collects garbage now, and gives all memory that is free then back to the system; returns how many bytes fewer
-    /// the heap has. For programs that will not use it for a while. Whole blocks of 32 KiB are free, or, where leaves
-    /// or caches of handles take more at once, as much as these do; under `handle-release=naive` blocks of handles are
-    /// not given back.
+    /// the heap has. For programs that will not use it for a while. Memory is given back in whole blocks of 32 KiB, or
+    /// leaves where these are larger; blocks of handles stay under `handle-release=naive`, and where a cache has them.
     pub fn trim(&mut self) -> u64 {
         let (heap, slots) = self.prepared();
         heap.trim(slots)

@@ -38,10 +38,9 @@ pub struct SpineLayout {
     pub first_n: u32,
     /// Binary logarithm of a leaf's bytes.
     pub leaf_log2: u8,
-    /// Whether the last elements take a leaf of their own instead of the remainder where others fill a leaf, so that
-    /// all of an array's elements lie in leaves (A Guide to Double Map Arraylets, "Double Mapping"), or all in the
-    /// remainder, in one piece.
-    pub remainder_in_leaf: bool,
+    /// Whether what lies behind the first N bytes is all in leaves, the last elements in one of their own, if it fills
+    /// one (A Guide to Double Map Arraylets, "Double Mapping"): so that it is either that, or the remainder.
+    pub all_in_leaves: bool,
     /// Whether the first N bytes grow: spines have space for all elements, and headers hold inline lengths. Then
     /// nothing is a remainder.
     pub grows: bool,
@@ -82,7 +81,7 @@ impl SpineLayout {
     pub const fn spine(self, element_bytes: u32, length: u32) -> Spine {
         let behind = element_bytes as u64 * length as u64 - self.first_n as u64;
         let mask = self.leaf_bytes() as u64 - 1;
-        let (leaves, rest) = match self.remainder_in_leaf && behind > mask || self.grows {
+        let (leaves, rest) = match self.all_in_leaves && behind > mask || self.grows {
             true => ((behind + mask) >> self.leaf_log2, 0),
             false => (behind >> self.leaf_log2, behind & mask),
         };
@@ -122,7 +121,7 @@ impl Spine {
 mod tests {
     use super::*;
 
-    const ZRAY: SpineLayout = SpineLayout { first_n: 64, leaf_log2: 8, remainder_in_leaf: false, grows: false };
+    const ZRAY: SpineLayout = SpineLayout { first_n: 64, leaf_log2: 8, all_in_leaves: false, grows: false };
 
     #[test]
     fn short_arrays_are_whole() {
@@ -135,16 +134,16 @@ mod tests {
     #[test]
     fn every_byte_has_one_place() {
         for first_n in [0, 64, 4096] {
-            for remainder_in_leaf in [false, true] {
-                let layout = SpineLayout { first_n, remainder_in_leaf, ..ZRAY };
+            for all_in_leaves in [false, true] {
+                let layout = SpineLayout { first_n, all_in_leaves, ..ZRAY };
                 for element in [1, 2, 4, 8, 16] {
                     for behind in [element, 256 - element, 256, 256 + element, 5 * 256, 5 * 256 + 128] {
                         let length = (first_n + behind) / element;
                         let spine = layout.spine(element, length);
                         let held = spine.leaves * 256 + spine.remainder_bytes;
-                        let all_in_leaves = remainder_in_leaf && behind >= 256;
-                        assert_eq!(held, if all_in_leaves { behind.next_multiple_of(256) } else { behind });
-                        assert!(spine.remainder_bytes == 0 || spine.remainder_bytes < 256 && !all_in_leaves);
+                        let in_leaves = all_in_leaves && behind >= 256;
+                        assert_eq!(held, if in_leaves { behind.next_multiple_of(256) } else { behind });
+                        assert!(spine.remainder_bytes == 0 || spine.remainder_bytes < 256 && !in_leaves);
                         assert_eq!(spine.pointers, spine.elements + first_n);
                         assert!(spine.remainder >= spine.pointers + 4 * spine.pointer_count());
                         assert!(spine.remainder.is_multiple_of(8) && spine.bytes.is_multiple_of(8));

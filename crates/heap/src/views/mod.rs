@@ -6,7 +6,7 @@
 //! | `double-map` | the leaves are mapped a second time, one behind the other | the same, "Double Mapping", approach 1 |
 //!
 //! An array that lies in one piece needs neither: native code reaches the elements where they are, until the next
-//! safepoint. So does one that takes a single leaf, and one that fills none: it is the remainder alone.
+//! safepoint. Nor does one that takes a single leaf, or fills none: it is the remainder alone.
 
 mod copy;
 mod double_map;

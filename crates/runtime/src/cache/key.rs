@@ -35,7 +35,7 @@ impl Key {
     }
 
     /// The key of what has been compiled of that module so far, function by function: code that holds the ids which its
-    /// types had in the process that was the first.
+    /// types had in the process that wrote it.
     pub(crate) fn of_functions(&self) -> Key {
         Key(blake3::derive_key("legato 2026 code cache: functions", &self.0))
     }

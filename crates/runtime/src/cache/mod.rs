@@ -1,8 +1,8 @@
 //! The code cache: compiled modules that are kept in a directory, and found there by later processes.
 //!
 //! An entry is named by a hash of all that its code follows from ([`Key`]), carries a hash of its contents
-//! (`entry`), and appears whole or not at all (`directory`). Nothing is locked: whoever writes an entry that another
-//! process writes too writes the same, and whoever reads one that is being removed has it already. The cache helps or
+//! (`entry`), and appears whole or not at all (`directory`). Nothing is locked: of two processes that write one
+//! entry the later one's stays, which is as good, and whoever reads one that is being removed has it already. The cache helps or
 //! does nothing: no failure in it is one of the program's.
 
 mod directory;
@@ -58,7 +58,7 @@ struct Inner {
 /// What a [`Cache`] holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CacheSize {
-    /// Compiled modules.
+    /// Compiled modules; of functions that were compiled by need, with ids of types in them or without, each counts.
     pub modules: usize,
     /// Bytes of all files.
     pub bytes: u64,

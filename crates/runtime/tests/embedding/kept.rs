@@ -2,19 +2,30 @@
 
 use std::sync::{Arc, Mutex};
 
-use legato::{Cache, Compilation, Config, Engine, Instance, Module, Result, Store};
+use legato::{
+    Cache, Compilation, Config, Engine, FieldType, Instance, Module, Mutability, Result, StorageType, Store, StructRef,
+    StructRefPre, StructType, Val, ValType,
+};
 
-/// A cast and a test that pass, and a test that fails.
+/// Tests of an object that the host has made, of types that it is of and is not of; a call through a table, whose
+/// type the record of the function says; an allocation and a cast.
 const TEXT: &str = r#"(module
     (type $pair (struct (field i32)))
     (type $other (struct (field i64)))
-    (func (export "run") (result i32)
+    (type $function (func (param i32) (result (ref $pair))))
+    (type $unlike (func (param i32) (result i32)))
+    (table 1 funcref)
+    (elem (i32.const 0) $make)
+    (func (export "run") (param anyref) (result i32)
         (i32.add
-            (struct.get $pair 0 (ref.cast (ref $pair) (call $make (i32.const 40))))
+            (struct.get $pair 0 (ref.cast (ref $pair) (call_indirect (type $function) (i32.const 40) (i32.const 0))))
             (i32.add
-                (ref.test (ref $pair) (call $make (i32.const 2)))
-                (i32.mul (i32.const 10) (ref.test (ref $other) (call $make (i32.const 2)))))))
-    (func $make (param i32) (result anyref) (struct.new $pair (local.get 0))))"#;
+                (ref.test (ref $pair) (local.get 0))
+                (i32.mul (i32.const 10)
+                    (i32.add
+                        (ref.test (ref $other) (local.get 0))
+                        (ref.test (ref $unlike) (table.get (i32.const 0))))))))
+    (func $make (type $function) (struct.new $pair (local.get 0))))"#;
 
 /// Runs the module in an engine that has so many types of another module. Returns for each piece of code whether it was
 /// kept.
@@ -31,7 +42,13 @@ fn run(cache: &Cache, types: usize) -> Result<Vec<bool>> {
     let module = Module::new(&engine, TEXT)?;
     let mut store = Store::new(&engine, ());
     let instance = Instance::new(&mut store, &module, &[])?;
-    assert_eq!(instance.get_typed_func::<(), i32>(&mut store, "run")?.call(&mut store, ())?, 41);
+    let pair = StructType::new(&engine, [FieldType::new(Mutability::Const, StorageType::ValType(ValType::I32))])?;
+    let pair = StructRefPre::new(&mut store, pair);
+    let object = StructRef::new(&mut store, &pair, &[Val::I32(2)])?;
+    let mut sum = [Val::I32(0)];
+    let func = instance.get_func(&mut store, "run").expect("it is exported");
+    func.call(&mut store, &[Val::AnyRef(Some(object.to_anyref()))], &mut sum)?;
+    assert_eq!(sum[0].i32(), Some(41));
     drop((store, module));
     let kept = std::mem::take(&mut *kept.lock().unwrap());
     assert!(kept.len() >= 2, "both functions have been told");

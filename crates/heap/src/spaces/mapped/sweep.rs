@@ -107,6 +107,8 @@ impl MappedSpace {
         std::mem::swap(&mut self.residency, &mut sweep.residency);
         let done = self.sweep_arrays(sweep, pool, model, budget);
         std::mem::swap(&mut self.residency, &mut sweep.residency);
+        // Also of an array of which a part is given back: its blocks are taken no more.
+        self.tell(pool);
         done
     }
 
@@ -191,7 +193,6 @@ impl MappedSpace {
                 },
             };
         }
-        self.tell(pool);
         sweep.survivors.bytes += self.shared.held() * self.page_size();
         Done::Yes
     }
