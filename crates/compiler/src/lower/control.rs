@@ -1,7 +1,7 @@
 //! Control flow: terminators.
 
 use cranelift_codegen::ir::condcodes::{CondCode, IntCC};
-use cranelift_codegen::ir::{self, InstBuilder, InstructionData, JumpTableData, Opcode, SourceLoc};
+use cranelift_codegen::ir::{self, InstBuilder, InstructionData, JumpTableData, Opcode};
 
 use super::Lowering;
 use super::access::trap;
@@ -55,14 +55,6 @@ impl Lowering<'_, '_> {
             return self.branch_on_test(data.args[0], target, then, otherwise);
         }
         let cond = self.value(cond);
-        if let Some(code) = self.enter_trap(then) {
-            self.b.ins().trapnz(cond, code);
-            return self.jump_from(block, otherwise);
-        }
-        if let Some(code) = self.enter_trap(otherwise) {
-            self.b.ins().trapz(cond, code);
-            return self.jump_from(block, then);
-        }
         let (then, then_args) = self.edge(then);
         let (otherwise, otherwise_args) = self.edge(otherwise);
         if self.leaves_otherwise[block.index()] {
@@ -71,26 +63,6 @@ impl Lowering<'_, '_> {
         } else {
             self.b.ins().brif(cond, then, &then_args, otherwise, &otherwise_args);
         }
-    }
-
-    /// The code of the trap that an edge leads to, if to nothing else: a conditional trap, to be told to come from there,
-    /// takes a block less than a branch, and its comparison an operand from memory, as that of a branch does not
-    /// (Cranelift 0.135).
-    fn enter_trap(&mut self, edge: &Edge) -> Option<ir::TrapCode> {
-        let target = &self.mir.blocks[edge.block.index()];
-        let Some(Terminator::Trap(code)) = target.terminator else { return None };
-        if !target.insts.is_empty() {
-            return None;
-        }
-        self.b.set_srcloc(SourceLoc::new(target.terminator_source));
-        Some(trap(code))
-    }
-
-    /// Jumps where a block goes on, behind a trap.
-    fn jump_from(&mut self, block: Block, edge: &Edge) {
-        self.b.set_srcloc(SourceLoc::new(self.mir.blocks[block.index()].terminator_source));
-        let (target, args) = self.edge(edge);
-        self.b.ins().jump(target, &args);
     }
 
     /// What is not zero where a condition is. A comparison is made once more the other way round, if it has been made
