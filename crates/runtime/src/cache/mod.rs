@@ -1,9 +1,9 @@
 //! The code cache: compiled modules that are kept in a directory, and found there by later processes.
 //!
 //! An entry is named by a hash of all that its code follows from ([`Key`]), carries a hash of its contents
-//! (`entry`), and appears whole or not at all (`directory`). Nothing is locked: of two processes that write one
-//! entry the later one's stays, which is as good, and whoever reads one that is being removed has it already. The cache helps or
-//! does nothing: no failure in it is one of the program's.
+//! (`entry`), and appears whole or not at all (`directory`). Nothing is locked: of two processes that write one entry
+//! the later one's stays, which is as good, and whoever reads one that is being removed has it already. The cache helps
+//! or does nothing: no failure in it is one of the program's.
 
 mod directory;
 mod entry;

@@ -80,7 +80,8 @@ impl Lowering<'_, '_> {
         outside
     }
 
-    /// Goes on in the block that [`outside_strip`](Self::outside_strip) gives, with the bounds check, if that has been left to the access.
+    /// Goes on in the block that [`outside_strip`](Self::outside_strip) gives, with the bounds check, if that has been
+    /// left to the access.
     fn enter_outside(&mut self, element: Element, outside: ir::Block) {
         self.b.switch_to_block(outside);
         self.apart(|l| l.check_element(element));
