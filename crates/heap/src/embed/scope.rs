@@ -317,6 +317,37 @@ impl<'s> Scope<'s> {
         Ok(reference.is_object() && self.type_id(reference) == ty.id)
     }
 
+    /// The type that an object is of, exactly, as [`Type::id`] and [`ArrayType::id`] give it: to be looked up, where
+    /// [`is`](Self::is) would be asked of one type after the other. `None` for null and small integers;
+    /// [`TypeTable::EXTERNAL`](crate::TypeTable::EXTERNAL) for values of the host. Each heap has ids of its own.
+    ///
+    /// # Errors
+    /// See [`variable`](Self::variable).
+    ///
+    /// ```
+    /// use legato_heap::embed::{Error, ObjectHeap, StructType};
+    ///
+    /// let mut heap = ObjectHeap::new(&Default::default())?;
+    /// let (cons, symbol) = (heap.define(StructType::new("cons"))?, heap.define(StructType::new("symbol"))?);
+    /// heap.scope(|scope| -> Result<(), Error> {
+    ///     let object = scope.new_struct(&symbol)?;
+    ///     let name = match scope.type_of(object)? {
+    ///         Some(id) if id == cons.id() => "a list",
+    ///         Some(id) if id == symbol.id() => "a symbol",
+    ///         Some(_) => "another object",
+    ///         None => "no object",
+    ///     };
+    ///     assert_eq!(name, "a symbol");
+    ///     assert_eq!(scope.type_of(scope.null())?, None);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn type_of(&self, object: Local<'_>) -> Result<Option<TypeId>, Error> {
+        let reference = self.reference(object)?;
+        Ok(reference.is_object().then(|| self.type_id(reference)))
+    }
+
     /// Whether two handles stand for the same: null, one small integer, or one object.
     ///
     /// # Errors

@@ -57,6 +57,11 @@ impl Type {
         &self.inner.name
     }
 
+    /// What tells it from the heap's other types: see [`Scope::type_of`](super::Scope::type_of).
+    pub fn id(&self) -> TypeId {
+        self.inner.id
+    }
+
     /// The field of this name.
     ///
     /// # Errors
@@ -116,6 +121,11 @@ pub struct ArrayType<T> {
 impl<T> ArrayType<T> {
     pub(super) fn of(heap: HeapId, id: TypeId) -> ArrayType<T> {
         ArrayType { heap, id, holds: PhantomData }
+    }
+
+    /// What tells it from the heap's other types: see [`Scope::type_of`](super::Scope::type_of).
+    pub fn id(self) -> TypeId {
+        self.id
     }
 }
 
