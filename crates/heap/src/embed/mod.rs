@@ -59,11 +59,11 @@ mod error;
 mod handles;
 mod heap;
 mod scope;
+mod scope_heap;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod types;
-mod whole;
 
 pub use error::Error;
 pub use handles::{Local, Root, Var, Weak};
