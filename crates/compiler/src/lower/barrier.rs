@@ -43,6 +43,7 @@ pub(super) struct Store {
     kind: StorageKind,
     /// Whether the value may be a reference to an old copy, where there can be any.
     heals: bool,
+    holder: Option<Holder>,
     before: Option<SnapshotPlan>,
     mirror: Option<Mirror>,
     after: Option<After>,
@@ -52,6 +53,13 @@ pub(super) struct Store {
 #[derive(Clone, Copy)]
 struct Mirror {
     plan: MirrorPlan,
+    object: ir::Value,
+}
+
+/// The object that is stored into, where nothing comes before or after while it is young.
+#[derive(Clone, Copy)]
+struct Holder {
+    plan: RememberedPlan,
     object: ir::Value,
 }
 
@@ -66,7 +74,16 @@ struct After {
 impl Store {
     /// A store of a `kind` into a new object.
     pub(super) fn initialising(kind: StorageKind, value: ir::Value) -> Store {
-        Store { value, is_zero: None, kind, heals: kind == StorageKind::Ref, before: None, mirror: None, after: None }
+        Store {
+            value,
+            is_zero: None,
+            kind,
+            heals: kind == StorageKind::Ref,
+            holder: None,
+            before: None,
+            mirror: None,
+            after: None,
+        }
     }
 
     /// What is stored there.
@@ -132,7 +149,13 @@ impl Lowering<'_, '_> {
             true => (plan.before, plan.after.filter(|_| container != Container::Global && self.may_be_object(value))),
             false => (None, None),
         };
-        if before.is_some() || mirror.is_some() || plan.heal.is_some() {
+        let holder = match container {
+            Container::Struct(object, _) if before.is_some() => {
+                plan.after.map(|plan| Holder { plan, object: self.value(object) })
+            }
+            _ => None,
+        };
+        if before.is_some() && holder.is_none() || mirror.is_some() || plan.heal.is_some() {
             // Loaded here, for each of the blocks that may store.
             self.mutator();
         }
@@ -141,6 +164,7 @@ impl Lowering<'_, '_> {
             is_zero: self.constant_of(value).map(Constant::is_zero),
             kind,
             heals: kind == StorageKind::Ref && self.may_be_stale(value),
+            holder,
             before,
             mirror,
             after: after.map(|plan| After { plan, container, value }),
@@ -290,18 +314,47 @@ impl Lowering<'_, '_> {
         healed
     }
 
-    /// After a store into the field of a struct.
-    pub(super) fn after_field(&mut self, store: &Store) {
+    /// Stores a value into the field of a struct, with all that comes before and after.
+    ///
+    /// Where there are both snapshots and generations, the holder is asked for its age first: most are young, and then
+    /// nothing comes before or after. What is remembered of an old one comes behind the store, which traps where there
+    /// is no object.
+    pub(super) fn store_field(&mut self, store: &Store, flags: MemFlagsData, address: ir::Value, offset: i32) {
+        let Some(Holder { plan, object }) = store.holder else {
+            self.store_in_object(store, flags, address, offset, |_, other| (other, offset));
+            return self.after_field(store, true);
+        };
+        let object = self.object_offset(object);
+        let age = self.age(plan, object);
+        let [young, old, rejoin] = [(); 3].map(|()| self.b.create_block());
+        self.b.ins().brif(age, young, &[], old, &[]);
+        self.b.switch_to_block(old);
+        self.apart(|l| {
+            l.store_in_object(store, flags, address, offset, |_, other| (other, offset));
+            l.after_field(store, false);
+        });
+        self.b.ins().jump(rejoin, &[]);
+        self.b.switch_to_block(young);
+        let inst = self.write(store.kind, flags, store.value, address, offset);
+        self.note_store(inst, store.mirror.is_some());
+        self.b.ins().jump(rejoin, &[]);
+        self.b.switch_to_block(rejoin);
+    }
+
+    /// After a store into the field of a struct, which may be young or is known to be old.
+    fn after_field(&mut self, store: &Store, may_be_young: bool) {
         let Some(After { plan, container: Container::Struct(object, offset), value }) = store.after else { return };
         let reference = self.value(object);
         self.if_young(plan, value, |l| {
             let object = l.object_offset(reference);
+            let push = |l: &mut Self, buffer| {
+                let slot = l.b.ins().iadd_imm_s(object, i64::from(offset));
+                l.push_slot(buffer, slot);
+            };
             match plan.store_buffer {
                 None => l.mark_card(plan, object),
-                Some(buffer) => l.if_old(plan, object, |l| {
-                    let slot = l.b.ins().iadd_imm_s(object, i64::from(offset));
-                    l.push_slot(buffer, slot);
-                }),
+                Some(buffer) if may_be_young => l.if_old(plan, object, |l| push(l, buffer)),
+                Some(buffer) => push(l, buffer),
             }
         });
     }

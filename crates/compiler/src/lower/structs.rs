@@ -74,9 +74,7 @@ impl Lowering<'_, '_> {
         }
         let address = self.object(reference, null_trap(check), offset + kind.bytes());
         let flags = self.flags_trapping(Region::Fields(kind), address.null_trap);
-        let offset = offset as i32;
-        self.store_in_object(&store, flags, address.address, offset, |_, other| (other, offset));
-        self.after_field(&store);
+        self.store_field(&store, flags, address.address, offset as i32);
     }
 
     pub(super) fn i31_get(&mut self, reference: ir::Value, extension: Extension, check: NullCheck) -> ir::Value {
