@@ -190,7 +190,8 @@ pub struct InlineRun {
 /// has passed since its allocation need none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct BarrierPlan {
-    /// Before a reference is overwritten: in objects, tables and globals.
+    /// Before a reference is overwritten: in objects, tables and globals. Where there is [`after`](BarrierPlan::after),
+    /// too, not in young objects, as snapshots are taken when nothing is young.
     pub before: Option<SnapshotPlan>,
     /// What becomes of the reference that is stored, into whatever it is, and however new that is.
     pub heal: Option<HealPlan>,

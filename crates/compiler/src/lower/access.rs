@@ -102,6 +102,11 @@ impl Region {
         number == Region::BarrierState.number()
     }
 
+    /// The region of the ages of blocks, by its number.
+    pub(super) fn is_ages(number: u32) -> bool {
+        number == Region::Ages.number()
+    }
+
     /// The regions that hold fields and elements, by their numbers.
     pub(super) fn is_in_objects(number: u32) -> bool {
         number >= Region::Fields(StorageKind::I8).number()

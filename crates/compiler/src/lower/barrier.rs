@@ -4,10 +4,12 @@
 //! Every store into an object, a table or a global is made here, by [`Lowering::store`] of a [`Store`], with what comes
 //! before, or by [`Lowering::store_in_object`], which *mirrors* it, too: stores it in the object's other copy, where
 //! there can be one. Where it has become known how to find what was stored into, one of the `after_` functions follows.
+//! Of a field, [`Lowering::store_field`] makes the store with all of it, and none of it where the object is young.
 //! Nothing comes before an *initialising* store, into an object that is new: allocated in the same block with no
 //! safepoint since, so that no collection has seen it. Nothing comes after one, either, nor where the value can be no
 //! object. A reference that is stored is *healed* in either case, where it may be one to an old copy. The checker
-//! ([`verify`](super::verify)) finds stores of references that are not made here, and stores that are not mirrored.
+//! ([`verify`](super::verify)) finds stores of references that are not made here, or without a barrier where the object
+//! may be old, and stores that are not mirrored.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
@@ -337,6 +339,7 @@ impl Lowering<'_, '_> {
         self.b.switch_to_block(young);
         let inst = self.write(store.kind, flags, store.value, address, offset);
         self.note_store(inst, store.mirror.is_some());
+        self.note_young(inst, age);
         self.b.ins().jump(rejoin, &[]);
         self.b.switch_to_block(rejoin);
     }

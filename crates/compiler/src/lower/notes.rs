@@ -85,6 +85,13 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Notes that a store is made where this age says that the object is young, and needs no barrier.
+    pub(super) fn note_young(&mut self, store: ir::Inst, age: ir::Value) {
+        if let Some(notes) = &mut self.notes {
+            notes.young.insert(store, age);
+        }
+    }
+
     /// Notes that an instruction mirrors a store.
     pub(super) fn note_mirror(&mut self, store: ir::Inst, mirror: ir::Inst) {
         if let Some(notes) = &mut self.notes {

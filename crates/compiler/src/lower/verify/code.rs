@@ -54,6 +54,11 @@ impl<'a> Code<'a> {
         }
     }
 
+    /// Whether there is a safepoint at one of these positions of a block.
+    pub(super) fn has_safepoint(&self, block: ir::Block, between: std::ops::Range<u32>) -> bool {
+        self.safepoints[&block].iter().any(|safepoint| between.contains(&self.positions[safepoint]))
+    }
+
     /// An instruction as text, for errors.
     pub(super) fn show(&self, inst: ir::Inst) -> String {
         let block = self.function.layout.inst_block(inst).expect("an instruction of the function");

@@ -43,6 +43,8 @@ pub(in crate::lower) struct Notes {
     pub(in crate::lower) slots: FxHashMap<ir::Inst, SlotAccess>,
     /// Stores with the barrier that they need.
     pub(in crate::lower) stores: FxHashMap<ir::Inst, Mirrored>,
+    /// The stores that need no barrier, as the object is young, with its age.
+    pub(in crate::lower) young: FxHashMap<ir::Inst, ir::Value>,
     /// What is stored for references that may lead to old copies, and those.
     pub(in crate::lower) healed: FxHashMap<ir::Value, ir::Value>,
     /// For each call with a stack map what it says: slots and the MIR values in them.

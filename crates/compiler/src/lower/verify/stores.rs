@@ -1,5 +1,6 @@
-//! Stores: none of references but the ones that [`barrier`](crate::lower::barrier) makes, and where objects may have
-//! two copies, none into an object; and none there that is not made in the other copy.
+//! Stores: none of references but the ones that [`barrier`](crate::lower::barrier) makes, none of them without what
+//! comes before and after but into young objects; and where objects may have two copies, none into an object that is not
+//! made in the other copy.
 
 use cranelift_codegen::ir::{self, InstructionData, Opcode};
 use legato_heap::MutatorContext;
@@ -25,8 +26,37 @@ pub(super) fn check(env: &ModuleEnv, code: &Code) -> Result<(), String> {
             }
             Some(Mirrored::NeedNotBe | Mirrored::Mirrors | Mirrored::Heals(_)) => {}
         }
+        match code.notes.young.get(&inst) {
+            Some(&age) if !is_reached_by_age(code, inst, age) => {
+                return Err(format!("{} stores without a barrier into what may be old", code.show(inst)));
+            }
+            _ => {}
+        }
     }
     Ok(())
+}
+
+/// Whether a store's block is entered only where this age is not 0, with no safepoint since the age was loaded.
+fn is_reached_by_age(code: &Code, store: ir::Inst, age: ir::Value) -> bool {
+    let (layout, dfg) = (&code.function.layout, &code.function.dfg);
+    let block = layout.inst_block(store).expect("an instruction of the function");
+    let age = dfg.resolve_aliases(age);
+    let Some(load) = dfg.value_def(age).inst() else { return false };
+    let region = dfg.insts[load].memflags_data(dfg).and_then(|flags| flags.alias_region());
+    let is_age = region.is_some_and(|region| Region::is_ages(dfg.alias_regions[region].user_id));
+    let mut entries = code.graph.pred_iter(block);
+    let (Some(entry), None) = (entries.next(), entries.next()) else { return false };
+    let is_branch = match dfg.insts[entry.inst] {
+        InstructionData::Brif { arg, blocks: [young, _], .. } => {
+            dfg.resolve_aliases(arg) == age && young.block(&dfg.value_lists) == block
+        }
+        _ => false,
+    };
+    is_age
+        && is_branch
+        && layout.inst_block(load) == Some(entry.block)
+        && !code.has_safepoint(entry.block, code.positions[&load]..u32::MAX)
+        && !code.has_safepoint(block, 0..code.positions[&store])
 }
 
 /// Whether an instruction stores where there may be references to objects, or, with `into_any`, into objects at all.
@@ -67,12 +97,9 @@ fn check_mirror(code: &Code, store: ir::Inst, mirror: ir::Inst) -> Result<(), St
 /// safepoint in between.
 fn follows_at_once(code: &Code, store: ir::Inst, then: ir::Inst) -> bool {
     let (layout, dfg) = (&code.function.layout, &code.function.dfg);
-    let has_safepoint = |block: ir::Block, between: std::ops::Range<u32>| {
-        code.safepoints[&block].iter().any(|safepoint| between.contains(&code.positions[safepoint]))
-    };
     let (from, to) = (layout.inst_block(store), layout.inst_block(then));
     let (Some(from), Some(to)) = (from, to) else { return false };
-    if has_safepoint(from, code.positions[&store]..u32::MAX) || has_safepoint(to, 0..code.positions[&then]) {
+    if code.has_safepoint(from, code.positions[&store]..u32::MAX) || code.has_safepoint(to, 0..code.positions[&then]) {
         return false;
     }
     let mut reached = vec![from];
@@ -84,7 +111,7 @@ fn follows_at_once(code: &Code, store: ir::Inst, then: ir::Inst) -> bool {
                 if block == to {
                     return true;
                 }
-                if !reached.contains(&block) && reached.len() < MOST_BLOCKS && !has_safepoint(block, 0..u32::MAX) {
+                if !reached.contains(&block) && reached.len() < MOST_BLOCKS && !code.has_safepoint(block, 0..u32::MAX) {
                     reached.push(block);
                 }
             }

@@ -113,6 +113,8 @@ impl Generational {
         let now = Instant::now();
         if begins {
             incremental.scheduler.start(fill, now);
+            // The barrier tells of nothing that is overwritten in young objects.
+            assert_eq!(self.nursery.kept_bytes(), 0, "a snapshot is taken when nothing is young");
             incremental.cycle.start(&mut self.core, cause, false, roots);
         } else if incremental.cycle.is_marked() {
             let mut budget = incremental.scheduler.quantum(now);
