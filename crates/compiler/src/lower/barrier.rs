@@ -257,12 +257,25 @@ impl Lowering<'_, '_> {
         address: ir::Value,
         offset: i32,
     ) -> ir::Inst {
+        // The low half of a wider value is stored from there: as a value of its own, Cranelift would compute it a second
+        // time, of the operands' low halves.
+        let wider = self.wider_than(value).filter(|_| kind == StorageKind::I32);
         let ins = self.b.ins();
-        match kind {
-            StorageKind::I8 => ins.istore8(flags, value, address, offset),
-            StorageKind::I16 => ins.istore16(flags, value, address, offset),
-            StorageKind::V128 => ins.store(flags, value, address, offset),
-            _ => ins.store(flags.with_aligned(), value, address, offset),
+        match (kind, wider) {
+            (StorageKind::I8, _) => ins.istore8(flags, value, address, offset),
+            (StorageKind::I16, _) => ins.istore16(flags, value, address, offset),
+            (StorageKind::V128, _) => ins.store(flags, value, address, offset),
+            (_, Some(wider)) => ins.istore32(flags.with_aligned(), wider, address, offset),
+            (_, None) => ins.store(flags.with_aligned(), value, address, offset),
+        }
+    }
+
+    /// The value of 64 bits that this one is the low half of, if it was made so.
+    fn wider_than(&self, value: ir::Value) -> Option<ir::Value> {
+        let dfg = &self.b.func.dfg;
+        match dfg.insts[dfg.value_def(value).inst()?] {
+            ir::InstructionData::Unary { opcode: ir::Opcode::Ireduce, arg } => Some(arg),
+            _ => None,
         }
     }
 

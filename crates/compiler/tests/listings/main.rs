@@ -104,6 +104,23 @@ fn field_access() {
     check("field_access", &module, &build.returns(&[number]));
 }
 
+/// The two halves of a product of 64 bits, as large integers are multiplied: one product, whose low half is stored as it is.
+#[test]
+fn low_half() {
+    let mut module = module();
+    let array = module.add_array(StorageType::Value(I32));
+    let mut build = start(&mut module, &[concrete(array.0), I64, I64], &[I64]);
+    let [digits, a, b] = [0, 1, 2].map(|number| build.param(number));
+    let product = build.op(Op::Binary(BinaryOp::I64Mul), &[a, b], I64);
+    let sum = build.op(Op::Binary(BinaryOp::I64Add), &[product, a], I64);
+    let low = build.op(Op::Unary(UnaryOp::I32WrapI64), &[sum], I32);
+    let first = build.op(Op::Const(Constant::I32(0)), &[], I32);
+    build.inst(Op::ArraySet(array), &[digits, first, low], &[]);
+    let bits = build.op(Op::Const(Constant::I64(32)), &[], I64);
+    let high = build.op(Op::Binary(BinaryOp::I64ShrU), &[sum, bits], I64);
+    check("low_half", &module, &build.returns(&[high]));
+}
+
 /// A check of the program's own that throws a new object: a cold block, with calls alone, and roots that it stores.
 #[test]
 fn check_that_throws() {
