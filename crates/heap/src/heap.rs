@@ -60,7 +60,15 @@ macro_rules! heaps {
             /// An empty heap. The configuration is valid.
             fn new(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Inner, HeapError> {
                 match (config.collector, config.references) {
-                    $(($collector, $references) => Ok(Inner::$Heap(<$Type>::new(config, types)?)),)+
+                    $(($collector, $references) => {
+                        // A function of its own for each: all of them in one frame, as code without optimisations has
+                        // them, take more stack than a small thread has.
+                        #[inline(never)]
+                        fn make(config: &HeapConfig, types: Arc<TypeTable>) -> Result<Inner, HeapError> {
+                            Ok(Inner::$Heap(<$Type>::new(config, types)?))
+                        }
+                        make(config, types)
+                    })+
                     (collector, references) => unreachable!("{collector:?} does not take {references:?}"),
                 }
             }

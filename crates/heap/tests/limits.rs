@@ -13,6 +13,17 @@ use legato_heap::{
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// A heap is made where little stack is left, a host function at the end of its guest's recursion for instance.
+#[test]
+fn heaps_are_made_on_small_stacks() {
+    let configs = all(HeapConfig::default());
+    assert!(configs.len() > 8);
+    for config in configs {
+        let make = move || Heap::new(&config, TypeTable::new().unwrap()).map(drop);
+        std::thread::Builder::new().stack_size(128 << 10).spawn(make).unwrap().join().unwrap().unwrap();
+    }
+}
+
 #[test]
 fn a_list_of_ten_million_nodes_survives() {
     let mut configs = both(HeapConfig::default());

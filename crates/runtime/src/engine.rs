@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::cache::Cache;
 use crate::module::ModuleInner;
 use crate::types::TypeRegistry;
-use crate::vm::{CodeImage, MemoryReservation, PerfMap};
+use crate::vm::{CodeImage, MemoryReservation, PerfMap, with_stack};
 use crate::{Config, ProfilingStrategy};
 
 /// A configuration, the types of all its modules, and the compiler. Cheap to clone: clones are one engine.
@@ -179,8 +179,8 @@ impl Engine {
         if let Some(image) = known.find(signature) {
             return Ok(image);
         }
-        let module = legato_compiler::compile_trampolines(std::slice::from_ref(signature), self.options())
-            .context("cannot compile a trampoline")?;
+        let compile = || legato_compiler::compile_trampolines(std::slice::from_ref(signature), self.options());
+        let module = with_stack(compile).context("cannot make a thread")?.context("cannot compile a trampoline")?;
         let image = CodeImage::publish(module)?;
         if let Some(map) = self.perf_map() {
             map.note_image(&image);

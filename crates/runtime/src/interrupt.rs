@@ -57,7 +57,8 @@ impl InterruptHandle {
     }
 
     /// Interrupts after `duration`, unless the result is dropped before; dropped later, it takes an interruption back
-    /// that nothing has been stopped by. Each deadline that waits has a thread of its own.
+    /// that nothing has been stopped by. Each deadline that waits has a thread of its own; where the system makes none,
+    /// the interruption comes at once.
     pub fn interrupt_after(&self, duration: Duration) -> Deadline {
         let (cancel, cancelled) = mpsc::channel::<()>();
         let request = Arc::new(Mutex::new(Request::Waiting));

@@ -40,7 +40,7 @@ struct Class {
 #[derive(Debug)]
 pub(crate) struct Candidates {
     choice: Choice,
-    classes: [Class; MAX_SIZE_CLASSES],
+    classes: Box<[Class]>,
     /// The block that is being emptied, and its class. Nobody allocates there.
     emptying: Option<(usize, u32)>,
 }
@@ -48,7 +48,11 @@ pub(crate) struct Candidates {
 impl Candidates {
     /// None.
     pub(crate) fn new() -> Candidates {
-        Candidates { choice: Choice::None, classes: std::array::from_fn(|_| Class::default()), emptying: None }
+        Candidates {
+            choice: Choice::None,
+            classes: std::iter::repeat_with(Class::default).take(MAX_SIZE_CLASSES).collect(),
+            emptying: None,
+        }
     }
 
     /// Forgets all, and looks for others from now on.

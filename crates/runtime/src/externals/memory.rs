@@ -140,7 +140,9 @@ impl Memory {
         let store = store.as_context_mut();
         let opaque = &mut store.0.opaque;
         let index = self.own(opaque);
-        opaque.grow_memory(index, delta)?.with_context(|| format!("the memory cannot grow by {delta} pages"))
+        opaque.grow_memory(index, delta)?.with_context(|| {
+            format!("the memory cannot grow by {delta} pages: beyond its maximum or the limiter's, or without memory")
+        })
     }
 }
 

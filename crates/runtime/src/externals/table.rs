@@ -146,7 +146,9 @@ impl Table {
         let element = opaque.table(index).ty.element;
         let bits = init.to_bits(opaque, element, "the element")?;
         let grown = opaque.grow_table(index, Pieces::whole(delta), bits)?;
-        grown.with_context(|| format!("the table cannot grow by {delta} elements"))
+        grown.with_context(|| {
+            format!("the table cannot grow by {delta} elements: beyond its maximum or the limiter's, or without memory")
+        })
     }
 }
 

@@ -286,7 +286,8 @@ fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
             let offset = const_expr::evaluate(store, index, offset)? as u64;
             let length = store.state.instances[index as usize].elements[number].items.len() as u64;
             segments::table_init(store, index, *table, number as u32, offset, 0, Pieces::whole(length))
-                .map_err(segments::into_error)?;
+                .map_err(segments::into_error)
+                .with_context(|| format!("element segment {number}: {length} elements from {offset} on"))?;
             segments::drop_elements(store, index, number as u32);
         }
     }
@@ -300,7 +301,8 @@ fn initialize(store: &mut StoreOpaque, index: u32) -> Result<()> {
             let offset = const_expr::evaluate(store, index, offset)? as u64;
             let length = segment.bytes.len() as u64;
             segments::memory_init(store, index, *memory, number as u32, offset, 0, Pieces::whole(length))
-                .map_err(segments::into_error)?;
+                .map_err(segments::into_error)
+                .with_context(|| format!("data segment {number}: {length} bytes from {offset} on"))?;
             store.state.instances[index as usize].dropped_data[number] = true;
         }
     }

@@ -166,7 +166,8 @@ impl StoreLimitsBuilder {
         self
     }
 
-    /// Whether growth beyond a limit is an error instead of a -1.
+    /// Whether growth beyond one of these limits is an error instead of a -1. Growth beyond the maximum of a memory's
+    /// or a table's own type, or beyond what its indices reach, is a -1 all the same: the limiter is not asked.
     pub fn trap_on_grow_failure(mut self, trap: bool) -> StoreLimitsBuilder {
         self.0.trap_on_grow_failure = trap;
         self

@@ -251,6 +251,27 @@ fn a_first_call_on_a_small_stack() {
     assert_eq!(thread.join().unwrap().unwrap(), 215);
 }
 
+/// The first call of a signature has its trampolines compiled: on a stack of their own, too.
+#[test]
+fn a_first_call_on_a_tiny_stack() -> Result<()> {
+    for is_lazy in [false, true] {
+        let mut config = Config::new();
+        config.compilation(if is_lazy { Compilation::Lazy } else { Compilation::Eager });
+        let engine = Engine::new(&config)?;
+        let module =
+            Module::new(&engine, r#"(module (func (export "run") (result i64 f32) (i64.const 1) (f32.const 2)))"#)?;
+        let mut store = Store::new(&engine, ());
+        let instance = Instance::new(&mut store, &module, &[])?;
+        let run = move || instance.get_typed_func::<(), (i64, f32)>(&mut store, "run")?.call(&mut store, ());
+        let thread = std::thread::Builder::new().stack_size(96 << 10).spawn(run)?;
+        match thread.join().expect("no panic") {
+            Ok(results) => assert_eq!(results, (1, 2.0)),
+            Err(error) => assert_eq!(error.downcast_ref(), Some(&Trap::StackOverflow), "{error:#}"),
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn threads_race_for_first_calls() -> Result<()> {
     const FUNCTIONS: usize = 60;

@@ -456,3 +456,28 @@ fn casts_know_subtypes_of_other_modules() -> Result<()> {
     }
     Ok(())
 }
+
+/// A module that cannot be instantiated is told which of its segments does not fit where.
+#[test]
+fn segments_out_of_bounds_are_named() {
+    let modules = [
+        (
+            r#"(module (memory 1) (data (i32.const 0) "a") (data (i32.const 65535) "bcd"))"#,
+            "data segment 1: 3 bytes from 65535 on",
+            Trap::MemoryOutOfBounds,
+        ),
+        (
+            "(module (table 1 funcref) (func $f) (elem (i32.const 1) func $f $f))",
+            "element segment 0: 2 elements from 1 on",
+            Trap::TableOutOfBounds,
+        ),
+    ];
+    for engine in engines() {
+        for (text, message, trap) in modules {
+            let module = Module::new(&engine, text).unwrap();
+            let error = Instance::new(&mut Store::new(&engine, ()), &module, &[]).unwrap_err();
+            assert_eq!(error.downcast_ref(), Some(&trap));
+            assert!(format!("{error:#}").contains(message), "{error:#}");
+        }
+    }
+}

@@ -39,15 +39,13 @@ use super::kept::{Found, KeptCode};
 use super::observe::{CompileCause, Compiled, Observers};
 use super::parts::Parts;
 use super::room::code_bytes;
+use super::stack::with_stack;
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
 use crate::vm::{Error, Unwind, activation, arch, interrupt};
 
 /// So many exported functions are compiled ahead.
 const MOST_EXPORTS: usize = 8;
-
-/// Stack that compiling a function may take, in bytes.
-const COMPILER_STACK: usize = 1 << 20;
 
 /// After so many calls a function that was compiled quickly is compiled anew.
 const CALLS: i32 = 1000;
@@ -260,7 +258,7 @@ impl Lazy {
                 Progress::New => {
                     drop(state);
                     // Deep in the guest's recursion the compiler gets a stack of its own.
-                    with_stack(|| self.compile(defined, CompileCause::Called))?;
+                    with_stack(|| self.compile(defined, CompileCause::Called)).map_err(no_thread)??;
                     state = self.lock();
                 }
                 Progress::UnderWay => state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -271,10 +269,7 @@ impl Lazy {
                     {
                         drop(state);
                         if !self.hand_over(task) {
-                            with_stack(|| {
-                                self.improve(defined);
-                                Ok(())
-                            })?;
+                            with_stack(|| self.improve(defined)).map_err(no_thread)?;
                         }
                     }
                     return Ok(self.address(offset));
@@ -413,16 +408,9 @@ impl Lazy {
     }
 }
 
-/// Runs `compile` where there is stack enough for it.
-fn with_stack<T: Send>(compile: impl FnOnce() -> Result<T, Arc<str>> + Send) -> Result<T, Arc<str>> {
-    if interrupt::stack_left().is_some_and(|left| left >= COMPILER_STACK) {
-        return compile();
-    }
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(4 * COMPILER_STACK).spawn_scoped(scope, compile);
-        let thread = thread.map_err(|error| Arc::from(format!("cannot make a thread: {error}")))?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+/// Where no thread can be made that has the stack which the compiler takes.
+fn no_thread(error: std::io::Error) -> Arc<str> {
+    Arc::from(format!("cannot make a thread: {error}"))
 }
 
 impl std::fmt::Debug for Lazy {

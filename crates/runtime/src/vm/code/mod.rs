@@ -6,6 +6,7 @@ mod lazy;
 mod observe;
 mod parts;
 mod room;
+mod stack;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -23,6 +24,7 @@ use self::lazy::{Lazy, most_loops};
 pub(crate) use self::observe::Observers;
 pub use self::observe::{CompileCause, CompileObserver, Compiled};
 use self::parts::{Part, Parts};
+pub(crate) use self::stack::with_stack;
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
 

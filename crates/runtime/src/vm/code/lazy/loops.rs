@@ -11,8 +11,9 @@ use legato_compiler::emit::Symbol;
 use legato_compiler::module::FuncIndex;
 use rustc_hash::FxHashMap;
 
-use super::{CALLS, Finish, Lazy, Progress, Relaxed, State, Task, with_stack};
+use super::{CALLS, Finish, Lazy, Progress, Relaxed, State, Task};
 use crate::vm::code::observe::CompileCause;
+use crate::vm::code::stack::with_stack;
 
 /// Iterations from one request to the next.
 const ITERATIONS: i32 = 500;
@@ -86,12 +87,8 @@ impl Lazy {
         for task in tasks.into_iter().flatten() {
             if !self.hand_over(task) {
                 // Deep in the guest's recursion the compiler gets a stack of its own.
-                let done = with_stack(|| {
-                    self.perform(task);
-                    Ok(())
-                });
-                if let Err(reason) = done {
-                    log::info!("a loop is not replaced: {reason}");
+                if let Err(error) = with_stack(|| self.perform(task)) {
+                    log::info!("a loop is not replaced: cannot make a thread: {error}");
                 }
             }
         }
