@@ -257,8 +257,8 @@ impl Lowering<'_, '_> {
         address: ir::Value,
         offset: i32,
     ) -> ir::Inst {
-        // The low half of a wider value is stored from there: as a value of its own, Cranelift would compute it a second
-        // time, of the operands' low halves.
+        // The low half of a wider value is stored from there: as a value of its own, Cranelift would compute it a
+        // second time, of the operands' low halves.
         let wider = self.wider_than(value).filter(|_| kind == StorageKind::I32);
         let ins = self.b.ins();
         match (kind, wider) {

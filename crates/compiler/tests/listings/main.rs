@@ -104,7 +104,8 @@ fn field_access() {
     check("field_access", &module, &build.returns(&[number]));
 }
 
-/// The two halves of a product of 64 bits, as large integers are multiplied: one product, whose low half is stored as it is.
+/// The two halves of a product of 64 bits, as large integers are multiplied: one product, whose low half is stored as it
+/// is.
 #[test]
 fn low_half() {
     let mut module = module();

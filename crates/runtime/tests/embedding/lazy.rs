@@ -263,7 +263,7 @@ fn a_first_call_on_a_tiny_stack() -> Result<()> {
         let mut store = Store::new(&engine, ());
         let instance = Instance::new(&mut store, &module, &[])?;
         let run = move || instance.get_typed_func::<(), (i64, f32)>(&mut store, "run")?.call(&mut store, ());
-        let thread = std::thread::Builder::new().stack_size(96 << 10).spawn(run)?;
+        let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(run)?;
         match thread.join().expect("no panic") {
             Ok(results) => assert_eq!(results, (1, 2.0)),
             Err(error) => assert_eq!(error.downcast_ref(), Some(&Trap::StackOverflow), "{error:#}"),

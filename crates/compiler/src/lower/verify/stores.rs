@@ -1,6 +1,6 @@
 //! Stores: none of references but the ones that [`barrier`](crate::lower::barrier) makes, none of them without what
-//! comes before and after but into young objects; and where objects may have two copies, none into an object that is not
-//! made in the other copy.
+//! comes before and after but into young objects; and where objects may have two copies, none into an object that is
+//! not made in the other copy.
 
 use cranelift_codegen::ir::{self, InstructionData, Opcode};
 use legato_heap::MutatorContext;
