@@ -104,8 +104,7 @@ fn field_access() {
     check("field_access", &module, &build.returns(&[number]));
 }
 
-/// The two halves of a product of 64 bits, as large integers are multiplied: one product, whose low half is stored as it
-/// is.
+/// The two halves of a product of 64 bits, as large integers are multiplied: it is made once, and its low half stored.
 #[test]
 fn low_half() {
     let mut module = module();
