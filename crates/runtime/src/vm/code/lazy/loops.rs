@@ -19,10 +19,13 @@ use crate::vm::code::stack::with_stack;
 const ITERATIONS: i32 = 500;
 /// The same where generated code is checked, for tests: loops of small programs are to be replaced, too.
 const VERIFIED_ITERATIONS: i32 = 4;
-/// A function whose loops have asked so often gets code for the one that has asked last.
-const REQUESTS: u32 = 2;
+/// A function whose loops have asked so often gets code for the one that has asked last. Most functions with hot loops
+/// are called often, too: what their loops get is compiled in vain then, and the compiler has enough to do.
+const REQUESTS: u32 = 32;
+/// The same where generated code is checked.
+const VERIFIED_REQUESTS: u32 = 2;
 /// Its bytes for each further request: what takes long to compile must have run for longer.
-const BYTES_PER_REQUEST: u32 = 150;
+const BYTES_PER_REQUEST: u32 = 10;
 /// Each further loop of a function must be so many times as hot, but none more than so many times as the first. Those
 /// that were left, since they had not run, need not be hotter.
 const NEXT_LOOP: u32 = 8;
@@ -104,7 +107,7 @@ impl Lazy {
         let asking = state.loops.functions.entry(defined).or_default();
         asking.requests += 1;
         let is_verified = self.compiler.is_verified();
-        let enough = if is_verified { REQUESTS } else { asking.enough(self.compiler.body_bytes(index)) };
+        let enough = if is_verified { VERIFIED_REQUESTS } else { asking.enough(self.compiler.body_bytes(index)) };
         if asking.requests < enough || asking.under_way {
             return [None; 2];
         }
