@@ -83,7 +83,7 @@ pub fn failure(error: &Error) -> i32 {
         match trap {
             Trap::AllocationFailure | Trap::AllocationTooLarge => complain(exhausted(error)),
             Trap::StackOverflow => complain(format_args!("legato: {trap}; --stack SIZE sets how much there is")),
-            _ => complain(format_args!("legato: {trap}")),
+            _ => complain(format_args!("legato: {}", sentence(error))),
         }
         backtrace(error);
         return exit::TRAP;
