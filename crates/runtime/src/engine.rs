@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::cache::Cache;
 use crate::module::ModuleInner;
 use crate::types::TypeRegistry;
-use crate::vm::{CodeImage, MemoryReservation, PerfMap, with_stack};
+use crate::vm::{CodeImage, MemoryReservation, PerfMap, with_compiler_stack};
 use crate::{Config, ProfilingStrategy};
 
 /// A configuration, the types of all its modules, and the compiler. Cheap to clone: clones are one engine.
@@ -180,7 +180,8 @@ impl Engine {
             return Ok(image);
         }
         let compile = || legato_compiler::compile_trampolines(std::slice::from_ref(signature), self.options());
-        let module = with_stack(compile).context("cannot make a thread")?.context("cannot compile a trampoline")?;
+        let module =
+            with_compiler_stack(compile).context("cannot make a thread")?.context("cannot compile a trampoline")?;
         let image = CodeImage::publish(module)?;
         if let Some(map) = self.perf_map() {
             map.note_image(&image);

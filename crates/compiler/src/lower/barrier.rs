@@ -331,7 +331,7 @@ impl Lowering<'_, '_> {
 
     /// Stores a value into the field of a struct, with all that comes before and after.
     ///
-    /// Where there are both snapshots and generations, the holder is asked for its age first: most are young, and then
+    /// Where there are both snapshots and generations, the holder is asked for its age first: where that is young,
     /// nothing comes before or after. What is remembered of an old one comes behind the store, which traps where there
     /// is no object.
     pub(super) fn store_field(&mut self, store: &Store, flags: MemFlagsData, address: ir::Value, offset: i32) {

@@ -42,7 +42,7 @@ pub mod watermark;
 pub use activation::{TrapRecord, Unwind, ValueCell};
 pub use barriers::StoreFrames;
 pub use code::{CodeImage, CompileCause, CompileObserver, Compiled};
-pub(crate) use code::{KeptCode, Observers, with_stack};
+pub(crate) use code::{KeptCode, Observers, with_compiler_stack};
 pub use frames::{BacktraceFrame, Frame};
 pub use interrupt::{DeadlineRequest, InterruptState, PollOutcome};
 pub use memory::{LinearMemory, MemoryImage, MemoryReservation};

@@ -35,11 +35,11 @@ use rustc_hash::FxHashMap;
 use self::loops::Loops;
 pub(super) use self::loops::{LoopKey, most_loops};
 use super::ahead::{self, Task};
+use super::compiler_stack::with_compiler_stack;
 use super::kept::{Found, KeptCode};
 use super::observe::{CompileCause, Compiled, Observers};
 use super::parts::Parts;
 use super::room::code_bytes;
-use super::stack::with_stack;
 use crate::vm::arch::Words;
 use crate::vm::os::{GrowingCode, page_bytes};
 use crate::vm::{Error, Unwind, activation, arch, interrupt};
@@ -258,7 +258,7 @@ impl Lazy {
                 Progress::New => {
                     drop(state);
                     // Deep in the guest's recursion the compiler gets a stack of its own.
-                    with_stack(|| self.compile(defined, CompileCause::Called)).map_err(no_thread)??;
+                    with_compiler_stack(|| self.compile(defined, CompileCause::Called)).map_err(no_thread)??;
                     state = self.lock();
                 }
                 Progress::UnderWay => state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -269,7 +269,7 @@ impl Lazy {
                     {
                         drop(state);
                         if !self.hand_over(task) {
-                            with_stack(|| self.improve(defined)).map_err(no_thread)?;
+                            with_compiler_stack(|| self.improve(defined)).map_err(no_thread)?;
                         }
                     }
                     return Ok(self.address(offset));

@@ -1,12 +1,12 @@
 //! A compiled module in executable memory, and the tables that say what its addresses mean.
 
 mod ahead;
+mod compiler_stack;
 mod kept;
 mod lazy;
 mod observe;
 mod parts;
 mod room;
-mod stack;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -18,13 +18,14 @@ use legato_compiler::module::FuncIndex;
 use legato_compiler::{CompileError, OnDemand};
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::compiler_stack::with_compiler_stack;
 pub(crate) use self::kept::KeptCode;
 pub(crate) use self::lazy::first_called;
 use self::lazy::{Lazy, most_loops};
 pub(crate) use self::observe::Observers;
 pub use self::observe::{CompileCause, CompileObserver, Compiled};
 use self::parts::{Part, Parts};
-pub(crate) use self::stack::with_stack;
+
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
 

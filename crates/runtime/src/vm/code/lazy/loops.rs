@@ -12,8 +12,8 @@ use legato_compiler::module::FuncIndex;
 use rustc_hash::FxHashMap;
 
 use super::{CALLS, Finish, Lazy, Progress, Relaxed, State, Task};
+use crate::vm::code::compiler_stack::with_compiler_stack;
 use crate::vm::code::observe::CompileCause;
-use crate::vm::code::stack::with_stack;
 
 /// Iterations from one request to the next.
 const ITERATIONS: i32 = 500;
@@ -90,7 +90,7 @@ impl Lazy {
         for task in tasks.into_iter().flatten() {
             if !self.hand_over(task) {
                 // Deep in the guest's recursion the compiler gets a stack of its own.
-                if let Err(error) = with_stack(|| self.perform(task)) {
+                if let Err(error) = with_compiler_stack(|| self.perform(task)) {
                     log::info!("a loop is not replaced: cannot make a thread: {error}");
                 }
             }

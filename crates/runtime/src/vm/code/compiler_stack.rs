@@ -15,7 +15,7 @@ const COMPILER_STACK: usize = 1 << 20;
 ///
 /// # Panics
 /// If `compile` does.
-pub(crate) fn with_stack<T: Send>(compile: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub(crate) fn with_compiler_stack<T: Send>(compile: impl FnOnce() -> T + Send) -> io::Result<T> {
     if interrupt::stack_left().is_some_and(|left| left >= COMPILER_STACK) {
         return Ok(compile());
     }
