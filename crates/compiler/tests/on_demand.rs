@@ -304,6 +304,22 @@ fn hot_calls_take_larger_bodies() {
     assert_eq!(marks(&compiler, 1), [2, 0]);
 }
 
+/// A function with many small calls grows by four times its size, so that all of them are inlined.
+#[test]
+fn many_small_calls_are_all_inlined() {
+    let body = "(local.set 1 (i32.add (i32.mul (local.get 1) (local.get 0)) (local.get 0)))".repeat(5);
+    let call = "(call $small) (i32.const 3) (i32.mul) (i32.const 5) (i32.add)";
+    let module = format!(
+        r#"(module
+            (func $small (param i32) (result i32) (local i32)
+                {body} (i32.xor (local.get 1) (i32.const 0x5a5a0001)))
+            (func (export "run") (param i32) (result i32) (local.get 0) {}))"#,
+        call.repeat(60)
+    );
+    let options = CompileOptions { verify: false, ..options(plan(References::Direct)) };
+    assert_eq!(marks(&OnDemand::new(&wat::parse_str(module).unwrap(), &options).unwrap(), 1), [60, 0]);
+}
+
 /// What makes something once and is too large but for hot calls is inlined without that at others, as before there were
 /// any.
 #[test]

@@ -59,8 +59,8 @@ impl Cage {
             false => Reservation::aligned(bytes, HUGE_PAGE_BYTES as usize, purpose),
         };
         let reservation = match reservation {
-            Err(HeapError::System { bytes, source, .. }) => {
-                return Err(HeapError::AddressSpace { bytes, most_fitted: MOST_FITTED >> 30, source });
+            Err(HeapError::System { bytes, cause, .. }) => {
+                return Err(HeapError::AddressSpace { bytes, most_fitted: MOST_FITTED >> 30, cause });
             }
             reservation => reservation?,
         };
@@ -80,8 +80,8 @@ impl Cage {
         if self.reservation.guard(below, null) || self.reservation.forbid(below, null) {
             return Ok(());
         }
-        let source = std::io::Error::last_os_error();
-        Err(HeapError::System { action: "guard", bytes: null, purpose: "a heap's cage", source })
+        let cause = std::io::Error::last_os_error();
+        Err(HeapError::System { action: "guard", bytes: null, purpose: "a heap's cage", cause })
     }
 
     /// Bytes that references can lead to.

@@ -10,7 +10,7 @@ pub enum HeapError {
     #[error("invalid heap configuration: {0}")]
     InvalidConfig(String),
     /// The operating system refused address space or memory.
-    #[error("cannot {action} {bytes} bytes of {purpose}: {source}")]
+    #[error("cannot {action} {bytes} bytes of {purpose}: {cause}")]
     System {
         /// What was tried, such as "reserve" or "commit".
         action: &'static str,
@@ -18,12 +18,12 @@ pub enum HeapError {
         bytes: usize,
         /// What for.
         purpose: &'static str,
-        /// The system's own error.
-        source: std::io::Error,
+        /// The system's own error; the sentence has it, so it is no `source` of this one.
+        cause: std::io::Error,
     },
     /// The operating system refused a heap's address space.
     #[error(
-        "cannot reserve {bytes} bytes of address space for a heap ({source}): a limit on it may be set (ulimit -v), or \
+        "cannot reserve {bytes} bytes of address space for a heap ({cause}): a limit on it may be set (ulimit -v), or \
          other heaps have it; a heap with max={most_fitted}G or less, and arrays in one piece, reserves little more \
          than twice its max, or four times a smaller one"
     )]
@@ -32,8 +32,8 @@ pub enum HeapError {
         bytes: usize,
         /// The largest maximum in GiB for which less is reserved.
         most_fitted: u64,
-        /// The system's own error.
-        source: std::io::Error,
+        /// The system's own error; the sentence has it, so it is no `source` of this one.
+        cause: std::io::Error,
     },
     /// A type's description is wrong; the sentence says how.
     #[error("invalid type: {0}")]

@@ -31,6 +31,12 @@ const MAX_DEPTH: usize = 3;
 /// A larger function is left alone, in instructions: it runs once, or it is at the limits of compile time already.
 const MAX_CALLER: usize = 8_000;
 
+/// By how many instructions a function of `original` ones may grow in any case. Interpreters call accessors of their
+/// stack in each of a hundred cases: those that do not fit stay calls, however often they run.
+fn most_growth(original: usize) -> usize {
+    (4 * original).min(MAX_CALLER).max(original)
+}
+
 /// How large a body may be that is inlined, but for its [cold](super::cold()) blocks, and what these may cost: checks
 /// of the program's own come with a part of a dozen calls that throws, which the way through the body costs nothing.
 struct Limits {
@@ -38,7 +44,7 @@ struct Limits {
     cost: usize,
     cold_cost: usize,
     blocks: usize,
-    /// A function grows by at most this many instructions, or by as many as it has.
+    /// A function grows by at most this many instructions, or as [`most_growth`] says.
     growth: usize,
 }
 
@@ -126,7 +132,7 @@ impl Body {
     /// Whether a function of `size` instructions, which had `original` ones, may grow by it, at a call that is made
     /// often or not.
     fn fits(&self, size: usize, original: usize, is_hot: bool) -> bool {
-        let most = original + original.max(Limits::at(is_hot).growth);
+        let most = original + most_growth(original).max(Limits::at(is_hot).growth);
         self.size <= TINY && size < MAX_CALLER || size + self.size <= most
     }
 

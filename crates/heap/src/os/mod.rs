@@ -70,7 +70,7 @@ impl Reservation {
         match system::reserve(bytes) {
             Ok(base) => Ok(Reservation { base, bytes, purpose }),
             Err(error) => {
-                Err(HeapError::System { action: "reserve", bytes, purpose, source: mappings::explained(error) })
+                Err(HeapError::System { action: "reserve", bytes, purpose, cause: mappings::explained(error) })
             }
         }
     }
@@ -114,7 +114,7 @@ impl Reservation {
             action: "commit",
             bytes,
             purpose: self.purpose,
-            source: mappings::explained(error),
+            cause: mappings::explained(error),
         })
     }
 

@@ -105,7 +105,8 @@ impl Table {
         let table = self.index(opaque)?;
         let bits = value.to_bits(opaque, opaque.table(table).ty.element, "the element")?;
         let storage = &opaque.state.tables[table as usize].storage;
-        storage.fill(start, length, bits, &mut opaque.heap).context("out of bounds table access")
+        let filled = storage.fill(start, length, bits, &mut opaque.heap);
+        filled.with_context(|| out_of_bounds(start, length, storage.length()))
     }
 
     /// Copies `length` elements between tables, or within one.
@@ -131,7 +132,10 @@ impl Table {
         }
         match to.storage.copy_from(to_index, &from.storage, from_index, length, &mut opaque.heap) {
             Some(()) => Ok(()),
-            None => bail!("out of bounds table access"),
+            None if from.storage.holds(from_index, length).is_none() => {
+                bail!("{} copied from", out_of_bounds(from_index, length, from.storage.length()))
+            }
+            None => bail!("{} copied to", out_of_bounds(to_index, length, to.storage.length())),
         }
     }
 
@@ -150,6 +154,11 @@ impl Table {
             format!("the table cannot grow by {delta} elements: beyond its maximum or the limiter's, or without memory")
         })
     }
+}
+
+/// The sentence for a range of elements that a table does not have.
+fn out_of_bounds(start: u64, count: u64, length: u64) -> String {
+    format!("out of bounds table access: {count} elements from {start} on, of the {length} of the table")
 }
 
 impl StoreOpaque {

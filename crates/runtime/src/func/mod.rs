@@ -161,7 +161,11 @@ impl Func {
         let entry = opaque.engine.types().get(TypeId(record.type_id));
         let ty = entry.func().expect("a function has a function type");
         let expected = ty.results.len();
-        ensure!(results.len() == expected, "expected room for {expected} results, found {}", results.len());
+        ensure!(
+            results.len() == expected,
+            "wrong number of results: expected room for {expected}, found {}",
+            results.len()
+        );
         let bits = lower_all(opaque, params, &ty.params, "parameter")?;
         let mut cells: Cells = smallvec![ValueCell::default(); bits.len().max(expected)];
         cells.iter_mut().zip(bits).for_each(|(cell, bits)| cell.set(bits));

@@ -237,10 +237,15 @@ impl<Params, Results> fmt::Debug for TypedFunc<Params, Results> {
 impl<Params: WasmParams, Results: WasmResults> TypedFunc<Params, Results> {
     pub(crate) fn new(func: Func, ty: FuncType) -> Result<TypedFunc<Params, Results>> {
         let (params, results) = (Params::valtypes(), Results::valtypes());
-        ensure!(params.len() == ty.params().len(), "expected {} parameters, found {}", ty.params().len(), params.len());
+        ensure!(
+            params.len() == ty.params().len(),
+            "wrong number of parameters: expected {}, found {}",
+            ty.params().len(),
+            params.len()
+        );
         ensure!(
             results.len() == ty.results().len(),
-            "expected {} results, found {}",
+            "wrong number of results: expected {}, found {}",
             ty.results().len(),
             results.len()
         );

@@ -13,7 +13,7 @@ use anyhow::Result;
 use legato_heap::Reference;
 
 use crate::store::{OwnedRoot, RootIndex, RootScopeMark, StoreId, StoreInner, StoreOpaque};
-use crate::{AsContext, AsContextMut, StoreContext, StoreContextMut};
+use crate::{AsContext, AsContextMut, InterruptHandle, StoreContext, StoreContextMut};
 
 mod sealed {
     pub trait Sealed {}
@@ -186,6 +186,21 @@ impl<C: AsContextMut> RootScope<C> {
     pub fn new(store: C) -> RootScope<C> {
         let mark = store.as_context().0.opaque.state.roots.enter();
         RootScope { store, mark }
+    }
+
+    /// The store's data.
+    pub fn data(&self) -> &C::Data {
+        self.store.as_context().data()
+    }
+
+    /// The store's data.
+    pub fn data_mut(&mut self) -> &mut C::Data {
+        self.store.as_context_mut().0.data_mut()
+    }
+
+    /// As [`Store::interrupt_handle`](crate::Store::interrupt_handle).
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        InterruptHandle::new(self.store.as_context().0.opaque.interrupt.clone())
     }
 }
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use legato_compiler::artifact::MachineSignature;
 use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
 use crate::Engine;
-use crate::types::{HeapType, Mutability, RegisteredType, ValType};
+use crate::types::{HeapType, Mutability, RegisteredType, ValType, below};
 
 /// How many fields of a struct type are shown.
 const SHOWN_FIELDS: usize = 8;
@@ -285,14 +285,8 @@ impl FuncType {
         params.iter().chain(&results).try_for_each(|ty| ty.check_engine(engine))?;
         supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype {
-            let sound = above.finality() == Finality::NonFinal
-                && above.params().len() == params.len()
-                && above.results().len() == results.len()
-                && above.params().zip(&params).all(|(above, ty)| above.matches(ty))
-                && results.iter().zip(above.results()).all(|(ty, above)| ty.matches(&above));
-            if !sound {
-                bail!("the function type is no subtype of {above}");
-            }
+            below::check_func(above, &params, &results)
+                .with_context(|| format!("the function type is no subtype of {above}"))?;
         }
         let ty = wasm::FuncType {
             params: params.iter().map(ValType::to_engine).collect(),
@@ -383,12 +377,7 @@ impl StructType {
         fields.iter().try_for_each(|field| field.check_engine(engine))?;
         supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype {
-            let sound = above.finality() == Finality::NonFinal
-                && above.fields().len() <= fields.len()
-                && above.fields().zip(&fields).all(|(above, field)| field_matches(field, &above));
-            if !sound {
-                bail!("the struct type is no subtype of {above}");
-            }
+            below::check_struct(above, &fields).with_context(|| format!("the struct type is no subtype of {above}"))?;
         }
         let composite = wasm::CompositeType::Struct(fields.iter().map(FieldType::to_engine).collect());
         let entry =
@@ -448,10 +437,8 @@ impl ArrayType {
     ) -> Result<ArrayType> {
         element.check_engine(engine)?;
         supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
-        if let Some(above) = supertype
-            && (above.finality() == Finality::Final || !field_matches(&element, &above.field_type()))
-        {
-            bail!("the array type is no subtype of {above}");
+        if let Some(above) = supertype {
+            below::check_array(above, &element).with_context(|| format!("the array type is no subtype of {above}"))?;
         }
         let composite = wasm::CompositeType::Array(element.to_engine());
         let entry =
@@ -482,17 +469,5 @@ impl ArrayType {
 impl fmt::Display for ArrayType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "(array #{} {})", self.id().0, self.field_type())
-    }
-}
-
-/// Depth subtyping of fields: constants are covariant, variables invariant.
-fn field_matches(field: &FieldType, above: &FieldType) -> bool {
-    match (field.mutability, above.mutability) {
-        (Mutability::Const, Mutability::Const) => match (&field.element_type, &above.element_type) {
-            (StorageType::ValType(ty), StorageType::ValType(above)) => ty.matches(above),
-            (a, b) => a == b,
-        },
-        (Mutability::Var, Mutability::Var) => field.element_type == above.element_type,
-        _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! Types as the embedder sees them, and the engine's registry beneath.
 
+mod below;
 mod composite;
 mod entity;
 mod groups;

@@ -357,3 +357,22 @@ fn tail_calls_take_no_stack() -> Result<()> {
     }
     Ok(())
 }
+
+/// Ranges that a table does not have are named, and nothing is written.
+#[test]
+fn tables_name_ranges_that_they_do_not_have() -> Result<()> {
+    let mut store = Store::new(&legato::Engine::default(), ());
+    let of = |length| TableType::new(RefType::FUNCREF, length, None);
+    let short = Table::new(&mut store, of(3), Ref::Func(None))?;
+    let long = Table::new(&mut store, of(9), Ref::Func(None))?;
+    let double = Func::wrap(&mut store, |number: i32| 2 * number);
+    let begin = "out of bounds table access: ";
+    let error = short.fill(&mut store, 1, Ref::Func(Some(double)), 3).unwrap_err();
+    assert_eq!(format!("{error:#}"), format!("{begin}3 elements from 1 on, of the 3 of the table"));
+    assert!(matches!(short.get(&mut store, 1), Some(Ref::Func(None))));
+    let error = Table::copy(&mut store, &long, 0, &short, 1, 3).unwrap_err();
+    assert_eq!(format!("{error:#}"), format!("{begin}3 elements from 1 on, of the 3 of the table copied from"));
+    let error = Table::copy(&mut store, &short, 2, &long, 5, 2).unwrap_err();
+    assert_eq!(format!("{error:#}"), format!("{begin}2 elements from 2 on, of the 3 of the table copied to"));
+    Ok(())
+}

@@ -1,9 +1,9 @@
 //! Types that come and go, while a store has what was made of them.
 
 use legato::{
-    ArrayRef, ArrayRefPre, ArrayType, ExnRef, FieldType, Func, FuncType, Global, GlobalType, HeapType, Instance,
-    Linker, Module, Mutability, Ref, RefType, Result, StorageType, Store, StructRef, StructRefPre, StructType, Table,
-    TableType, Tag, TagType, Val, ValType,
+    ArrayRef, ArrayRefPre, ArrayType, ExnRef, FieldType, Finality, Func, FuncType, Global, GlobalType, HeapType,
+    Instance, Linker, Module, Mutability, Ref, RefType, Result, StorageType, Store, StructRef, StructRefPre,
+    StructType, Table, TableType, Tag, TagType, Val, ValType,
 };
 
 use crate::engines;
@@ -173,6 +173,55 @@ fn modules_of_other_types_come_and_go() -> Result<()> {
         }
         // 200 modules of 22 types each, of 92 bytes and more.
         assert!(largest < 200_000, "a type lies at {largest}");
+    }
+    Ok(())
+}
+
+/// A type that does not fit below its supertype is refused with the part that does not fit.
+#[test]
+fn what_is_no_subtype_says_why() -> Result<()> {
+    let engine = &legato::Engine::default();
+    let constant = |ty: ValType| FieldType::new(Mutability::Const, ty.into());
+    let func = |finality, above, params: &[ValType], results: &[ValType]| {
+        FuncType::with_finality_and_supertype(engine, finality, above, params.to_vec(), results.to_vec())
+    };
+    let structure = |finality, above, fields: &[FieldType]| {
+        StructType::with_finality_and_supertype(engine, finality, above, fields.to_vec())
+    };
+    let array = |finality, above, element| ArrayType::with_finality_and_supertype(engine, finality, above, element);
+    let [any, eq, number] = [ValType::ANYREF, ValType::EQREF, ValType::I32];
+
+    let open = func(Finality::NonFinal, None, &[eq.clone()], &[eq.clone()])?;
+    let closed = func(Finality::Final, Some(&open), &[any.clone()], &[eq.clone()])?;
+    let of_open = structure(Finality::NonFinal, None, &[constant(eq.clone())])?;
+    let of_closed = structure(Finality::Final, Some(&of_open), &[constant(eq.clone()), constant(number.clone())])?;
+    let in_open = array(Finality::NonFinal, None, constant(eq.clone()))?;
+    let in_closed = array(Finality::Final, Some(&in_open), constant(eq.clone()))?;
+    let end = Finality::Final;
+    let cases = [
+        (func(end, Some(&closed), &[any.clone()], &[eq.clone()]).map(drop), "function", "that type is final"),
+        (func(end, Some(&open), &[], &[eq.clone()]).map(drop), "function", "the number of parameters is 0, not 1"),
+        (func(end, Some(&open), &[eq.clone()], &[]).map(drop), "function", "the number of results is 0, not 1"),
+        (
+            func(end, Some(&open), &[number.clone()], &[eq.clone()]).map(drop),
+            "function",
+            "parameter 0 is i32, which does not take every eqref",
+        ),
+        (func(end, Some(&open), &[any.clone()], &[any.clone()]).map(drop), "function", "result 0 is anyref, not eqref"),
+        (structure(end, Some(&of_closed), &[]).map(drop), "struct", "that type is final"),
+        (structure(end, Some(&of_open), &[]).map(drop), "struct", "the number of fields is 0, less than 1"),
+        (
+            structure(end, Some(&of_open), &[mutable(eq.clone())]).map(drop),
+            "struct",
+            "field 0 is (mut eqref), not eqref",
+        ),
+        (array(end, Some(&in_closed), constant(eq.clone())).map(drop), "array", "that type is final"),
+        (array(end, Some(&in_open), constant(any.clone())).map(drop), "array", "the element is anyref, not eqref"),
+    ];
+    for (result, what, why) in cases {
+        let message = format!("{:#}", result.expect_err(why));
+        let begin = format!("the {what} type is no subtype of (");
+        assert!(message.starts_with(&begin) && message.ends_with(&format!(": {why}")), "{message}");
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ impl MemoryFile {
     /// [`HeapError::System`] where the system refuses.
     pub(crate) fn new(name: &CStr, bytes: u64, purpose: &'static str) -> Result<MemoryFile, HeapError> {
         let error =
-            |source| HeapError::System { action: "make a file in memory of", bytes: bytes as usize, purpose, source };
+            |cause| HeapError::System { action: "make a file in memory of", bytes: bytes as usize, purpose, cause };
         // SAFETY: the name is a string that ends with 0.
         let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {

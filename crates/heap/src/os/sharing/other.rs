@@ -13,8 +13,8 @@ impl MemoryFile {
     /// # Errors
     /// Always.
     pub(crate) fn new(_name: &CStr, bytes: u64, purpose: &'static str) -> Result<MemoryFile, HeapError> {
-        let source = io::ErrorKind::Unsupported.into();
-        Err(HeapError::System { action: "make a file in memory of", bytes: bytes as usize, purpose, source })
+        let cause = io::ErrorKind::Unsupported.into();
+        Err(HeapError::System { action: "make a file in memory of", bytes: bytes as usize, purpose, cause })
     }
 
     pub(crate) fn write(&self, _offset: u64, _bytes: &[u8]) -> bool {
