@@ -361,7 +361,7 @@ fn tail_calls_take_no_stack() -> Result<()> {
 /// Ranges that a table does not have are named, and nothing is written.
 #[test]
 fn tables_name_ranges_that_they_do_not_have() -> Result<()> {
-    let mut store = Store::new(&legato::Engine::default(), ());
+    let mut store = legato::Store::new(&legato::Engine::default(), ());
     let of = |length| TableType::new(RefType::FUNCREF, length, None);
     let short = Table::new(&mut store, of(3), Ref::Func(None))?;
     let long = Table::new(&mut store, of(9), Ref::Func(None))?;

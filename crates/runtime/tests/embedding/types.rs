@@ -205,18 +205,26 @@ fn what_is_no_subtype_says_why() -> Result<()> {
         (
             func(end, Some(&open), &[number.clone()], &[eq.clone()]).map(drop),
             "function",
-            "parameter 0 is i32, which does not take every eqref",
+            "parameter 0 is i32, which does not take every (ref null eq)",
         ),
-        (func(end, Some(&open), &[any.clone()], &[any.clone()]).map(drop), "function", "result 0 is anyref, not eqref"),
+        (
+            func(end, Some(&open), &[any.clone()], &[any.clone()]).map(drop),
+            "function",
+            "result 0 is (ref null any), not (ref null eq)",
+        ),
         (structure(end, Some(&of_closed), &[]).map(drop), "struct", "that type is final"),
         (structure(end, Some(&of_open), &[]).map(drop), "struct", "the number of fields is 0, less than 1"),
         (
             structure(end, Some(&of_open), &[mutable(eq.clone())]).map(drop),
             "struct",
-            "field 0 is (mut eqref), not eqref",
+            "field 0 is (mut (ref null eq)), not (ref null eq)",
         ),
         (array(end, Some(&in_closed), constant(eq.clone())).map(drop), "array", "that type is final"),
-        (array(end, Some(&in_open), constant(any.clone())).map(drop), "array", "the element is anyref, not eqref"),
+        (
+            array(end, Some(&in_open), constant(any.clone())).map(drop),
+            "array",
+            "the element is (ref null any), not (ref null eq)",
+        ),
     ];
     for (result, what, why) in cases {
         let message = format!("{:#}", result.expect_err(why));
