@@ -189,39 +189,36 @@ fn what_is_no_subtype_says_why() -> Result<()> {
         StructType::with_finality_and_supertype(engine, finality, above, fields.to_vec())
     };
     let array = |finality, above, element| ArrayType::with_finality_and_supertype(engine, finality, above, element);
-    let [any, eq, number] = [ValType::ANYREF, ValType::EQREF, ValType::I32];
+    const ANY: ValType = ValType::ANYREF;
+    const EQ: ValType = ValType::EQREF;
 
-    let open = func(Finality::NonFinal, None, &[eq.clone()], &[eq.clone()])?;
-    let closed = func(Finality::Final, Some(&open), &[any.clone()], &[eq.clone()])?;
-    let of_open = structure(Finality::NonFinal, None, &[constant(eq.clone())])?;
-    let of_closed = structure(Finality::Final, Some(&of_open), &[constant(eq.clone()), constant(number.clone())])?;
-    let in_open = array(Finality::NonFinal, None, constant(eq.clone()))?;
-    let in_closed = array(Finality::Final, Some(&in_open), constant(eq.clone()))?;
+    let open = func(Finality::NonFinal, None, &[EQ], &[EQ])?;
+    let closed = func(Finality::Final, Some(&open), &[ANY], &[EQ])?;
+    let of_open = structure(Finality::NonFinal, None, &[constant(EQ)])?;
+    let of_closed = structure(Finality::Final, Some(&of_open), &[constant(EQ), constant(ValType::I32)])?;
+    let in_open = array(Finality::NonFinal, None, constant(EQ))?;
+    let in_closed = array(Finality::Final, Some(&in_open), constant(EQ))?;
     let end = Finality::Final;
     let cases = [
-        (func(end, Some(&closed), &[any.clone()], &[eq.clone()]).map(drop), "function", "that type is final"),
-        (func(end, Some(&open), &[], &[eq.clone()]).map(drop), "function", "the number of parameters is 0, not 1"),
-        (func(end, Some(&open), &[eq.clone()], &[]).map(drop), "function", "the number of results is 0, not 1"),
+        (func(end, Some(&closed), &[ANY], &[EQ]).map(drop), "function", "that type is final"),
+        (func(end, Some(&open), &[], &[EQ]).map(drop), "function", "the number of parameters is 0, not 1"),
+        (func(end, Some(&open), &[EQ], &[]).map(drop), "function", "the number of results is 0, not 1"),
         (
-            func(end, Some(&open), &[number.clone()], &[eq.clone()]).map(drop),
+            func(end, Some(&open), &[ValType::I32], &[EQ]).map(drop),
             "function",
             "parameter 0 is i32, which does not take every (ref null eq)",
         ),
-        (
-            func(end, Some(&open), &[any.clone()], &[any.clone()]).map(drop),
-            "function",
-            "result 0 is (ref null any), not (ref null eq)",
-        ),
+        (func(end, Some(&open), &[ANY], &[ANY]).map(drop), "function", "result 0 is (ref null any), not (ref null eq)"),
         (structure(end, Some(&of_closed), &[]).map(drop), "struct", "that type is final"),
         (structure(end, Some(&of_open), &[]).map(drop), "struct", "the number of fields is 0, less than 1"),
         (
-            structure(end, Some(&of_open), &[mutable(eq.clone())]).map(drop),
+            structure(end, Some(&of_open), &[mutable(EQ)]).map(drop),
             "struct",
             "field 0 is (mut (ref null eq)), not (ref null eq)",
         ),
-        (array(end, Some(&in_closed), constant(eq.clone())).map(drop), "array", "that type is final"),
+        (array(end, Some(&in_closed), constant(EQ)).map(drop), "array", "that type is final"),
         (
-            array(end, Some(&in_open), constant(any.clone())).map(drop),
+            array(end, Some(&in_open), constant(ANY)).map(drop),
             "array",
             "the element is (ref null any), not (ref null eq)",
         ),
