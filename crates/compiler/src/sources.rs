@@ -40,9 +40,14 @@ impl Sources {
         })
     }
 
+    /// The sources of the calls that a source's instruction was inlined at, from the innermost on.
+    pub fn calls(&self, source: u32) -> impl Iterator<Item = u32> + '_ {
+        iter::successors(self.inlined(source), |&(_, call)| self.inlined(call)).map(|(_, call)| call)
+    }
+
     /// How many calls deep a source's instruction was inlined.
     pub fn depth(&self, source: u32) -> usize {
-        self.offsets(source).count() - 1
+        self.calls(source).count()
     }
 
     /// Whether every number of the table, and this source, stands for an instruction.

@@ -320,6 +320,32 @@ fn many_small_calls_are_all_inlined() {
     assert_eq!(marks(&OnDemand::new(&wat::parse_str(module).unwrap(), &options).unwrap(), 1), [60, 0]);
 }
 
+/// Functions that only call another one count for no depth, where three others do; two that call each other for ever
+/// are left some time.
+#[test]
+fn forwarders_count_for_no_depth() {
+    let caller = |forward: &str| {
+        let forwarders: String = (1..=5)
+            .map(|number| format!("(func $f{number} (param i32) (result i32) (call $f{} {forward}))", number - 1))
+            .collect();
+        let module = format!(
+            r#"(module
+                (func $f0 (param i32) (result i32) (i32.xor (local.get 0) (i32.const 0x5a5a0001)))
+                {forwarders}
+                (func (export "run") (param i32) (result i32) (call $f5 (local.get 0)))
+                (func $left (param i32) (result i32) (call $right (local.get 0)))
+                (func $right (param i32) (result i32) (call $left (local.get 0)))
+                (func (export "ever") (param i32) (result i32) (call $left (local.get 0))))"#
+        );
+        let options = CompileOptions { verify: false, ..options(plan(References::Direct)) };
+        let compiler = OnDemand::new(&wat::parse_str(module).unwrap(), &options).unwrap();
+        assert_eq!(marks(&compiler, 9), [0, 0]);
+        marks(&compiler, 6)
+    };
+    assert_eq!(caller("(local.get 0)"), [1, 0]);
+    assert_eq!(caller("(i32.add (local.get 0) (i32.const 1))"), [0, 0]);
+}
+
 /// What makes something once and is too large but for hot calls is inlined without that at others, as before there were
 /// any.
 #[test]

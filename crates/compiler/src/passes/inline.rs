@@ -4,6 +4,7 @@
 //! itself, so that neither recursion nor order matters; then what that calls, a few calls deep. Callees are small, free
 //! of loops and of handlers. Handlers of a call become those of all calls and throws in what is inlined there.
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::cold::cold_blocks;
@@ -28,6 +29,9 @@ const MAX_UNSEEN_COST: usize = 150;
 const TINY: usize = 8;
 /// How many calls deep functions are inlined.
 const MAX_DEPTH: usize = 3;
+/// How many forwarders are followed that call each other. They count for no depth: interfaces, default arguments and
+/// generic functions lead through several.
+const MAX_FORWARDERS: usize = 6;
 /// A larger function is left alone, in instructions: it runs once, or it is at the limits of compile time already.
 const MAX_CALLER: usize = 8_000;
 
@@ -89,6 +93,8 @@ pub(crate) struct Body {
     blocks: usize,
     /// Whether the function's own body cannot be inlined at any call: it has loops, or is too large.
     is_only: bool,
+    /// Whether it is a forwarder, which does nothing but call another function.
+    is_forwarder: bool,
 }
 
 /// The cost of an operation: what it adds to the code, roughly in machine instructions. A call costs most.
@@ -189,11 +195,12 @@ pub(crate) fn inline(function: &mut Function, callees: &dyn Callees) -> bool {
     }
     // What is called by what was inlined comes after all calls of the function's own: these matter most. At each depth,
     // what is called for certain comes first.
+    let mut forwarders = FxHashSet::default();
     let inline_at = |&depth: &usize| {
-        let is_direct = inline_at(function, depth, size, callees);
+        let is_direct = inline_at(function, depth, size, callees, &mut forwarders);
         guess_targets(function, &|function, call| {
-            let mut offsets = function.sources.offsets(call.source);
-            let offset = offsets.next().filter(|_| offsets.count() == depth);
+            let is_here = depth_of(function, call.source, &forwarders) == depth;
+            let offset = function.sources.offsets(call.source).next().filter(|_| is_here);
             let Likely { mut targets, is_complete, is_seen } =
                 offset.map_or_else(Likely::default, |offset| callees.likely(function, &call, offset));
             let is_hot = is_hot(function, call.source, callees);
@@ -207,7 +214,7 @@ pub(crate) fn inline(function: &mut Function, callees: &dyn Callees) -> bool {
             }
             Likely { is_complete: is_complete && targets.len() == noted, is_seen, targets }
         });
-        is_direct | inline_at(function, depth, size, callees)
+        is_direct | inline_at(function, depth, size, callees, &mut forwarders)
     };
     let depths = (0..MAX_DEPTH).take_while(inline_at).count();
     if depths > 0 {
@@ -223,12 +230,45 @@ fn is_hot(function: &Function, source: u32, callees: &dyn Callees) -> bool {
     known.next() == Some(Some(true)) && known.all(|is_hot| is_hot != Some(false))
 }
 
+/// How many calls deep an instruction was inlined, but for calls of `forwarders`.
+fn depth_of(function: &Function, source: u32, forwarders: &FxHashSet<u32>) -> usize {
+    function.sources.calls(source).filter(|call| !forwarders.contains(call)).count()
+}
+
 /// Inlines calls that have been inlined `depth` times themselves, but for those in blocks known as cold, as long as the
-/// function, which had `original` instructions, may grow. Returns whether there were any that may be.
-fn inline_at(function: &mut Function, depth: usize, original: usize, callees: &dyn Callees) -> bool {
+/// function, which had `original` instructions, may grow. What a forwarder calls comes at the same depth; its own call
+/// is added to `forwarders`. Returns whether there were any calls that may be inlined.
+fn inline_at(
+    function: &mut Function,
+    depth: usize,
+    original: usize,
+    callees: &dyn Callees,
+    forwarders: &mut FxHashSet<u32>,
+) -> bool {
+    let mut any = false;
+    for _ in 0..MAX_FORWARDERS {
+        let Some(found) = inline_once(function, depth, original, callees, forwarders) else { break };
+        any = true;
+        if found.is_empty() {
+            break;
+        }
+        forwarders.extend(found);
+    }
+    any
+}
+
+/// As [`inline_at`], but leaves what forwarders call. Returns the sources of those calls of forwarders that have been
+/// inlined, if there were any calls at all that may be.
+fn inline_once(
+    function: &mut Function,
+    depth: usize,
+    original: usize,
+    callees: &dyn Callees,
+    forwarders: &FxHashSet<u32>,
+) -> Option<Vec<u32>> {
     let index = function.index;
     let body_for = |function: &Function, callee: &Callee, source: u32, is_caught: bool| match callee {
-        Callee::Direct(callee) if *callee != index && function.sources.depth(source) == depth => {
+        Callee::Direct(callee) if *callee != index && depth_of(function, source, forwarders) == depth => {
             let is_hot = is_hot(function, source, callees);
             Some((callees.bodies(*callee, is_hot)?.at(depth, is_hot, is_caught)?, is_hot))
         }
@@ -248,6 +288,7 @@ fn inline_at(function: &mut Function, depth: usize, original: usize, callees: &d
         !block.cold && (block.insts.iter().any(is_called) || is_tried())
     };
     let calling: Vec<usize> = (0..function.blocks.len()).filter(|&number| calls(&function.blocks[number])).collect();
+    let mut found = Vec::new();
     for &number in &calling {
         let insts = std::mem::take(&mut function.blocks[number].insts);
         let terminator = function.blocks[number].terminator.take();
@@ -256,6 +297,7 @@ fn inline_at(function: &mut Function, depth: usize, original: usize, callees: &d
         for inst in insts {
             match called(function, inst) {
                 Some((body, is_hot)) if body.fits(function.insts.len(), original, is_hot) => {
+                    found.extend(body.is_forwarder.then_some(function.insts[inst.index()].source));
                     current = splice(function, current, inst, body);
                 }
                 _ => function.blocks[current].insts.push(inst),
@@ -265,6 +307,7 @@ fn inline_at(function: &mut Function, depth: usize, original: usize, callees: &d
             (Some((body, is_hot)), Some(Terminator::TryCall { args, normal, handlers, .. }))
                 if body.fits(function.insts.len(), original, is_hot) =>
             {
+                found.extend(body.is_forwarder.then_some(source));
                 copy(function, current, &args, source, body, &Rest::Edge(normal), &handlers);
             }
             (_, terminator) => {
@@ -273,7 +316,7 @@ fn inline_at(function: &mut Function, depth: usize, original: usize, callees: &d
             }
         }
     }
-    !calling.is_empty()
+    (!calling.is_empty()).then_some(found)
 }
 
 /// A body that may be inlined, of a function without loops.
@@ -304,7 +347,21 @@ fn body(mut function: Function) -> Option<Body> {
         }
     }
     let costs = [hot_cost, cold_cost];
-    HOT_LIMITS.take(costs, blocks).then(|| Body { function, cfg, size, costs, blocks, is_only: false })
+    let is_forwarder = is_forwarder(&function, &cfg);
+    HOT_LIMITS.take(costs, blocks).then(|| Body { function, cfg, size, costs, blocks, is_only: false, is_forwarder })
+}
+
+/// Whether a function does nothing but call another one, with arguments that are its own, perhaps cast, or constants.
+fn is_forwarder(function: &Function, cfg: &Cfg) -> bool {
+    let mut calls = 0;
+    let mut is_passed_on = |inst: &Inst| match &function.insts[inst.index()].op {
+        Op::Call(Callee::Direct(_)) => {
+            calls += 1;
+            true
+        }
+        op => matches!(op, Op::Refine(_) | Op::Const(_) | Op::RefCast(_)),
+    };
+    cfg.order.len() == 1 && function.blocks[function.entry.index()].insts.iter().all(&mut is_passed_on) && calls == 1
 }
 
 /// Copies the callee's body in place of the call `inst`, which would come at the end of block `current`, whose
