@@ -9,7 +9,7 @@ use legato_compiler::module as wasm;
 use legato_heap::TypeId;
 
 use crate::Engine;
-use crate::types::{HeapType, Mutability, RegisteredType, ValType, below};
+use crate::types::{HeapType, Mutability, RegisteredType, ValType, subtyping};
 
 /// How many fields of a struct type are shown.
 const SHOWN_FIELDS: usize = 8;
@@ -285,7 +285,7 @@ impl FuncType {
         params.iter().chain(&results).try_for_each(|ty| ty.check_engine(engine))?;
         supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype {
-            below::check_func(above, &params, &results)
+            subtyping::check_func(above, &params, &results)
                 .with_context(|| format!("the function type is no subtype of {above}"))?;
         }
         let ty = wasm::FuncType {
@@ -377,7 +377,8 @@ impl StructType {
         fields.iter().try_for_each(|field| field.check_engine(engine))?;
         supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype {
-            below::check_struct(above, &fields).with_context(|| format!("the struct type is no subtype of {above}"))?;
+            subtyping::check_struct(above, &fields)
+                .with_context(|| format!("the struct type is no subtype of {above}"))?;
         }
         let composite = wasm::CompositeType::Struct(fields.iter().map(FieldType::to_engine).collect());
         let entry =
@@ -438,7 +439,8 @@ impl ArrayType {
         element.check_engine(engine)?;
         supertype.map_or(Ok(()), |above| above.check_engine(engine))?;
         if let Some(above) = supertype {
-            below::check_array(above, &element).with_context(|| format!("the array type is no subtype of {above}"))?;
+            subtyping::check_array(above, &element)
+                .with_context(|| format!("the array type is no subtype of {above}"))?;
         }
         let composite = wasm::CompositeType::Array(element.to_engine());
         let entry =

@@ -1,11 +1,11 @@
 //! Types as the embedder sees them, and the engine's registry beneath.
 
-mod below;
 mod composite;
 mod entity;
 mod groups;
 mod matching;
 mod registry;
+mod subtyping;
 mod value;
 
 pub use composite::{ArrayType, FieldType, Finality, FuncType, StorageType, StructType};
