@@ -45,11 +45,6 @@ impl Sources {
         iter::successors(self.inlined(source), |&(_, call)| self.inlined(call)).map(|(_, call)| call)
     }
 
-    /// How many calls deep a source's instruction was inlined.
-    pub fn depth(&self, source: u32) -> usize {
-        self.calls(source).count()
-    }
-
     /// Whether every number of the table, and this source, stands for an instruction.
     pub fn explain(&self, source: u32) -> bool {
         source & INLINED == 0 || self.inlined(source).is_some()
@@ -111,7 +106,7 @@ mod tests {
             moved.map(|source| outer.offsets(source).collect::<Vec<_>>())[..2],
             [vec![20, 40], vec![10, 21, 40]]
         );
-        assert_eq!(moved.map(|source| outer.depth(source)), [1, 2, 2]);
+        assert_eq!(moved.map(|source| outer.calls(source).count()), [1, 2, 2]);
         // Behind those of another function, only what is named.
         let mut all = Sources::default();
         all.add(1, 2);

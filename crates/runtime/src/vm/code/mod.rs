@@ -25,7 +25,6 @@ use self::lazy::{Lazy, most_loops};
 pub(crate) use self::observe::Observers;
 pub use self::observe::{CompileCause, CompileObserver, Compiled};
 use self::parts::{Part, Parts};
-
 use crate::vm::os::Mapping;
 use crate::vm::{Error, arch, registry, signals, target};
 
