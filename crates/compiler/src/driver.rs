@@ -156,7 +156,7 @@ fn with_functions<T: Send>(
                 }
                 passes::optimize(&mut function, info, options.verify)?;
             }
-            passes::cold(&mut function);
+            passes::finish(&mut function, info, options.plan.iterations_between_polls, options.verify)?;
         }
         work(function, is_selected)
     })

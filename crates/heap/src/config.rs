@@ -104,6 +104,8 @@ const MIN_MAX_BYTES: u64 = 8 * BLOCK_BYTES as u64;
 const MAX_BYTES: u64 = 4 << 30;
 /// The smallest nursery: a block to allocate in, and one to go on in.
 const MIN_NURSERY_BYTES: u64 = 2 * BLOCK_BYTES as u64;
+/// See [`AccessPlan::iterations_between_polls`]: even where each waits for memory, they take tens of microseconds.
+const ITERATIONS_BETWEEN_POLLS: u32 = 256;
 
 impl HeapConfig {
     /// Checks each parameter, and the combination.
@@ -212,6 +214,7 @@ impl HeapConfig {
             references_change_at_safepoints: moves_objects && references.handles.is_none(),
             objects_move_at_safepoints: moves_objects,
             null_guard_bytes: NULL_GUARD_BYTES,
+            iterations_between_polls: if self.stress_polls { 1 } else { ITERATIONS_BETWEEN_POLLS },
         }
     }
 

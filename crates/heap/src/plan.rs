@@ -39,6 +39,8 @@ pub struct AccessPlan {
     /// An access to an address below this offset of the cage faults: a null check for any field nearer than this costs
     /// no instruction. In bytes.
     pub null_guard_bytes: u32,
+    /// How many iterations of a loop that counts may pass between two polls, at most. One under `stress-polls`.
+    pub iterations_between_polls: u32,
 }
 
 /// The layout of arrays (axis `arrays`).

@@ -11,7 +11,7 @@ use crate::Engine;
 /// Not the start of any Wasm or text file.
 const MAGIC: &[u8; 8] = b"\x7fLEGATO\n";
 /// Changes whenever what follows changes its meaning.
-const FORMAT: u32 = 20;
+const FORMAT: u32 = 21;
 /// Bytes of the checksum.
 const SUM_BYTES: usize = 8;
 

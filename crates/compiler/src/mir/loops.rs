@@ -75,6 +75,21 @@ impl Loops {
         Loops { loops, innermost }
     }
 
+    /// The loops without a loop within, by number, each with its blocks in reverse post-order.
+    pub fn innermost_loops(&self, cfg: &Cfg) -> Vec<(usize, Vec<Block>)> {
+        let mut blocks: Vec<Vec<Block>> = vec![Vec::new(); self.loops.len()];
+        for &block in &cfg.order {
+            if let Some(number) = self.innermost[block.index()] {
+                blocks[number].push(block);
+            }
+        }
+        let mut is_innermost = vec![true; self.loops.len()];
+        for parent in self.loops.iter().filter_map(|data| data.parent) {
+            is_innermost[parent] = false;
+        }
+        blocks.into_iter().enumerate().filter(|&(number, _)| is_innermost[number]).collect()
+    }
+
     /// Whether a loop holds a block, perhaps in a loop within.
     pub fn contains(&self, number: usize, block: Block) -> bool {
         let mut at = self.innermost[block.index()];

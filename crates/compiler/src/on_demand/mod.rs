@@ -234,7 +234,7 @@ impl OnDemand {
                 }
                 passes::optimize(&mut function, self.info(), options.verify)?;
             }
-            passes::cold(&mut function);
+            passes::finish(&mut function, self.info(), options.plan.iterations_between_polls, options.verify)?;
         }
         self.generator.compile_function(&function)
     }

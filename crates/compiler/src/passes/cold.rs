@@ -4,7 +4,7 @@ use crate::mir::{Block, Cfg, Function, Terminator};
 
 /// Marks as cold what leads to a trap or out of the function by an exception on every path: checks of the program's own
 /// mostly, which hold. In linear time.
-pub(crate) fn cold(function: &mut Function) {
+pub(super) fn cold(function: &mut Function) {
     for block in cold_blocks(function, &Cfg::new(function)) {
         function.blocks[block.index()].cold = true;
     }

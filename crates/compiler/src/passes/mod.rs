@@ -28,6 +28,7 @@ mod order;
 mod osr;
 mod partial;
 mod peel;
+mod polls;
 mod ranges;
 mod reached;
 mod relations;
@@ -39,7 +40,6 @@ mod support;
 mod targets;
 mod unreachable;
 
-pub(crate) use cold::cold;
 pub(crate) use fields::{Fields, Made, Stored};
 use flow::Flow;
 pub(crate) use globals::value as global_value;
@@ -99,6 +99,19 @@ pub fn optimize(function: &mut Function, info: &ModuleInfo, verify: bool) -> Res
 /// Runs the first passes alone, which take less time than they save the code generator. As [`optimize`] otherwise.
 pub(crate) fn tidy(function: &mut Function, info: &ModuleInfo, verify: bool) -> Result<(), CompileError> {
     run(&PASSES[..TIDY], function, info, verify)
+}
+
+/// What is done last, and once: see [`cold()`](cold::cold) and [`polls()`](polls::polls), which leaves at most
+/// `unpolled` iterations without a poll. Errors as for [`optimize`].
+pub(crate) fn finish(
+    function: &mut Function,
+    info: &ModuleInfo,
+    unpolled: u32,
+    verify: bool,
+) -> Result<(), CompileError> {
+    cold::cold(function);
+    polls::polls(function, unpolled);
+    if verify { check(function, info, "polls") } else { Ok(()) }
 }
 
 /// Brings a function that has just been translated into the form that passes take: without contents of unreachable

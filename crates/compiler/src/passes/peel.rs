@@ -59,20 +59,10 @@ fn candidates(function: &Function, info: &ModuleInfo, flow: &mut Flow) -> Vec<Ca
     if loops.loops.is_empty() {
         return Vec::new();
     }
-    let mut blocks: Vec<Vec<Block>> = vec![Vec::new(); loops.loops.len()];
-    for &block in &cfg.order {
-        if let Some(number) = loops.innermost[block.index()] {
-            blocks[number].push(block);
-        }
-    }
-    let mut is_innermost = vec![true; loops.loops.len()];
-    for parent in loops.loops.iter().filter_map(|data| data.parent) {
-        is_innermost[parent] = false;
-    }
     let effects = Effects::of_loops(function, info, &cfg, &loops);
     let def_blocks = DefBlocks::new(function, &cfg);
     let mut candidates = Vec::new();
-    for (number, blocks) in blocks.into_iter().enumerate().filter(|&(number, _)| is_innermost[number]) {
+    for (number, blocks) in loops.innermost_loops(&cfg) {
         let header = loops.loops[number].header;
         let insts = blocks.iter().map(|block| function.blocks[block.index()].insts.len()).sum::<usize>();
         if function.blocks[header.index()].cold || blocks.len() > MAX_BLOCKS || insts > MAX_INSTS {

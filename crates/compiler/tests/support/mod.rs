@@ -33,6 +33,7 @@ pub fn plan(references: References) -> AccessPlan {
         references_change_at_safepoints: false,
         objects_move_at_safepoints: false,
         null_guard_bytes: 4096,
+        iterations_between_polls: 1,
     }
 }
 

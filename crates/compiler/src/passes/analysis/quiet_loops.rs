@@ -18,22 +18,12 @@ pub(super) fn quiet_loops(
     safepoints: &Safepoints,
 ) -> Vec<QuietLoop> {
     let loops = Loops::new(cfg, dominators);
-    let mut is_innermost = vec![true; loops.loops.len()];
-    let parents = loops.loops.iter().filter_map(|data| data.parent);
-    parents.for_each(|parent| is_innermost[parent] = false);
-    let mut blocks: Vec<Vec<Block>> = vec![Vec::new(); loops.loops.len()];
-    for &block in &cfg.order {
-        if let Some(number) = loops.innermost[block.index()] {
-            blocks[number].push(block);
-        }
-    }
     let calls = |&block: &Block| {
         let data = &mir.blocks[block.index()];
         let is_hot = |inst: &Inst| safepoints.get(inst) == Some(&Temperature::Hot);
         matches!(data.terminator, Some(Terminator::TryCall { .. } | Terminator::Throw { .. }))
             || data.insts.iter().any(is_hot)
     };
-    let found = loops.loops.iter().zip(blocks).zip(is_innermost);
-    let found = found.filter(|((_, blocks), is_innermost)| *is_innermost && !blocks.iter().any(calls));
-    found.map(|((data, blocks), _)| QuietLoop { header: data.header, blocks }).collect()
+    let innermost = loops.innermost_loops(cfg).into_iter().filter(|(_, blocks)| !blocks.iter().any(calls));
+    innermost.map(|(number, blocks)| QuietLoop { header: loops.loops[number].header, blocks }).collect()
 }

@@ -1,0 +1,125 @@
+//! Loops that count poll every so many iterations, and do as often what they do in unoptimised code, which polls in
+//! each: up and down, to limits beside the least and the greatest number, with the comparison first or last.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod support;
+mod world;
+
+use legato_heap::plan::AccessPlan;
+use legato_heap::references::References;
+use world::{Instance, Polls, with_world};
+
+/// No loop is left to run for longer: those that never end are among them.
+const MOST: i32 = 150;
+
+const COMPARISONS: [&str; 10] = ["lt_s", "lt_u", "le_s", "le_u", "gt_s", "gt_u", "ge_s", "ge_u", "ne", "eq"];
+
+/// A function that counts from its first parameter to its second, and sums what it has counted in an array that a
+/// collection moves.
+fn counting(comparison: &str, step: i32, is_first: bool, is_exchanged: bool, ahead: i32, limit: &str) -> String {
+    let count = "(local.set $i (i32.add (local.get $i) (i32.const STEP)))".replace("STEP", &step.to_string());
+    let compared = match ahead {
+        0 => "(local.get $i)".to_string(),
+        _ => format!("(i32.add (local.get $i) (i32.const {ahead}))"),
+    };
+    let operands = if is_exchanged { format!("{limit} {compared}") } else { format!("{compared} {limit}") };
+    let goes_on = format!("(i32.{comparison} {operands})");
+    let body = "(array.set $a (local.get $a) (i32.const 0)
+                  (i32.add (i32.mul (array.get $a (local.get $a) (i32.const 0)) (i32.const 31)) (local.get $i)))
+                (br_if $out (i32.gt_u (local.tee $rounds (i32.add (local.get $rounds) (i32.const 1))) (i32.const MOST)))"
+        .replace("MOST", &MOST.to_string());
+    let body = match is_first {
+        true => format!("(loop $on (br_if $out (i32.eqz {goes_on})) {body} {count} (br $on))"),
+        false => format!("(loop $on {body} {count} (br_if $on {goes_on}))"),
+    };
+    format!(
+        "(func (export \"f\") (param $i i32) (param $n i32) (result i32 i32 i32)
+           (local $a (ref null $a)) (local $rounds i32)
+           (local.set $a (array.new $a (i32.const 1) (i32.const 2)))
+           (block $out {body})
+           (local.get $i) (local.get $rounds) (array.get $a (local.get $a) (i32.const 0)))"
+    )
+}
+
+fn functions() -> Vec<String> {
+    let mut functions = Vec::new();
+    for comparison in COMPARISONS {
+        for step in [1, -1, 2] {
+            for shape in 0..4 {
+                let ahead = if shape & 2 == 0 { 0 } else { step };
+                functions.push(counting(comparison, step, shape & 1 == 0, shape == 3, ahead, "(local.get $n)"));
+            }
+            functions.push(counting(comparison, step, true, false, 0, "(i32.const 60)"));
+        }
+    }
+    functions
+}
+
+/// Where loops begin, and where they end.
+fn ranges() -> Vec<[i32; 2]> {
+    let mut ranges = Vec::new();
+    for around in [0, i32::MAX, i32::MIN] {
+        for length in [0, 1, 2, 7, 31, 32, 33, 65] {
+            let (to, from) = (around.wrapping_add(1), around.wrapping_sub(length));
+            ranges.extend([[from, to], [to, from], [around, from], [from, around]]);
+        }
+    }
+    ranges
+}
+
+fn outcomes(mut instance: Instance) -> Vec<Vec<i32>> {
+    ranges().iter().map(|range| instance.call(0, range, 3).expect("no loop traps")).collect()
+}
+
+#[test]
+fn loops_do_what_they_do_unoptimized() {
+    let plan = support::moving(References::Brooks);
+    for function in functions() {
+        let text = format!("(module (type $a (array (mut i32))) {function})");
+        let expected = outcomes(Instance::compiled(&text, plan.clone(), Polls::Never, false));
+        for iterations_between_polls in [1, 32] {
+            let plan = AccessPlan { iterations_between_polls, ..plan.clone() };
+            let actual = outcomes(Instance::compiled(&text, plan, Polls::Always, true));
+            for ((actual, expected), range) in actual.iter().zip(&expected).zip(ranges()) {
+                assert_eq!(actual, expected, "{iterations_between_polls}, {range:?}: {text}");
+            }
+        }
+    }
+}
+
+/// How often a loop of so many iterations polls.
+fn polls(text: &str, iterations: i32, iterations_between_polls: u32) -> u32 {
+    let plan = AccessPlan { iterations_between_polls, ..support::plan(References::Direct) };
+    let mut instance = Instance::compiled(text, plan, Polls::Always, true);
+    instance.call(0, &[0, iterations], 1).expect("it does not trap");
+    with_world(|world| world.collections)
+}
+
+#[test]
+fn counted_loops_poll_now_and_then_and_others_in_each_iteration() {
+    let counted = |goes_on: &str| {
+        format!(
+            "(module (func (export \"f\") (param $i i32) (param $n i32) (result i32) (local $x i32)
+               (loop $on
+                 (local.set $x (i32.xor (i32.mul (local.get $x) (i32.const 31)) (local.get $i)))
+                 (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                 (br_if $on {goes_on}))
+               (local.get $x)))"
+        )
+    };
+    let up = counted("(i32.lt_s (local.get $i) (local.get $n))");
+    for (iterations, between, expected) in [(1000, 256, 3), (1000, 1, 999), (256, 256, 0), (258, 256, 1), (1, 1, 0)] {
+        let polls = polls(&up, iterations, between);
+        assert_eq!(polls, expected, "{iterations} iterations, {between} between polls");
+    }
+    // It might never end.
+    let to_the_last = counted("(i32.le_s (local.get $i) (local.get $n))");
+    assert_eq!(polls(&to_the_last, 1000, 256), 1001);
+    // So few iterations that none polls.
+    let short = "(module (func (export \"f\") (param i32) (param i32) (result i32) (local $i i32) (local $x i32)
+        (loop $on
+          (local.set $x (i32.xor (i32.mul (local.get $x) (i32.const 31)) (local.get $i)))
+          (br_if $on (i32.ne (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 64))))
+        (local.get $x)))";
+    assert_eq!((polls(short, 0, 256), polls(short, 0, 64), polls(short, 0, 1)), (0, 0, 63));
+}
