@@ -308,7 +308,8 @@ pub struct MutatorContext {
     /// Function entries compare the stack pointer with this address and call the `poll` builtin when below it. Another
     /// thread raises it to `usize::MAX` to interrupt.
     pub stack_limit: std::sync::atomic::AtomicUsize,
-    /// Loop back-edges call the `poll` builtin when this is not zero.
+    /// Loop back-edges call the `poll` builtin when this is not zero; where loops count, one in
+    /// [`AccessPlan::iterations_between_polls`] looks.
     pub poll: std::sync::atomic::AtomicU32,
     /// What stores have to do ([`SnapshotPlan`], [`HealPlan`] and [`MirrorPlan`] only): bits,
     /// [`MARKING`](Self::MARKING), [`STALE`](Self::STALE) and [`REPLICAS`](Self::REPLICAS). Changes at safepoints
