@@ -14,9 +14,17 @@ const MOST: i32 = 150;
 
 const COMPARISONS: [&str; 10] = ["lt_s", "lt_u", "le_s", "le_u", "gt_s", "gt_u", "ge_s", "ge_u", "ne", "eq"];
 
+/// Where in the loop the comparison is made.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    First,
+    BehindEffects,
+    Last,
+}
+
 /// A function that counts from its first parameter to its second, and sums what it has counted in an array that a
 /// collection moves.
-fn counting(comparison: &str, step: i32, is_first: bool, is_exchanged: bool, ahead: i32, limit: &str) -> String {
+fn counting(comparison: &str, step: i32, place: Place, is_exchanged: bool, ahead: i32, limit: &str) -> String {
     let count = "(local.set $i (i32.add (local.get $i) (i32.const STEP)))".replace("STEP", &step.to_string());
     let compared = match ahead {
         0 => "(local.get $i)".to_string(),
@@ -24,13 +32,15 @@ fn counting(comparison: &str, step: i32, is_first: bool, is_exchanged: bool, ahe
     };
     let operands = if is_exchanged { format!("{limit} {compared}") } else { format!("{compared} {limit}") };
     let goes_on = format!("(i32.{comparison} {operands})");
-    let body = "(array.set $a (local.get $a) (i32.const 0)
-                  (i32.add (i32.mul (array.get $a (local.get $a) (i32.const 0)) (i32.const 31)) (local.get $i)))
-                (br_if $out (i32.gt_u (local.tee $rounds (i32.add (local.get $rounds) (i32.const 1))) (i32.const MOST)))"
+    let sum = "(array.set $a (local.get $a) (i32.const 0)
+                 (i32.add (i32.mul (array.get $a (local.get $a) (i32.const 0)) (i32.const 31)) (local.get $i)))";
+    let round = "(br_if $out
+                   (i32.gt_u (local.tee $rounds (i32.add (local.get $rounds) (i32.const 1))) (i32.const MOST)))"
         .replace("MOST", &MOST.to_string());
-    let body = match is_first {
-        true => format!("(loop $on (br_if $out (i32.eqz {goes_on})) {body} {count} (br $on))"),
-        false => format!("(loop $on {body} {count} (br_if $on {goes_on}))"),
+    let body = match place {
+        Place::First => format!("(loop $on (br_if $out (i32.eqz {goes_on})) {sum} {round} {count} (br $on))"),
+        Place::BehindEffects => format!("(loop $on {sum} (br_if $out (i32.eqz {goes_on})) {round} {count} (br $on))"),
+        Place::Last => format!("(loop $on {sum} {round} {count} (br_if $on {goes_on}))"),
     };
     format!(
         "(func (export \"f\") (param $i i32) (param $n i32) (result i32 i32 i32)
@@ -45,11 +55,12 @@ fn functions() -> Vec<String> {
     let mut functions = Vec::new();
     for comparison in COMPARISONS {
         for step in [1, -1, 2] {
-            for shape in 0..4 {
-                let ahead = if shape & 2 == 0 { 0 } else { step };
-                functions.push(counting(comparison, step, shape & 1 == 0, shape == 3, ahead, "(local.get $n)"));
+            for (place, ahead) in [(Place::First, 0), (Place::First, step), (Place::BehindEffects, 0), (Place::Last, 0)]
+            {
+                let is_exchanged = ahead != 0;
+                functions.push(counting(comparison, step, place, is_exchanged, ahead, "(local.get $n)"));
             }
-            functions.push(counting(comparison, step, true, false, 0, "(i32.const 60)"));
+            functions.push(counting(comparison, step, Place::First, false, 0, "(i32.const 60)"));
         }
     }
     functions
