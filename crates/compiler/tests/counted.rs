@@ -98,11 +98,11 @@ fn loops_do_what_they_do_unoptimized() {
     }
 }
 
-/// How often a loop of so many iterations polls.
-fn polls(text: &str, iterations: i32, iterations_between_polls: u32) -> u32 {
+/// How often a loop polls that counts from one number to another.
+fn polls(text: &str, [from, to]: [i32; 2], iterations_between_polls: u32) -> u32 {
     let plan = AccessPlan { iterations_between_polls, ..support::plan(References::Direct) };
     let mut instance = Instance::compiled(text, plan, Polls::Always, true);
-    instance.call(0, &[0, iterations], 1).expect("it does not trap");
+    instance.call(0, &[from, to], 1).expect("it does not trap");
     with_world(|world| world.collections)
 }
 
@@ -120,17 +120,23 @@ fn counted_loops_poll_now_and_then_and_others_in_each_iteration() {
     };
     let up = counted("(i32.lt_s (local.get $i) (local.get $n))");
     for (iterations, between, expected) in [(1000, 256, 3), (1000, 1, 999), (256, 256, 0), (258, 256, 1), (1, 1, 0)] {
-        let polls = polls(&up, iterations, between);
+        let polls = polls(&up, [0, iterations], between);
         assert_eq!(polls, expected, "{iterations} iterations, {between} between polls");
     }
+    // Between these lie more numbers than a signed one can say; it leaves after a hundred.
+    let leaves = "(if (i32.eq (local.get $i) (i32.const -2147483548)) (then (return (local.get $x))))";
+    let far = up
+        .replace("(module", "(module (global $effect (mut i32) (i32.const 0))")
+        .replace("(loop $on", &format!("(loop $on (global.set $effect (local.get $i)) {leaves}"));
+    assert_eq!(polls(&far, [i32::MIN, i32::MAX], 32), 3);
     // It might never end.
     let to_the_last = counted("(i32.le_s (local.get $i) (local.get $n))");
-    assert_eq!(polls(&to_the_last, 1000, 256), 1001);
+    assert_eq!(polls(&to_the_last, [0, 1000], 256), 1001);
     // So few iterations that none polls.
     let short = "(module (func (export \"f\") (param i32) (param i32) (result i32) (local $i i32) (local $x i32)
         (loop $on
           (local.set $x (i32.xor (i32.mul (local.get $x) (i32.const 31)) (local.get $i)))
           (br_if $on (i32.ne (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 64))))
         (local.get $x)))";
-    assert_eq!((polls(short, 0, 256), polls(short, 0, 64), polls(short, 0, 1)), (0, 0, 63));
+    assert_eq!([256, 64, 1].map(|between| polls(short, [0, 0], between)), [0, 0, 63]);
 }
