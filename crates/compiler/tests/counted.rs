@@ -98,6 +98,34 @@ fn loops_do_what_they_do_unoptimized() {
     }
 }
 
+/// The way out of each loop leads straight into the next.
+#[test]
+fn loops_follow_each_other() {
+    let next = "(loop $next
+        (local.set $x (i32.xor (i32.mul (local.get $x) (i32.const 31)) (local.get $i)))
+        (br_if $next (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))";
+    let again = "(loop $again
+        (local.set $x (i32.add (i32.mul (local.get $x) (i32.const 7)) (local.get $n)))
+        (br_if $again (i32.gt_s (local.tee $n (i32.sub (local.get $n) (i32.const 1))) (i32.const -70))))";
+    let functions = [(1, 1), (2, 0), (0, 2), (3, 3)].map(|(nexts, agains)| {
+        let loops = next.repeat(nexts) + &again.repeat(agains) + &next.repeat(nexts);
+        format!(
+            "(module (func (export \"f\") (param $i i32) (param $n i32) (result i32 i32 i32) (local $x i32)
+               {loops} (local.get $x) (local.get $i) (local.get $n)))"
+        )
+    });
+    for text in functions {
+        let plan = support::plan(References::Direct);
+        let called = |plan: AccessPlan, optimize: bool| {
+            Instance::compiled(&text, plan, Polls::Always, optimize).call(0, &[0, 100], 3).expect("it does not trap")
+        };
+        let expected = called(plan.clone(), false);
+        for iterations_between_polls in [1, 32, 256] {
+            assert_eq!(called(AccessPlan { iterations_between_polls, ..plan.clone() }, true), expected, "{text}");
+        }
+    }
+}
+
 /// How often a loop polls that counts from one number to another.
 fn polls(text: &str, [from, to]: [i32; 2], iterations_between_polls: u32) -> u32 {
     let plan = AccessPlan { iterations_between_polls, ..support::plan(References::Direct) };

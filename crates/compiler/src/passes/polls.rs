@@ -22,6 +22,7 @@
 //! Loops that count by more than one, or end behind the limit (`<=`), may pass it where it is near the greatest number:
 //! they keep their polls.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::fold::compare;
@@ -41,7 +42,7 @@ const DEPTH: u32 = 4;
 struct Counted {
     header: Block,
     poll: Inst,
-    /// The edges that enter it, by source.
+    /// The blocks that enter it.
     entering: SmallVec<[Block; 2]>,
     /// Which of the header's parameters counts.
     param: usize,
@@ -54,9 +55,8 @@ struct Counted {
     compared: Value,
     op: CompareOp,
     limit: Limit,
-    /// Where the loop goes on, and where it ends.
-    inside: Edge,
-    exit: Edge,
+    /// Whether the loop goes on where the branch's condition holds.
+    goes_on: bool,
     /// How often it may hold before a poll is due.
     span: u32,
 }
@@ -75,11 +75,17 @@ pub(super) fn polls(function: &mut Function, most: u32) {
     if !cfg.has_loops() {
         return;
     }
-    for counted in find(function, &cfg, most) {
+    // By block that left its loop: the one that does so now, perhaps for another loop's header.
+    let mut leaving: FxHashMap<Block, Block> = FxHashMap::default();
+    for mut counted in find(function, &cfg, most) {
+        for source in &mut counted.entering {
+            *source = leaving.get(source).copied().unwrap_or(*source);
+        }
         if counted.is_short(function) {
             remove(function, counted.header, counted.poll);
         } else {
-            counted.mine(function);
+            let block = counted.block;
+            leaving.insert(block, counted.mine(function));
         }
     }
 }
@@ -88,7 +94,7 @@ fn remove(function: &mut Function, block: Block, inst: Inst) {
     function.blocks[block.index()].insts.retain(|&at| at != inst);
 }
 
-/// The counted loops. Their blocks are disjoint, and none enters another but through blocks outside of both.
+/// The counted loops. Their blocks are disjoint, but one may lead to another's header.
 fn find(function: &Function, cfg: &Cfg, most: u32) -> Vec<Counted> {
     let loops = Loops::new(cfg, &Dominators::new(function, cfg));
     let def_blocks = DefBlocks::new(function, cfg);
@@ -117,17 +123,16 @@ impl Finder<'_> {
         let (latches, entering): (SmallVec<[Block; 2]>, SmallVec<[Block; 2]>) =
             self.cfg.predecessors(header).iter().map(|&(source, _)| source).partition(|&at| self.is_within(number, at));
         let (block, at_end) = match self.test(number, header) {
-            Some((edge, _)) if edge.block != header && self.is_without_effects(header, poll) => (header, false),
+            Some(edge) if edge.block != header && self.is_without_effects(header, poll) => (header, false),
             _ => match latches[..] {
                 [latch] => (latch, true),
                 _ => return None,
             },
         };
-        let (inside, exit) = self.test(number, block)?;
-        if at_end && inside.block != header {
+        if at_end && self.test(number, block)?.block != header {
             return None;
         }
-        let (compared, op, limit) = self.comparison(number, block)?;
+        let (compared, op, limit, goes_on) = self.comparison(number, block)?;
         let (base, ahead) = self.sum(compared);
         let param = at_header.params.iter().position(|&param| param == base)?;
         let step = self.step(header, base, param, &latches)?;
@@ -135,21 +140,7 @@ impl Finder<'_> {
         let most = self.most.min(MOST_INSTS / insts as u32).max(1);
         // Where the comparison comes last, one iteration is made before the first.
         let span = most - u32::from(at_end);
-        let counts = Counted {
-            header,
-            poll,
-            entering,
-            param,
-            step,
-            ahead,
-            block,
-            compared,
-            op,
-            limit,
-            inside: inside.clone(),
-            exit: exit.clone(),
-            span,
-        };
+        let counts = Counted { header, poll, entering, param, step, ahead, block, compared, op, limit, goes_on, span };
         counts.reaches_limit().then_some(counts)
     }
 
@@ -176,21 +167,22 @@ impl Finder<'_> {
         })
     }
 
-    /// The edges of a branch, if one stays within the loop and one leaves it.
-    fn test(&self, number: usize, block: Block) -> Option<(&Edge, &Edge)> {
+    /// The edge of a branch that stays within the loop, if the other leaves it.
+    fn test(&self, number: usize, block: Block) -> Option<&Edge> {
         let Terminator::Branch { then, otherwise, .. } = terminator(self.function, block) else { return None };
         match (self.is_within(number, then.block), self.is_within(number, otherwise.block)) {
-            (true, false) => Some((then, otherwise)),
-            (false, true) => Some((otherwise, then)),
+            (true, false) => Some(then),
+            (false, true) => Some(otherwise),
             _ => None,
         }
     }
 
     /// What a branch that leaves the loop compares with what, the latter known before the loop, and how where the loop
-    /// goes on.
-    fn comparison(&self, number: usize, block: Block) -> Option<(Value, CompareOp, Limit)> {
+    /// goes on; and whether it does where the branch's condition holds.
+    fn comparison(&self, number: usize, block: Block) -> Option<(Value, CompareOp, Limit, bool)> {
         let Terminator::Branch { cond, then, .. } = terminator(self.function, block) else { return None };
-        let (mut cond, mut goes_on) = (*cond, self.is_within(number, then.block));
+        let is_then = self.is_within(number, then.block);
+        let (mut cond, mut goes_on) = (*cond, is_then);
         while let Some((Op::Unary(UnaryOp::I32Eqz), args)) = origin(self.function, cond) {
             (cond, goes_on) = (args[0], !goes_on);
         }
@@ -202,7 +194,7 @@ impl Finder<'_> {
             },
             _ => (cond, CompareOp::I32Ne, Limit::Constant(0)),
         };
-        Some((a, if goes_on { op } else { op.inverse()? }, b))
+        Some((a, if goes_on { op } else { op.inverse()? }, b, is_then))
     }
 
     /// A number that does not change in a loop.
@@ -278,8 +270,13 @@ impl Counted {
         !goes_on(first) || left <= self.span
     }
 
-    /// Divides the loop into strips.
-    fn mine(self, function: &mut Function) {
+    /// Divides the loop into strips. Returns the block that leaves it.
+    fn mine(self, function: &mut Function) -> Block {
+        let Some(Terminator::Branch { then, otherwise, .. }) = function.blocks[self.block.index()].terminator.take()
+        else {
+            unreachable!("the block ends in a branch");
+        };
+        let (inside, exit) = if self.goes_on { (then, otherwise) } else { (otherwise, then) };
         let source = function.insts[self.poll.index()].source;
         let [enter, beyond, strip, behind, due] = [(); 5].map(|()| function.add_block());
         let params = function.blocks[self.header.index()].params.clone();
@@ -307,12 +304,11 @@ impl Counted {
         code.end(strip, Terminator::Jump(Edge { block: self.header, args: entered }));
 
         let is_before = code.push(self.block, Op::Compare(self.op), &[self.compared, end]);
-        let args =
-            if self.inside.block == self.header { self.inside.args.clone() } else { params.into_iter().collect() };
-        code.branch(self.block, is_before, self.inside, Edge::to(behind));
+        let args = if inside.block == self.header { inside.args.clone() } else { params.into_iter().collect() };
+        code.branch(self.block, is_before, inside, Edge::to(behind));
         let limit = code.limit(behind, self.limit);
         let goes_on = code.push(behind, Op::Compare(self.op), &[self.compared, limit]);
-        code.branch(behind, goes_on, Edge::to(due), self.exit);
+        code.branch(behind, goes_on, Edge::to(due), exit);
         code.end(due, Terminator::Jump(Edge { block: enter, args }));
 
         for block in self.entering {
@@ -329,6 +325,7 @@ impl Counted {
         for block in [beyond, due] {
             function.blocks[block.index()].cold = true;
         }
+        behind
     }
 }
 
