@@ -20,6 +20,8 @@ enum Place {
     First,
     BehindEffects,
     Last,
+    /// Where the loop begins with another way out.
+    LastOfTwo,
 }
 
 /// A function that counts from its first parameter to its second, and sums what it has counted in an array that a
@@ -41,6 +43,7 @@ fn counting(comparison: &str, step: i32, place: Place, is_exchanged: bool, ahead
         Place::First => format!("(loop $on (br_if $out (i32.eqz {goes_on})) {sum} {round} {count} (br $on))"),
         Place::BehindEffects => format!("(loop $on {sum} (br_if $out (i32.eqz {goes_on})) {round} {count} (br $on))"),
         Place::Last => format!("(loop $on {sum} {round} {count} (br_if $on {goes_on}))"),
+        Place::LastOfTwo => format!("(loop $on {round} {sum} {count} (br_if $on {goes_on}))"),
     };
     format!(
         "(func (export \"f\") (param $i i32) (param $n i32) (result i32 i32 i32)
@@ -55,8 +58,8 @@ fn functions() -> Vec<String> {
     let mut functions = Vec::new();
     for comparison in COMPARISONS {
         for step in [1, -1, 2] {
-            for (place, ahead) in [(Place::First, 0), (Place::First, step), (Place::BehindEffects, 0), (Place::Last, 0)]
-            {
+            let places = [Place::First, Place::BehindEffects, Place::Last, Place::LastOfTwo];
+            for (place, ahead) in places.map(|place| (place, 0)).into_iter().chain([(Place::First, step)]) {
                 let is_exchanged = ahead != 0;
                 functions.push(counting(comparison, step, place, is_exchanged, ahead, "(local.get $n)"));
             }
@@ -151,6 +154,10 @@ fn counted_loops_poll_now_and_then_and_others_in_each_iteration() {
         let polls = polls(&up, [0, iterations], between);
         assert_eq!(polls, expected, "{iterations} iterations, {between} between polls");
     }
+    // What leaves it first does not count.
+    let two =
+        up.replace("(loop $on", "(loop $on (br_if 1 (local.get $x) (i32.eq (local.get $x) (i32.const 77))) (drop)");
+    assert_eq!([256, 1].map(|between| polls(&two, [0, 1000], between)), [3, 999]);
     // Between these lie more numbers than a signed one can say; it leaves after a hundred.
     let leaves = "(if (i32.eq (local.get $i) (i32.const -2147483548)) (then (return (local.get $x))))";
     let far = up

@@ -122,26 +122,27 @@ impl Finder<'_> {
         }
         let (latches, entering): (SmallVec<[Block; 2]>, SmallVec<[Block; 2]>) =
             self.cfg.predecessors(header).iter().map(|&(source, _)| source).partition(|&at| self.is_within(number, at));
-        let (block, at_end) = match self.test(number, header) {
-            Some(edge) if edge.block != header && self.is_without_effects(header, poll) => (header, false),
-            _ => match latches[..] {
-                [latch] => (latch, true),
-                _ => return None,
-            },
-        };
-        if at_end && self.test(number, block)?.block != header {
-            return None;
-        }
-        let (compared, op, limit, goes_on) = self.comparison(number, block)?;
-        let (base, ahead) = self.sum(compared);
-        let param = at_header.params.iter().position(|&param| param == base)?;
-        let step = self.step(header, base, param, &latches)?;
         let insts = blocks.iter().map(|block| function.blocks[block.index()].insts.len() + 1).sum::<usize>();
         let most = self.most.min(MOST_INSTS / insts as u32).max(1);
-        // Where the comparison comes last, one iteration is made before the first.
-        let span = most - u32::from(at_end);
-        let counts = Counted { header, poll, entering, param, step, ahead, block, compared, op, limit, goes_on, span };
-        counts.reaches_limit().then_some(counts)
+        let is_test = |block, leads_to_header: bool| {
+            self.test(number, block).is_some_and(|edge| (edge.block == header) == leads_to_header)
+        };
+        let counted = |block: Block, span| {
+            let (compared, op, limit, goes_on) = self.comparison(number, block)?;
+            let (base, ahead) = self.sum(compared);
+            let param = at_header.params.iter().position(|&param| param == base)?;
+            let step = self.step(header, base, param, &latches)?;
+            let entering = entering.clone();
+            let counted =
+                Counted { header, poll, entering, param, step, ahead, block, compared, op, limit, goes_on, span };
+            counted.reaches_limit().then_some(counted)
+        };
+        let first = (is_test(header, false) && self.is_without_effects(header, poll)).then(|| counted(header, most));
+        first.flatten().or_else(|| match latches[..] {
+            // One iteration is made before the first comparison.
+            [latch] if is_test(latch, true) => counted(latch, most - 1),
+            _ => None,
+        })
     }
 
     fn is_within(&self, number: usize, block: Block) -> bool {
