@@ -133,8 +133,11 @@ impl Arrays {
                  larger max"
             )
         } else if layout.grows && !references.leaves_collector_word_free() {
-            "first-n-grows=on needs the header word that handles take: set references=direct, or first-n-grows=off"
-                .into()
+            format!(
+                "first-n-grows=on needs the header word that references={} takes: set references=direct, or \
+                 first-n-grows=off",
+                references.name()
+            )
         } else if layout.grows && maps_twice {
             "first-n-grows=on needs a header word and leaves in one place: set native-views=copy, or first-n-grows=off"
                 .into()

@@ -289,6 +289,10 @@ fn wrong_configurations_are_explained() {
         ("arrays=zrays,leaf=64K,native-views=double-map", "set first-n=0"),
         ("arrays=zrays,first-n-grows=on,native-views=double-map", "set native-views=copy"),
         ("arrays=zrays,first-n-grows=on,collector=mark-sweep,references=thin-handles", "set references=direct"),
+        (
+            "arrays=zrays,first-n-grows=on,collector=realtime,references=replicating",
+            "that references=replicating takes",
+        ),
         ("arrays=arraylets,leaf=64K,lazy=on,native-views=double-map,view-creation=allocation", "set lazy=off"),
     ] {
         let settings: Vec<_> = settings.split(',').map(|setting| setting.split_once('=').unwrap()).collect();
