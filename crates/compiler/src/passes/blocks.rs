@@ -3,13 +3,19 @@
 use smallvec::SmallVec;
 
 use super::flow::Flow;
-use super::support::{constant_i32, terminator, use_counts};
+use super::fold::compare;
+use super::support::{constant_i32, definition, origin, terminator, use_counts};
 use super::unreachable::unreachable_blocks;
 use crate::artifact::TrapCode;
-use crate::mir::{Block, BlockData, Cfg, Edge, Function, Terminator, Value, ValueDef};
+use crate::mir::{Block, BlockData, Cfg, Constant, Edge, Function, Op, Terminator, UnaryOp, Value, ValueDef};
 
 /// A block with more parameters is not skipped: handing them on costs as much as the jump.
 const PARAMS: usize = 8;
+/// As many instructions a block may have that is skipped where its branch is decided: constants, a comparison, and
+/// what turns it round.
+const INSTS: usize = 4;
+/// So many of them one on the other.
+const DEPTH: u32 = 3;
 
 /// Removes unreachable blocks, skips empty ones, merges what is left.
 pub(super) fn blocks(function: &mut Function, flow: &mut Flow) {
@@ -24,32 +30,53 @@ pub(super) fn blocks(function: &mut Function, flow: &mut Flow) {
     }
 }
 
-/// Lets edges to a block without instructions go to where it leads: where it jumps, or where it branches if the
-/// condition is a parameter for which the edge has a constant. Returns whether any edge has changed.
+/// Lets edges to a block go to where it leads (jump threading): to one without instructions where it jumps, or where it
+/// branches if the condition is a parameter for which the edge has a constant; to one that only compares integers where
+/// that decides it. So what an inlined `compare` gives is not looked at again. Returns whether any edge has changed.
 fn skip(function: &mut Function, cfg: &Cfg) -> bool {
     let counts = use_counts(function, &cfg.order);
-    let skippable: Vec<bool> = (0..function.blocks.len())
-        .map(|number| {
-            let block = Block(number as u32);
-            let data = &function.blocks[number];
-            let mut own_uses: SmallVec<[Value; 8]> = SmallVec::new();
-            match &data.terminator {
-                Some(terminator @ (Terminator::Jump(_) | Terminator::Branch { .. })) => {
-                    terminator.for_each_use(|value| own_uses.push(value));
+    let mut places = vec![usize::MAX; function.blocks.len()];
+    for (place, &block) in cfg.order.iter().enumerate() {
+        places[block.index()] = place;
+    }
+    let is_skippable = |&block: &Block| {
+        let data = &function.blocks[block.index()];
+        let mut own_uses: SmallVec<[Value; 8]> = SmallVec::new();
+        // Other ways into a loop than by its header are not to come about.
+        let is_header =
+            || cfg.predecessors(block).iter().any(|&(source, _)| places[source.index()] >= places[block.index()]);
+        match &data.terminator {
+            Some(end @ Terminator::Jump(_)) if data.insts.is_empty() => end.for_each_use(|value| own_uses.push(value)),
+            Some(end @ Terminator::Branch { then, otherwise, .. }) if data.insts.is_empty() || !is_header() => {
+                end.for_each_use(|value| own_uses.push(value));
+                let is_own = |&arg: &Value| definition(function, arg).is_some_and(|inst| data.insts.contains(&inst));
+                if then.args.iter().chain(&otherwise.args).any(is_own) {
+                    return false;
                 }
-                _ => return false,
             }
-            // Parameters may only be handed on: what comes after may not need them, as the block no longer dominates
-            // it.
-            block != function.entry
-                && data.insts.is_empty()
-                && !data.cold
-                && data.params.len() <= PARAMS
-                && data.params.iter().all(|param| {
-                    own_uses.iter().filter(|&value| value == param).count() as u32 == counts[param.index()]
-                })
-        })
-        .collect();
+            _ => return false,
+        }
+        let mut results: SmallVec<[Value; 8]> = SmallVec::new();
+        for inst in &data.insts {
+            let inst = &function.insts[inst.index()];
+            if data.insts.len() > INSTS || !is_about_integers(&inst.op) {
+                return false;
+            }
+            own_uses.extend(inst.args.iter().copied());
+            results.extend(inst.results.iter().copied());
+        }
+        // Parameters may only be handed on: what comes after may not need them, as the block no longer dominates it.
+        block != function.entry
+            && !data.cold
+            && data.params.len() <= PARAMS
+            && data.params.iter().chain(&results).all(|defined| {
+                own_uses.iter().filter(|&value| value == defined).count() as u32 == counts[defined.index()]
+            })
+    };
+    let mut skippable = vec![false; function.blocks.len()];
+    for block in &cfg.order {
+        skippable[block.index()] = is_skippable(block);
+    }
     let mut changed = false;
     // Successors first: their own edges are final then, but for loops.
     for &block in cfg.order.iter().rev() {
@@ -75,15 +102,32 @@ fn next<'a>(function: &'a Function, edge: &Edge) -> Option<&'a Edge> {
     match function.blocks[edge.block.index()].terminator.as_ref()? {
         Terminator::Jump(next) if next.block != edge.block => Some(next),
         Terminator::Branch { cond, then, otherwise } => {
-            let ValueDef::Param(block, number) = function.values[cond.index()].def else { return None };
-            if block != edge.block || edge.args.len() != function.blocks[block.index()].params.len() {
-                return None;
-            }
-            let next = if constant_i32(function, edge.args[number as usize])? != 0 { then } else { otherwise };
+            let next = if known(function, edge, *cond, DEPTH)? != 0 { then } else { otherwise };
             if next.block == edge.block { None } else { Some(next) }
         }
         _ => None,
     }
+}
+
+/// An integer in the block that an edge leads to, if the edge says which.
+fn known(function: &Function, edge: &Edge, value: Value, depth: u32) -> Option<i32> {
+    if let ValueDef::Param(block, number) = function.values[value.index()].def {
+        return if block == edge.block { constant_i32(function, *edge.args.get(number as usize)?) } else { None };
+    }
+    let of = |value: Value| known(function, edge, value, depth.checked_sub(1)?);
+    match origin(function, value)? {
+        (&Op::Const(Constant::I32(constant)), _) => Some(constant),
+        (&Op::Compare(op), args) => {
+            compare(op, Constant::I32(of(args[0])?), Constant::I32(of(args[1])?)).map(i32::from)
+        }
+        (Op::Unary(UnaryOp::I32Eqz), args) => Some(i32::from(of(args[0])? == 0)),
+        _ => None,
+    }
+}
+
+/// Whether [`known`] looks through an operation.
+fn is_about_integers(op: &Op) -> bool {
+    matches!(op, Op::Const(Constant::I32(_)) | Op::Compare(_) | Op::Unary(UnaryOp::I32Eqz))
 }
 
 /// The edge `next` of the block that `edge` leads to, as seen from before `edge`.
