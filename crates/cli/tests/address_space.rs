@@ -73,9 +73,11 @@ fn programs_run_under_a_limit_without_any_option() {
         let ran = limited(&lab, &["run", "--heap", &heap, "--invoke", "run", "objects.wat"]);
         assert_eq!((ran.status, ran.out.as_str()), (0, "1\n"), "{heap}: {ran:?}");
     }
-    let refused = limited_to(40_000, &lab, &["run", "--invoke", "run", "objects.wat"]);
+    // Room for the command itself, not for a heap.
+    let refused = limited_to(64_000, &lab, &["run", "--invoke", "run", "objects.wat"]);
     assert_ne!(refused.status, 0);
     assert!(refused.err.starts_with("legato: error: ") && refused.err.lines().count() == 1, "{refused:?}");
+    assert!(refused.err.contains("of address space for a heap"), "{refused:?}");
 }
 
 #[test]
